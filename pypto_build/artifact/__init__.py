@@ -1,0 +1,1 @@
+"""What an artifact is: layout, manifest, signatures, vintages, snapshot."""

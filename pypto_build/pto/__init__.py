@@ -1,0 +1,1 @@
+"""The .pto language: parse, print, check, assemble to C++, translate to PyTorch."""

@@ -1,0 +1,1 @@
+"""One run of an artifact: bind data, launch a runtime, compare, write the verdict."""

@@ -1,0 +1,1 @@
+"""One build rule a file; the only package that imports SCons."""

@@ -1,0 +1,1 @@
+"""Platform to compiler command lines."""
