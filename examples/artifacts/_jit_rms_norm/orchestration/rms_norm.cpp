@@ -1,0 +1,42 @@
+// Orchestration Function: rms_norm
+// Example artifact of pypto-build, written in the form of PyPTO's PTO backend
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pto_orchestration_api.h"
+
+extern "C" {
+
+__attribute__((visibility("default")))
+PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs& orch_args) {
+    (void)orch_args;
+    return PTO2OrchestrationConfig{
+        .expected_arg_count = 4,
+    };
+}
+
+__attribute__((visibility("default")))
+void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
+    // External tensors
+    const ChipTensor& ext_x = orch_args.tensor(0).ref();
+    const ChipTensor& ext_gamma = orch_args.tensor(1).ref();
+    const ChipTensor& ext_out = orch_args.tensor(2).ref();
+
+    // Scalar params
+    float eps = from_u64<float>(orch_args.scalar(0));
+
+    PTO2_SCOPE() {
+
+        // Task 0: rms_norm_rows
+        CoreTaskArgs params_t0;
+        params_t0.add_input(ext_x);
+        params_t0.add_input(ext_gamma);
+        params_t0.add_output(ext_out);
+        params_t0.add_scalar(to_u64(eps));
+        rt_submit_aiv_task(0, params_t0);
+    }
+}
+
+}  // extern "C"

@@ -1,0 +1,102 @@
+"""Makes the snapshots (data/in, data/out) of the example artifacts.
+
+`python examples/make_data.py [DIR]` writes `DIR/<artifact>/data/{in,out}/<name>.pt`; DIR defaults to examples/artifacts.
+The goldens are computed in float64 from the formula of each program, independently of what its kernels do, and rounded
+to the output's dtype once. Inputs come from one seeded generator per artifact, so a run reproduces the committed files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+Tensors = dict[str, torch.Tensor]
+Program = Callable[[torch.Generator], tuple[Tensors, Tensors]]
+
+
+def randn(generator: torch.Generator, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return (torch.randn(shape, generator=generator) * scale).to(dtype)
+
+
+def scalar(value: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.tensor(value, dtype=dtype)
+
+
+def vector_dag(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """f = (a + b + alpha) * (a + b + alpha * steps) + (a + b)"""
+    a, b = randn(generator, 128, 128), randn(generator, 128, 128)
+    alpha, steps = scalar(0.75), scalar(3, torch.int32)
+    c = a.double() + b.double()
+    f = (c + float(alpha)) * (c + float(alpha) * int(steps)) + c
+    return {"a": a, "b": b, "alpha": alpha, "steps": steps}, {"f": f.float()}
+
+
+def matmul(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """c = a @ b, half inputs, float accumulation"""
+    a = randn(generator, 128, 256, scale=0.25, dtype=torch.float16)
+    b = randn(generator, 256, 128, scale=0.25, dtype=torch.float16)
+    return {"a": a, "b": b}, {"c": (a.double() @ b.double()).float()}
+
+
+def softmax(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """out = softmax(x) over the last dimension"""
+    x = randn(generator, 64, 256, scale=3.0)
+    return {"x": x}, {"out": torch.softmax(x.double(), dim=1).float()}
+
+
+def rms_norm(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """out = x / sqrt(mean(x * x) + eps) * gamma, bfloat16 in and out"""
+    x = randn(generator, 64, 256, dtype=torch.bfloat16)
+    gamma, eps = 1.0 + randn(generator, 1, 256, scale=0.1), scalar(1e-6)
+    scale = 1.0 / (x.double().square().mean(dim=1, keepdim=True) + float(eps)).sqrt()
+    return {"x": x, "gamma": gamma, "eps": eps}, {"out": (x.double() * scale * gamma.double()).to(torch.bfloat16)}
+
+
+def accumulate(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """acc += alpha * x - 0.5 * y"""
+    x, y, acc = (randn(generator, 128, 128) for _ in range(3))
+    alpha = scalar(1.25)
+    total = acc.double() + float(alpha) * x.double() - 0.5 * y.double()
+    return {"x": x, "y": y, "acc": acc, "alpha": alpha}, {"acc": total.float()}
+
+
+def row_blocks(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """out = x * sigmoid(x * g); 200 rows in blocks of 64, so the last block has 8"""
+    x, g = randn(generator, 200, 128), randn(generator, 1, 128)
+    return {"x": x, "g": g}, {"out": (x.double() * torch.sigmoid(x.double() * g.double())).float()}
+
+
+PROGRAMS: dict[str, Program] = {
+    "_jit_vector_dag": vector_dag,
+    "_jit_vector_dag_june": vector_dag,
+    "_jit_vector_dag_may": vector_dag,
+    "_jit_matmul": matmul,
+    "_jit_softmax": softmax,
+    "_jit_rms_norm": rms_norm,
+    "_jit_accumulate": accumulate,
+    "_jit_row_blocks": row_blocks,
+}
+
+
+def make_snapshot(artifact: Path, program: Program) -> None:
+    """Write one artifact's data/in and data/out, one tensor a file."""
+    inputs, outputs = program(torch.Generator().manual_seed(1327))
+    for side, tensors in (("in", inputs), ("out", outputs)):
+        directory = artifact / "data" / side
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, tensor in tensors.items():
+            torch.save(tensor.clone(), directory / f"{name}.pt")
+
+
+def main(argv: list[str]) -> int:
+    root = Path(argv[0]) if argv else Path(__file__).parent / "artifacts"
+    for name, program in PROGRAMS.items():
+        make_snapshot(root / name, program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
