@@ -1,0 +1,122 @@
+"""The ``NAME=value`` options: one table from which parsing, checking and the help text follow."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypto_build.toolchain import PLATFORMS
+from pypto_build.toolchain.launchers import LAUNCHERS
+
+
+class OptionError(Exception):
+    """An option that does not exist or does not take the value given. ``str()`` is one line."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. ``replay`` options change what a run does and are part of its key; the others never are."""
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    doc: str
+    replay: bool = False
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"is not one of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def _number(kind: type[int] | type[float], least: float, what: str) -> Callable[[str], Any]:
+    def parse(value: str) -> int | float:
+        try:
+            number = kind(value)
+        except ValueError:
+            raise ValueError(f"is not {what}") from None
+        if not number >= least:
+            raise ValueError(f"is not {what}")
+        return number
+
+    return parse
+
+
+def _switch(value: str) -> bool:
+    if value.lower() in ("1", "yes", "true", "on"):
+        return True
+    if value.lower() in ("0", "no", "false", "off", ""):
+        return False
+    raise ValueError("is not 0 or 1")
+
+
+_TOLERANCE = _number(float, 0.0, "a number that is 0 or more")
+
+OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("JIT", "", _text, "the artifact: a directory name, a path, a glob or 'latest'"),
+        Option("PLATFORM", "a2a3sim", _choice(*PLATFORMS), "a2a3sim, a5sim, a2a3 or a5"),
+        Option("BUILD_OUTPUT", "", _text, "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
+        Option("BUILD_DIR", "build", _text, "where everything built goes"),
+        Option("DATA", "", _text, "another directory with in/ and out/ instead of the artifact's data/", replay=True),
+        Option("RTOL", None, _TOLERANCE, "relative tolerance (1e-5, or what the artifact says)", replay=True),
+        Option("ATOL", None, _TOLERANCE, "absolute tolerance (1e-5, or what the artifact says)", replay=True),
+        Option("SEED", 0, _number(int, 0, "a whole number that is 0 or more"), "seed of made-up inputs", replay=True),
+        Option("ROUNDS", 1, _number(int, 1, "a whole number that is 1 or more"), "how often to run", replay=True),
+        Option("TIMEOUT", 60.0, _number(float, 0.001, "a number of seconds above 0"), "seconds a run may take"),
+        Option("RUNTIME", "embedded", _choice("embedded"), "what executes the replay", replay=True),
+        Option("FORCE", False, _switch, "1: replay though nothing changed"),
+        Option("VERBOSE", False, _switch, "1: print full command lines"),
+        Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),
+        Option("ARCH", "", _text, "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
+        Option("LAUNCHER", "", _choice("", *LAUNCHERS), f"run compilations through {', '.join(LAUNCHERS)}"),
+        Option("TAGS", "", _text, "scons test: only replay tests with one of these tags (comma separated)"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of this invocation, parsed."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def build_output(self) -> str:
+        """Where artifacts are looked for first and where ``compile`` writes."""
+        return self["BUILD_OUTPUT"] or os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output"
+
+
+def parse_options(arguments: Mapping[str, str]) -> Options:
+    """Check ``arguments`` against the table.
+
+    Raises:
+        OptionError: a name that is no option (with the nearest one), or a value it does not take.
+    """
+    values = {option.name: option.default for option in OPTIONS.values()}
+    for name, text in arguments.items():
+        option = OPTIONS.get(name)
+        if option is None:
+            near = difflib.get_close_matches(name.upper(), OPTIONS, n=1, cutoff=0.6)
+            way_out = f"did you mean {near[0]}=?" if near else "'scons' alone lists the options"
+            raise OptionError(f"{name}={text}: no such option; {way_out}")
+        try:
+            values[name] = option.parse(text)
+        except ValueError as error:
+            raise OptionError(f"{name}={text}: {error}; {name} is {option.doc}") from None
+    return Options(values)

@@ -1,0 +1,42 @@
+"""Why SCons rebuilds a target, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
+    """What differs between ``node`` now and the last time it was built, as one phrase.
+
+    ``name`` shortens a file name for people. The comparison is SCons' own: content signatures of every input, and the
+    signature of the command line.
+    """
+    old = node.get_stored_info().binfo
+    if not hasattr(old, "bsources") or old.bactsig is None:
+        return "not built before"
+    old.prepare_dependencies()
+    before = _signatures(old)
+    new = node.get_binfo()
+    after = _signatures(new)
+    changed = [name(key) for key in after if key in before and before[key] != after[key]]
+    if changed:
+        return f"content of {_few(changed)} changed"
+    if added := [name(key) for key in after if key not in before]:
+        return f"{_few(added)} is a new input"
+    if gone := [name(key) for key in before if key not in after]:
+        return f"{_few(gone)} is no longer an input"
+    if old.bactsig != new.bactsig:
+        return "its command line changed"
+    return "it was missing or had failed"
+
+
+def _signatures(info: Any) -> dict[str, str]:
+    children = [*info.bsources, *info.bdepends, *info.bimplicit]
+    signatures = [*info.bsourcesigs, *info.bdependsigs, *info.bimplicitsigs]
+    return {str(child): getattr(sig, "csig", "") for child, sig in zip(children, signatures, strict=False)}
+
+
+def _few(names: list[str], most: int = 3) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} (+{len(names) - most} more)" if len(names) > most else shown

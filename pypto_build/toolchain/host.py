@@ -1,0 +1,115 @@
+"""Command lines of the host compiler: kernels and orchestrations for the simulated platforms."""
+
+from __future__ import annotations
+
+import platform as machine
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.platforms import Platform
+
+INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
+
+# Oldest major versions whose _Float16 and C++17 the headers rely on.
+_OLDEST = {"g++": 12, "clang++": 16}
+
+# No -ffast-math: a replay must round as the hardware does. errno and trapping carry nothing a kernel could read.
+_KERNEL_FLAGS = (
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-semantic-interposition",
+    "-D__CPU_SIM",
+    "-DNDEBUG",
+)
+_GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
+_ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM")
+_CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
+_LINK_FLAGS = ("-shared", "-Wl,--build-id=sha1")
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C++ compiler on this machine: its path, what kind it is, and its version line (part of every build key)."""
+
+    path: str
+    family: str
+    version: str
+
+    @property
+    def identity(self) -> str:
+        """What has to be equal for two compilations to be interchangeable."""
+        return f"{self.path} {self.version}"
+
+
+def default_arch() -> str:
+    """``ARCH`` when the user names none: portable to every machine of this kind from the last ten years."""
+    return "x86-64-v3" if machine.machine() in ("x86_64", "AMD64") else "armv8-a"
+
+
+def find_compiler(name: str = "") -> HostCompiler:
+    """The compiler called ``name``, or the first of g++ and clang++ on ``PATH``.
+
+    Raises:
+        ToolchainError: none was found, or the one found is too old.
+    """
+    candidates = [name] if name else ["g++", "clang++"]
+    for candidate in candidates:
+        if path := shutil.which(candidate):
+            return _probe(path)
+    wanted = f"CXX={name}: not found on PATH" if name else "no C++ compiler on PATH (looked for g++ and clang++)"
+    raise ToolchainError(f"{wanted}; install g++ 12 or newer, or name one with CXX=")
+
+
+def _probe(path: str) -> HostCompiler:
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"{path} --version failed ({error}); name a working compiler with CXX=") from None
+    line = run.stdout.splitlines()[0] if run.stdout else ""
+    family = "clang++" if "clang" in line.lower() else "g++"
+    number = re.search(r"(\d+)\.\d+", line.rsplit(")", 1)[-1]) or re.search(r"(\d+)\.\d+", line)
+    if run.returncode != 0 or number is None:
+        raise ToolchainError(f"{path} --version does not answer like a C++ compiler; name one with CXX=")
+    if int(number.group(1)) < _OLDEST[family]:
+        found = f"{path} is {family} {number.group(1)}"
+        raise ToolchainError(f"{found}; {_OLDEST[family]} or newer is needed, name one with CXX=")
+    return HostCompiler(path, family, line.strip())
+
+
+def arch_flag(arch: str) -> str:
+    """The ``-march`` of ``ARCH=``."""
+    return f"-march={arch or default_arch()}"
+
+
+def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arch: str = "") -> list[str]:
+    """Flags of one kernel's compilation, the same for every kernel of a core type."""
+    gcc_only = _GCC_KERNEL_FLAGS if compiler.family == "g++" else ()
+    macros = (_CORE_MACRO[core_type], f"-DPYPTO_ARCH={platform.arch_macro}")
+    return [*_KERNEL_FLAGS, *gcc_only, arch_flag(arch), *macros]
+
+
+def orchestration_flags(compiler: HostCompiler, platform: Platform, vintage: int = 0) -> list[str]:
+    """Flags of an orchestration's compilation. ``vintage`` is yyyymm, 0 when the text needs no telling."""
+    gcc_only = ("-fno-gnu-unique",) if compiler.family == "g++" else ()
+    macros = [f"-DPYPTO_ARCH={platform.arch_macro}"] + ([f"-DPYPTO_VINTAGE={vintage}"] if vintage else [])
+    return [*_ORCHESTRATION_FLAGS, *gcc_only, *macros]
+
+
+def compile_argv(
+    compiler: HostCompiler, flags: Sequence[str], include_dirs: Sequence[Path], source: str, target: str
+) -> list[str]:
+    """One translation unit to one object."""
+    return [compiler.path, *flags, *(f"-I{directory}" for directory in include_dirs), "-c", source, "-o", target]
+
+
+def link_argv(compiler: HostCompiler, source: str, target: str) -> list[str]:
+    """One object to one loadable library."""
+    return [compiler.path, *_LINK_FLAGS, source, "-o", target]

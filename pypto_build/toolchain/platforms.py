@@ -1,0 +1,30 @@
+"""The four platforms and what each means for compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One value of ``PLATFORM=``.
+
+    ``arch`` is the generation of the chip (``a2a3``: 910B/C, ``a5``: 950); ``simulated`` platforms run on the host.
+    ``arch_macro`` is the number our headers test in ``PYPTO_ARCH``.
+    """
+
+    name: str
+    arch: str
+    simulated: bool
+    arch_macro: int
+
+
+PLATFORMS: dict[str, Platform] = {
+    platform.name: platform
+    for platform in (
+        Platform("a2a3", "a2a3", False, 2),
+        Platform("a5", "a5", False, 5),
+        Platform("a2a3sim", "a2a3", True, 2),
+        Platform("a5sim", "a5", True, 5),
+    )
+}
