@@ -1,0 +1,68 @@
+"""How actions run and what they print: a line each with the reason, whole outputs or none, nothing interleaved."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from SCons.Action import Action
+
+from pypto_build.rules.reason import rebuild_reason
+
+# What failing commands printed, in order; the verdict of a failed build quotes the first error of it.
+failure_output: list[str] = []
+
+
+def run_captured(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
+    """SCons ``SPAWN``: run without a shell and print what the command said in one piece."""
+    try:
+        run = subprocess.run(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    except OSError as error:
+        print(f"scons: {args[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        return 127
+    if run.stdout:
+        text = run.stdout.decode(errors="replace")
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        if run.returncode:
+            failure_output.append(text)
+    return run.returncode
+
+
+def run_streaming(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
+    """SCons ``SPAWN`` for long commands whose progress people watch."""
+    sys.stdout.flush()
+    try:
+        return subprocess.run(args, env=env, check=False).returncode
+    except OSError as error:
+        print(f"scons: {args[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        return 127
+
+
+def command(label: str, argv: Sequence[str], *, temporary: bool = True, show: Callable[[Any], str] = str) -> Action:
+    """An action that runs ``argv`` and prints ``label``, what it makes and why.
+
+    With ``temporary``, argv writes ``${TARGET}.tmp`` names, which become the targets only once the command succeeded.
+    ``show`` turns a node into what is printed for it.
+    """
+
+    def describe(target: list[Any], source: list[Any], env: Any) -> str:
+        subject = show((source or target)[0])
+        line = f"{label} {subject}  ({rebuild_reason(target[0], env['PYPTO_NAME'])})"
+        if not env["PYPTO_VERBOSE"]:
+            return line
+        words = env.subst_list([list(argv)], target=target, source=source)[0]
+        return "\n".join((line, " ".join(str(word) for word in words)))
+
+    run = Action([list(argv)], describe)
+    return [run, Action(_publish, None)] if temporary else run
+
+
+def _publish(target: list[Any], source: list[Any], env: Any) -> None:
+    """Give finished outputs their names, so that a killed command leaves nothing that looks built."""
+    for node in target:
+        path = node.get_abspath()
+        os.replace(path + ".tmp", path)

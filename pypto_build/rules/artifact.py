@@ -1,0 +1,152 @@
+"""``PtoArtifact``: every file of an artifact as a node."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from SCons.Action import Action
+
+from pypto_build.artifact import Artifact, ArtifactError, detect_vintage, load_artifact
+from pypto_build.rules.actions import command
+from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.embedded_runtime import embedded_runtime
+from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
+from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.units import Compilation, Plan, declare_unit, plan_kernel, plan_orchestration
+from pypto_build.rules.workspace import Workspace, escape, workspace_of
+from pypto_build.toolchain import PLATFORMS, Platform
+
+ARTIFACT = Rule(
+    "PtoArtifact",
+    "Builds everything of one artifact: kernels, orchestration, signed manifest.",
+    (
+        Attribute("dir", (str, Path), "the artifact's directory", required=True),
+        Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS)),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ArtifactTargets:
+    """The nodes of one artifact for one platform, for rules that build on it."""
+
+    artifact: Artifact
+    platform: Platform
+    output: Path
+    plans: tuple[Plan, ...]
+    binaries: Any  # the list of all binaries by content: depends on every kernel and the orchestration
+    config: Any  # [signed kernel_config.py, interface.json]
+    embedded: Any  # the embedded runtime's module
+
+    @property
+    def all(self) -> list[Any]:
+        """Everything a replay needs."""
+        return [self.binaries, *self.config, self.embedded]
+
+
+def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
+    """Implements the rule."""
+    values = ARTIFACT.check(given)
+    artifact = load_artifact(os.path.join(workspace_of(env).top, values["dir"]))
+    return declare_loaded(env, artifact, values["platform"])
+
+
+def declare_loaded(env: Any, artifact: Artifact, platform_name: str | None = None) -> ArtifactTargets:
+    """The nodes of an artifact that has been read already."""
+    workspace = workspace_of(env)
+    platform = workspace.platform(platform_name)
+    require_simulated(platform)
+    output = workspace.output(artifact.name, artifact.root, platform)
+    compilation = Compilation(workspace, platform, vintage_number(artifact.orchestration.source))
+    plans = _plan(artifact, compilation)
+    binaries = _declare_binaries(env, output, plans)
+    config = declare_config(env, artifact, output)
+    return ArtifactTargets(artifact, platform, output, tuple(plans), binaries, config, embedded_runtime(env))
+
+
+def require_simulated(platform: Platform) -> None:
+    """Hardware builds need a toolchain from the vendor."""
+    if platform.simulated:
+        return
+    home = os.environ.get("ASCEND_HOME_PATH")
+    compiler = Path(home or "", "bin", "ccec")
+    if not home:
+        problem, way_out = "ASCEND_HOME_PATH is not set", "set it to the toolkit's directory"
+    elif not compiler.exists():
+        problem, way_out = f"{compiler} does not exist", "point ASCEND_HOME_PATH at a toolkit that has bin/ccec"
+    else:
+        problem, way_out = "building for hardware is not supported yet", "leave the toolkit out"
+    raise ArtifactError(f"PLATFORM={platform.name}", problem, f"{way_out}, or replay with PLATFORM={platform.name}sim")
+
+
+def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:
+    """The signed manifest and the interface derived from manifest and orchestration."""
+    workspace = workspace_of(env)
+    manifest, interface = output / "kernel_config.py", output / "interface.json"
+    words = [sys.executable, "-m", "pypto_build.artifact.sign", str(artifact.root)]
+    words += ["--manifest", f"{manifest}.tmp", "--interface", f"{interface}.tmp"]
+    sources = [artifact.manifest_path, artifact.orchestration.source]
+    if artifact.meta is not None:
+        sources.append(artifact.root / "compiled_meta.json")
+    nodes = env.Command(
+        [escape(str(manifest)), escape(str(interface))],
+        [env.File(escape(str(source))) for source in sources],
+        command("[manifest] sign", [escape(word) for word in words], show=lambda node: workspace.short(str(node))),
+    )
+    env.Depends(nodes, env.Value(tool_digest("artifact"), name="the manifest reader"))
+    return nodes
+
+
+def vintage_number(source: Path) -> int:
+    """The vintage of an orchestration as the number that headers test: yyyymmdd, day 0 where a month has one."""
+    name = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source).name
+    return int(name.replace("-", "").ljust(8, "0"))
+
+
+def _plan(artifact: Artifact, compilation: Compilation) -> list[Plan]:
+    plans: dict[str, Plan] = {}
+    for kernel in artifact.kernels:
+        plan = plan_kernel(compilation, kernel)
+        twin = plans.setdefault(plan.unit.name, plan)
+        if twin.unit.source != plan.unit.source:
+            message = f"two kernels on {kernel.core_type} are called {kernel.name}"
+            raise ArtifactError(artifact.manifest_path, message, "give one of them another name")
+    return [*plans.values(), plan_orchestration(compilation, artifact.orchestration)]
+
+
+def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
+    workspace = workspace_of(env)
+    units = [plan.unit for plan in plans]
+    frontier = find_frontier(output, units)
+    _announce(workspace, frontier)
+    if frontier.complete and not workspace.whole_graph:
+        return env.File(escape(str(output / BINARIES)))
+    unsettled = set(frontier.unsettled)
+    linked = [declare_unit(env, output, plan) for plan in plans if workspace.whole_graph or plan.unit in unsettled]
+    keys = "\n".join(f"{unit.name} {unit.key}" for unit in units)
+    listing = env.Command(
+        [escape(str(output / BINARIES)), escape(str(output / RECORD))],
+        [env.Value(keys, name="the kernels"), *linked],
+        Action(_settle, None),
+        PYPTO_SETTLE=(output, units),
+    )
+    env.Precious(listing)
+    return listing[0]
+
+
+def _settle(target: Any, source: Any, env: Any) -> None:
+    settle(*env["PYPTO_SETTLE"])
+
+
+def _announce(workspace: Workspace, frontier: Frontier) -> None:
+    """The two lines that people search logs for."""
+    names = [workspace.short(unit.source) for unit in frontier.unsettled]
+    if not names:
+        print("[cpp->.so] no cpp edits since last build; reusing cached binaries")
+        return
+    shown = ", ".join(names[:5]) + (f" (+{len(names) - 5} more)" if len(names) > 5 else "")
+    print(f"[cpp->.so] cpp edits or missing binaries detected ({len(names)} file(s)): {shown}; rebuilding")

@@ -1,0 +1,69 @@
+"""Attributes of rules: declared once in a table, checked on every call, documented from the same table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class RuleError(Exception):
+    """A rule called with a wrong attribute. ``str()`` is one line."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of a rule. ``types`` are the Python types a value may have."""
+
+    name: str
+    types: tuple[type, ...]
+    doc: str
+    default: Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def type_names(self) -> str:
+        """The types, for messages and for the documentation."""
+        return " or ".join(
+            {"str": "string", "int": "integer", "float": "number"}.get(t.__name__, t.__name__) for t in self.types
+        )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule's name, what it does, and its attributes."""
+
+    name: str
+    doc: str
+    attributes: tuple[Attribute, ...]
+
+    def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """``given`` with defaults filled in.
+
+        Raises:
+            RuleError: an attribute that does not exist, is missing, or has the wrong type or value.
+        """
+        known = {attribute.name: attribute for attribute in self.attributes}
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                way_out = f"did you mean '{near[0]}'?" if near else f"it takes {', '.join(known)}"
+                raise RuleError(f"{self.name}: no attribute '{name}'; {way_out}")
+        return {name: self._value(attribute, given) for name, attribute in known.items()}
+
+    def _value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
+        if attribute.name not in given or given[attribute.name] is None:
+            if attribute.required:
+                raise RuleError(f"{self.name}: attribute '{attribute.name}' is missing; it is {attribute.doc}")
+            return attribute.default
+        value = given[attribute.name]
+        is_bool_for_number = isinstance(value, bool) and bool not in attribute.types
+        if not isinstance(value, attribute.types) or is_bool_for_number:
+            raise RuleError(
+                f"{self.name}: {attribute.name}={value!r} is not a {attribute.type_names}; it is {attribute.doc}"
+            )
+        if attribute.choices and value not in attribute.choices:
+            raise RuleError(f"{self.name}: {attribute.name}={value!r} is not one of {', '.join(attribute.choices)}")
+        return value

@@ -1,0 +1,74 @@
+"""``scons -c``: removes what was built, and nothing else.
+
+SCons would remove the targets it knows. A run also leaves results, databases and locks, and an artifact that is gone
+still has its output; so the names that this project writes below an output directory are listed here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from SCons.Script import GetOption
+
+from pypto_build.rules.workspace import MARKER, Workspace
+
+_TREES = ("kernels", "orchestration", "actual", "dfx_outputs")
+_FILES = (
+    "kernel_config.py",
+    "interface.json",
+    "binaries.json",
+    "verdict.json",
+    ".settled.json",
+    ".sconsign.dblite",
+    ".lock",
+    MARKER,
+)
+_BUILT_SUFFIXES = (".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl")
+
+
+def clean_outputs(workspace: Workspace, name: str) -> None:
+    """Remove the outputs of artifact ``name`` on every platform, or of all artifacts when it is empty."""
+    for output in sorted(workspace.build_dir.glob(f"*/{name or '*'}/{MARKER}")):
+        _clean(output.parent, workspace)
+    commands = workspace.build_dir / "compile_commands.json"
+    if not name and commands.exists():
+        _remove(commands, workspace)
+    for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
+        _remove_if_empty(directory)
+
+
+def _clean(output: Path, workspace: Workspace) -> None:
+    for path in _built_files(output):
+        _remove(path, workspace)
+    for tree in _TREES:
+        for directory in sorted((output / tree).rglob("*"), reverse=True):
+            _remove_if_empty(directory)
+        _remove_if_empty(output / tree)
+    _remove_if_empty(output)
+
+
+def _built_files(output: Path) -> Iterator[Path]:
+    for tree in _TREES:
+        yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
+    for name in _FILES:
+        for path in (output / name, output / f"{name}.tmp"):
+            if path.exists():
+                yield path
+
+
+def _remove(path: Path, workspace: Workspace) -> None:
+    print(f"Removed {os.path.relpath(path, workspace.top)}")
+    if GetOption("no_exec"):
+        return
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _remove_if_empty(directory: Path) -> None:
+    if directory.is_dir() and not GetOption("no_exec") and not any(directory.iterdir()):
+        directory.rmdir()

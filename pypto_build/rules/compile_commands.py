@@ -1,0 +1,36 @@
+"""``compile_commands.json`` for editors: the compile command of every unit, kept in BUILD_DIR."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.workspace import Workspace
+
+
+def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:
+    """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
+    path = workspace.build_dir / "compile_commands.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        known: list[dict[str, Any]] = [entry for entry in json.loads(text) if isinstance(entry, dict)]
+    except (OSError, ValueError):
+        text, known = "", []
+    prefix = str(targets.output) + os.sep
+    entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
+    entries += [_entry(workspace, plan, prefix) for plan in targets.plans]
+    entries.sort(key=lambda entry: str(entry.get("output")))
+    wanted = json.dumps(entries, indent=1) + "\n"
+    if wanted != text:
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        temporary.write_text(wanted, encoding="utf-8")
+        os.replace(temporary, path)
+
+
+def _entry(workspace: Workspace, plan: Any, prefix: str) -> dict[str, Any]:
+    output = f"{prefix}{plan.unit.name}.o"
+    source = str(plan.unit.source)
+    arguments = plan.compile_argv(workspace, source, output)
+    return {"directory": str(workspace.top), "file": source, "output": output, "arguments": arguments}

@@ -1,0 +1,39 @@
+"""The embedded runtime as a node: built once per content, shared by every artifact and workspace of this user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pypto_build.rules.actions import command, run_streaming
+from pypto_build.rules.workspace import escape, workspace_of
+from pypto_build.runtime import build as runtime_build
+
+
+def cache_dir() -> Path:
+    """``$PYPTO_BUILD_CACHE``, else ``pypto-build`` in the user's cache directory."""
+    if chosen := os.environ.get("PYPTO_BUILD_CACHE"):
+        return Path(chosen).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"
+
+
+def embedded_runtime(env: Any) -> Any:
+    """The node of the runtime's Python module.
+
+    Its directory is named after a digest of its sources, the compiler and the Python it is for, so a module that is
+    there is the right one and needs no check.
+    """
+    workspace = workspace_of(env)
+    key = runtime_build.build_key(workspace.compiler.path, workspace.compiler.identity)
+    module = cache_dir() / "runtime" / key[:32] / runtime_build.MODULE_FILE
+    if module.exists():
+        return env.File(escape(str(module)))
+    argv = [sys.executable, "-m", "pypto_build.runtime.build", str(module.parent), "--cxx", workspace.compiler.path]
+    build = command(
+        "[runtime] build", [escape(word) for word in argv], temporary=False, show=lambda _: "the embedded runtime, once"
+    )
+    node = env.Command(escape(str(module)), [], build, SPAWN=run_streaming)
+    env.Precious(node)
+    return node[0]

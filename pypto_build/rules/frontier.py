@@ -1,0 +1,101 @@
+"""Which units have to be looked at by SCons at all.
+
+SCons spends about a millisecond on every node, whether or not it is up to date, which would make a 400-kernel artifact
+slower to check than to replay. So each unit (a kernel or the orchestration) has a key over everything its binary
+depends on: its text, its headers, the flags and the compiler. A unit whose key is the one its binary was made from, and
+whose binary still has the content it had then, is *settled*: it needs no node. The others are the frontier and are
+declared in full. Content decides everywhere; the record only remembers digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RECORD = ".settled.json"
+BINARIES = "binaries.json"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source and the binary made from it. ``name`` is the path under OUT without a suffix."""
+
+    name: str
+    source: Path
+    key: str
+
+    @property
+    def binary(self) -> str:
+        """The loadable library, relative to OUT."""
+        return f"{self.name}.so"
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """What the record says of a set of units."""
+
+    unsettled: tuple[Unit, ...]
+    complete: bool  # nothing to build, and the list of binaries is the one these units give
+
+
+def find_frontier(output: Path, units: Iterable[Unit]) -> Frontier:
+    """Compare ``units`` with what was recorded under ``output``."""
+    units = tuple(units)
+    record = {name: entry for name, entry in _load(output / RECORD).items() if _is_entry(entry)}
+    unsettled = tuple(unit for unit in units if not _is_settled(output, unit, record))
+    _remove_damaged(output, unsettled, record)
+    listed = _load(output / BINARIES)
+    complete = not unsettled and listed == {unit.binary: record[unit.name]["binary"] for unit in units}
+    return Frontier(unsettled, complete)
+
+
+def settle(output: Path, units: Iterable[Unit]) -> None:
+    """Record ``units`` as built, and list their binaries by content for whoever depends on all of them."""
+    digests = {unit.name: _digest(output / unit.binary) for unit in units}
+    record = {unit.name: {"key": unit.key, "binary": digests[unit.name]} for unit in units}
+    _write(output / BINARIES, {unit.binary: digests[unit.name] for unit in units})
+    _write(output / RECORD, record)
+
+
+def _is_settled(output: Path, unit: Unit, record: dict[str, Any]) -> bool:
+    known = record.get(unit.name)
+    return known is not None and known["key"] == unit.key and known["binary"] == _digest(output / unit.binary)
+
+
+def _remove_damaged(output: Path, unsettled: Iterable[Unit], record: dict[str, Any]) -> None:
+    """Drop binaries that nobody's edit explains: SCons looks at a target's inputs, never at its content."""
+    for unit in unsettled:
+        if record.get(unit.name, {}).get("key") == unit.key:
+            (output / unit.binary).unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - hundreds a run
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return None
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """The object in ``path``; empty when it is missing or is no such file, which only costs a look by SCons."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, dict) and {"key", "binary"} <= value.keys()
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,30 @@
+"""One build at a time in an output directory; a second one waits and says for whom."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from pathlib import Path
+from typing import IO
+
+# Held until the process ends. The file stays: removing it would let two processes lock different inodes.
+_held: dict[Path, IO[str]] = {}
+
+
+def lock_output(output: Path) -> None:
+    """Take the lock of ``output``, waiting for whoever builds there."""
+    if output in _held:
+        return
+    file = (output / ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        owner = file.read().strip() or "another process"
+        print(f"scons: {output} is being built by process {owner}; waiting for it", file=sys.stderr, flush=True)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    _held[output] = file

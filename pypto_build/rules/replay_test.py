@@ -1,0 +1,138 @@
+"""``ReplayTest``: run an artifact on fixed data and compare with its golden."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from SCons.Action import Action
+
+from pypto_build.artifact import Snapshot, snapshot
+from pypto_build.replay.verdict import Verdict, read_verdict, write_verdict
+from pypto_build.rules.actions import command, run_streaming
+from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
+from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.workspace import Workspace, escape, workspace_of
+
+_NUMBER = (int, float)
+
+REPLAY_TEST = Rule(
+    "ReplayTest",
+    "Replays an artifact and compares its outputs with the golden; part of `scons test`, and a target by its name.",
+    (
+        Attribute("name", (str,), "the name of the target", required=True),
+        Attribute("artifact", (str, Path), "the artifact's directory", required=True),
+        next(attribute for attribute in ARTIFACT.attributes if attribute.name == "platform"),
+        Attribute("data", (str, Path), "another directory with in/ and out/ instead of the artifact's data/"),
+        Attribute("rtol", _NUMBER, "relative tolerance (default: RTOL=, else what the artifact says, else 1e-5)"),
+        Attribute("atol", _NUMBER, "absolute tolerance (default: ATOL=, else what the artifact says, else 1e-5)"),
+        Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
+        Attribute("tags", (list, tuple), "names that TAGS= selects by"),
+    ),
+)
+
+# Options of a run and the replay tool's flag for each; a value of None leaves the flag out.
+_FLAGS = {"RTOL": "--rtol", "ATOL": "--atol", "SEED": "--seed", "ROUNDS": "--rounds", "RUNTIME": "--runtime"}
+
+
+def declare_replay_test(env: Any, **given: Any) -> Any:
+    """Implements the rule; returns the alias of the test."""
+    values = REPLAY_TEST.check(given)
+    workspace = workspace_of(env)
+    wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
+    targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
+    chosen = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    node = declare_replay(env, targets, values["data"], chosen, values["comparators"] or {})
+    test = env.Alias(values["name"], node)
+    if not wanted or wanted & set(values["tags"] or ()):
+        env.Alias("test", test)
+    return test
+
+
+def declare_replay(
+    env: Any,
+    targets: ArtifactTargets,
+    data: str | Path | None = None,
+    chosen: Mapping[str, Any] | None = None,
+    comparators: Mapping[str, str] | None = None,
+) -> Any:
+    """The node of one replay: verdict.json, made from the binaries, the interface, the data and the options.
+
+    ``chosen`` overrides options of the command line.
+    """
+    workspace = workspace_of(env)
+    options = {name: workspace.options[name] for name in _FLAGS} | dict(chosen or {})
+    data = data or workspace.options["DATA"] or None
+    data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
+    found = snapshot(targets.artifact, data_dir)
+    interface = next(node for node in targets.config if str(node).endswith("interface.json"))
+    argv = _argv(targets, workspace, data_dir, options, comparators or {})
+    verdict = targets.output / "verdict.json"
+    node = env.Command(
+        escape(str(verdict)),
+        [interface, targets.binaries, targets.embedded, *_files(env, targets, found)],
+        [command("[replay] run", argv, temporary=False, show=lambda _: targets.artifact.name), Action(_note_run, None)],
+        SPAWN=run_streaming,
+    )
+    settings = {**options, "comparators": dict(comparators or {}), "data": str(data or "")}
+    env.Depends(node, [env.Value(f"{value}", name=name) for name, value in settings.items()])
+    env.Depends(node, env.Value(tool_digest("replay"), name="the replay tool"))
+    env.Precious(node)
+    if workspace.options["FORCE"] or not targets.platform.simulated or not _has_passed(verdict):
+        env.AlwaysBuild(node)
+    workspace.replays.append(verdict)
+    return node
+
+
+def _note_run(target: Any, source: Any, env: Any) -> None:
+    workspace_of(env).replayed.append(Path(target[0].get_abspath()))
+
+
+def show_cached(verdict: Path) -> None:
+    """Say what an unchanged replay gave, and mark it in its verdict."""
+    result = read_verdict(verdict)
+    if not result.cached:
+        result.cached = True
+        write_verdict(result, verdict)
+    outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
+    word = "PASS" if result.status == "pass" else "UNCHECKED"
+    tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
+    print(f"[RUN] {word} (cached)  {result.artifact} {result.platform}: {outputs}, {tasks}; FORCE=1 runs it again")
+
+
+def _argv(
+    targets: ArtifactTargets,
+    workspace: Workspace,
+    data_dir: Path | None,
+    options: Mapping[str, Any],
+    comparators: Mapping[str, str],
+) -> list[str]:
+    words = [sys.executable, "-m", "pypto_build.replay", str(targets.artifact.root)]
+    words += ["--platform", targets.platform.name, "--build-dir", str(targets.output)]
+    words += ["--embedded", targets.embedded.get_abspath()]
+    words += ["--data", str(data_dir)] if data_dir else []
+    for name, flag in _FLAGS.items():
+        words += [flag, str(options[name])] if options[name] is not None else []
+    for output, comparator in comparators.items():
+        words += ["--comparator", f"{output}={comparator}"]
+    return [*map(escape, words), "$(", "--timeout", str(workspace.options["TIMEOUT"]), "$)"]
+
+
+def _files(env: Any, targets: ArtifactTargets, found: Snapshot) -> list[Any]:
+    meta = targets.artifact.root / "compiled_meta.json"
+    paths = [*found.inputs.values(), *found.outputs.values(), *([meta] if targets.artifact.meta is not None else [])]
+    return [env.File(escape(str(path))) for path in paths]
+
+
+def _has_passed(verdict: Path) -> bool:
+    """Whether the verdict on disk is a passing one: only such a run may stand for another."""
+    try:
+        result: Verdict = read_verdict(verdict)
+    except (OSError, msgspec.DecodeError):
+        return False
+    return result.exit_status == 0

@@ -1,0 +1,95 @@
+"""The one artifact that ``JIT=`` selects: its targets, and the verdict when it cannot even be built."""
+
+from __future__ import annotations
+
+import atexit
+import re
+from pathlib import Path
+from typing import Any
+
+from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
+
+from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, load_artifacts, resolve_jit
+from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.rules.actions import failure_output
+from pypto_build.rules.artifact import declare_loaded
+from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.replay_test import declare_replay, show_cached
+from pypto_build.rules.workspace import examples_dir, workspace_of
+
+# Targets that work on the selected artifact.
+TARGETS = ("build", "replay")
+
+_FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$", re.MULTILINE)
+
+# The artifact being worked on, for the verdict of a run that ends before one is written: (OUT, artifact, options).
+_current: list[tuple[Path, str, Any]] = []
+
+
+def declare_selected(env: Any) -> None:
+    """Declare the artifact of ``JIT=`` under the targets of this module."""
+    workspace = workspace_of(env)
+    jit = workspace.options["JIT"]
+    wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in TARGETS]
+    if not jit:
+        if wanted:
+            names = [
+                path.name
+                for path in find_artifacts(workspace.top / workspace.options.build_output, examples_dir(workspace))
+            ]
+            listed = ", ".join(names[:10]) or "none found"
+            raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
+        return
+    root = resolve_jit(jit, workspace.top / workspace.options.build_output, examples_dir(workspace))
+    name = artifact_name(root)
+    _current.append((workspace.build_dir / workspace.options["PLATFORM"] / name, name, workspace.options))
+    built, replayed = [], []
+    for artifact in load_artifacts(root):
+        targets = declare_loaded(env, artifact)
+        built += targets.all
+        if "replay" in wanted or not wanted:
+            replayed += declare_replay(env, targets)
+        update_compile_commands(workspace, targets)
+    _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs]
+    env.Alias("build", built)
+    if replayed:
+        env.AlwaysBuild(env.Alias("replay", [*replayed, *built], _report_cached))
+    atexit.register(_record_build_failures)
+
+
+def record_error(error: Exception) -> None:
+    """Write the verdict of a run that ends with ``error`` before anything was built."""
+    kind = getattr(error, "kind", "usage_error")
+    for output, name, options in _current:
+        info = ErrorInfo(kind=kind, message=getattr(error, "message", str(error)), hint=getattr(error, "hint", ""))
+        _write(output, name, options, kind, info)
+
+
+def _report_cached(target: Any, source: Any, env: Any) -> None:
+    workspace = workspace_of(env)
+    for verdict in workspace.replays:
+        if verdict not in workspace.replayed:
+            show_cached(verdict)
+
+
+def _record_build_failures() -> None:
+    """A build that failed has a verdict too; a replay that failed has written its own."""
+    broken = [
+        failure for failure in GetBuildFailures() if failure.node and not str(failure.node).endswith("verdict.json")
+    ]
+    for output, name, options in _current:
+        mine = [failure for failure in broken if str(failure.node.get_abspath()).startswith(str(output))]
+        if not mine and not (broken and len(_current) == 1):
+            continue
+        text = "\n".join(failure_output)
+        first = _FIRST_ERROR.search(text)
+        message = first.group(0).strip() if first else f"{broken[0].node}: {broken[0].errstr}"
+        info = ErrorInfo(kind="build_error", message=message, hint="correct the source and run the same command again")
+        _write(output, name, options, "build_error", info)
+
+
+def _write(output: Path, name: str, options: Any, status: Any, info: ErrorInfo) -> None:
+    verdict = Verdict(
+        status=status, artifact=name, platform=options["PLATFORM"], runtime=options["RUNTIME"], error=info
+    )
+    write_verdict(verdict, output / "verdict.json")

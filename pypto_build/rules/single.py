@@ -1,0 +1,90 @@
+"""``PtoKernel``, ``PtoOrchestration`` and ``KernelConfig``: the parts of an artifact as rules of their own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, detect_vintage, load_artifact
+from pypto_build.rules.artifact import declare_config, require_simulated, vintage_number
+from pypto_build.rules.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.units import Compilation, declare_unit, plan_kernel, plan_orchestration
+from pypto_build.rules.workspace import Workspace, workspace_of
+from pypto_build.toolchain import PLATFORMS
+
+_PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
+
+KERNEL = Rule(
+    "PtoKernel",
+    "Compiles and links one kernel.",
+    (
+        Attribute("name", (str,), "the name of the library", required=True),
+        Attribute("source", (str, Path), "the kernel's C++ file", required=True),
+        Attribute("core_type", (str,), "the core it runs on", required=True, choices=CORE_TYPES),
+        Attribute("extra_include_dirs", (list, tuple), "directories of headers of its own"),
+        _PLATFORM,
+    ),
+)
+
+ORCHESTRATION = Rule(
+    "PtoOrchestration",
+    "Compiles and links one orchestration.",
+    (
+        Attribute("source", (str, Path), "the orchestration's C++ file", required=True),
+        _PLATFORM,
+    ),
+)
+
+KERNEL_CONFIG = Rule(
+    "KernelConfig",
+    "Writes the signed manifest of an artifact, and the interface a replay binds data by.",
+    (Attribute("artifact", (str, Path), "the artifact's directory", required=True), _PLATFORM),
+)
+
+# Units that belong to no artifact are built here, below the platform.
+_LOOSE = "units"
+
+
+def declare_kernel(env: Any, **given: Any) -> Any:
+    """Implements ``PtoKernel``; returns the library's node."""
+    values = KERNEL.check(given)
+    workspace = workspace_of(env)
+    dirs = tuple(_source(workspace, directory) for directory in values["extra_include_dirs"] or ())
+    kernel = Kernel(
+        0, values["name"], _source(workspace, values["source"]), values["core_type"], extra_include_dirs=dirs
+    )
+    compilation, output = _loose(workspace, values["platform"], 0)
+    return declare_unit(env, output, plan_kernel(compilation, kernel))
+
+
+def declare_orchestration(env: Any, **given: Any) -> Any:
+    """Implements ``PtoOrchestration``; returns the library's node."""
+    values = ORCHESTRATION.check(given)
+    workspace = workspace_of(env)
+    source = _source(workspace, values["source"])
+    compilation, output = _loose(workspace, values["platform"], vintage_number(source))
+    return declare_unit(env, output, plan_orchestration(compilation, Orchestration(source)))
+
+
+def declare_kernel_config(env: Any, **given: Any) -> Any:
+    """Implements ``KernelConfig``; returns the nodes of the manifest and of the interface."""
+    values = KERNEL_CONFIG.check(given)
+    workspace = workspace_of(env)
+    artifact = load_artifact(os.path.join(workspace.top, values["artifact"]))
+    return declare_config(
+        env, artifact, workspace.output(artifact.name, artifact.root, workspace.platform(values["platform"]))
+    )
+
+
+def _source(workspace: Workspace, path: str | Path) -> Path:
+    absolute = Path(os.path.abspath(workspace.top / path))
+    if not absolute.exists():
+        raise RuleError(f"{path}: no such file or directory; name one below {workspace.top}")
+    return absolute
+
+
+def _loose(workspace: Workspace, platform_name: str | None, vintage: int) -> tuple[Compilation, Path]:
+    platform = workspace.platform(platform_name)
+    require_simulated(platform)
+    return Compilation(workspace, platform, vintage), workspace.output(_LOOSE, workspace.top, platform)

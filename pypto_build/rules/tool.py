@@ -1,0 +1,120 @@
+"""The SCons tool: reads the options, registers the rules, and declares the artifact that ``JIT=`` selects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import SCons.Script
+from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetOption, SetOption
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.rules import selection
+from pypto_build.rules.actions import run_captured
+from pypto_build.rules.artifact import declare_artifact
+from pypto_build.rules.attributes import RuleError
+from pypto_build.rules.cleaning import clean_outputs
+from pypto_build.rules.help import declare_help
+from pypto_build.rules.options import OptionError, parse_options
+from pypto_build.rules.replay_test import declare_replay_test
+from pypto_build.rules.single import declare_kernel, declare_kernel_config, declare_orchestration
+from pypto_build.rules.workspace import Workspace
+from pypto_build.toolchain import ToolchainError
+
+RULES: dict[str, Callable[..., Any]] = {
+    "PtoArtifact": declare_artifact,
+    "PtoKernel": declare_kernel,
+    "PtoOrchestration": declare_orchestration,
+    "KernelConfig": declare_kernel_config,
+    "ReplayTest": declare_replay_test,
+}
+
+_USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
+
+# What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
+_PASSED_ON = (
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "ASCEND_HOME_PATH",
+    "TERM",
+    "COLUMNS",
+)
+_PASSED_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "XDG_", "NO_COLOR")
+
+
+def generate(env: Any) -> None:
+    """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
+    with user_errors():
+        options = parse_options(ARGUMENTS)
+        SCons.Script.DefaultEnvironment(tools=[])
+        SetOption("no_progress", True)
+        SetOption("max_drift", -1)  # content decides, however old a file is
+        if GetOption("num_jobs") == 1:
+            SetOption("num_jobs", len(os.sched_getaffinity(0)))
+        top = Path(SCons.Script.Dir("#").abspath)
+        workspace = Workspace(top, options, _needs_whole_graph())
+        workspace.databases.install()
+        env.Replace(
+            PYPTO=workspace,
+            PYPTO_NAME=workspace.short,
+            PYPTO_VERBOSE=options["VERBOSE"],
+            ENV=_environment(),
+            SHELL=None,
+            ESCAPE=str,
+            SPAWN=run_captured,
+            IMPLICIT_COMMAND_DEPENDENCIES=0,
+        )
+        for name, declare in RULES.items():
+            env.AddMethod(_reporting(declare), name)
+        declare_help(env)
+        if GetOption("clean"):
+            clean_outputs(workspace, options["JIT"])
+        else:
+            selection.declare_selected(env)
+
+
+def exists(env: Any) -> bool:
+    """SCons' question whether the tool can be used: it needs nothing but this package."""
+    return True
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Turn an error of the user's into its one line and exit status 2."""
+    try:
+        yield
+    except _USER_ERRORS as error:
+        sys.stdout.flush()
+        print(f"scons: *** {error}", file=sys.stderr, flush=True)
+        selection.record_error(error)
+        Exit(2)
+
+
+def _reporting(declare: Callable[..., Any]) -> Callable[..., Any]:
+    def method(env: Any, *args: Any, **attributes: Any) -> Any:
+        with user_errors():
+            if args:
+                raise RuleError(f"{declare.__name__}: attributes are given by name, such as name='...'")
+            return declare(env, **attributes)
+
+    return method
+
+
+def _needs_whole_graph() -> bool:
+    """Whether somebody asked for nodes by file name or wants to see the graph."""
+    names_a_file = any("/" in target or "." in target for target in map(str, COMMAND_LINE_TARGETS))
+    return names_a_file or bool(GetOption("tree_printers"))
+
+
+def _environment() -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    passed |= {name: value for name, value in os.environ.items() if name.startswith(_PASSED_PREFIXES)}
+    return passed | {"LC_ALL": "C.UTF-8"}

@@ -1,0 +1,91 @@
+"""What one SCons run knows: its options, the toolchain, and the output directories it has opened."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pypto_build.rules.database import OutputDatabases
+from pypto_build.rules.headers import HeaderIndex
+from pypto_build.rules.locks import lock_output
+from pypto_build.rules.options import Options
+from pypto_build.toolchain import PLATFORMS, Platform
+from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler
+from pypto_build.toolchain.launchers import find_launcher
+
+# Set below every output directory, so that `scons -c` without an artifact finds what was built.
+MARKER = ".pypto-build"
+
+
+class Workspace:
+    """Shared by all rules of a run; lives in ``env["PYPTO"]``."""
+
+    def __init__(self, top: Path, options: Options, whole_graph: bool) -> None:
+        self.top = top
+        self.options = options
+        self.whole_graph = whole_graph  # declare settled units too: cleaning, drawing the tree, building a named file
+        self.databases = OutputDatabases()
+        self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
+        self.replays: list[Path] = []  # verdicts of the replays declared
+        self.replayed: list[Path] = []  # those that ran
+        self.headers = HeaderIndex((str(INCLUDE_DIR),))
+
+    @property
+    def build_dir(self) -> Path:
+        """``BUILD_DIR=``, absolute."""
+        return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
+
+    @cached_property
+    def compiler(self) -> HostCompiler:
+        """The host compiler (``CXX=``)."""
+        return find_compiler(self.options["CXX"])
+
+    @cached_property
+    def launcher(self) -> list[str]:
+        """The launcher's words for a command line, marked as no part of its signature."""
+        path = find_launcher(self.options["LAUNCHER"])
+        return ["$(", path, "$)"] if path else []
+
+    def platform(self, name: str | None = None) -> Platform:
+        """The platform a rule names, else ``PLATFORM=``."""
+        return PLATFORMS[name or self.options["PLATFORM"]]
+
+    def output(self, name: str, root: Path, platform: Platform) -> Path:
+        """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
+        path = self.build_dir / platform.name / name
+        if path not in self.outputs:
+            path.mkdir(parents=True, exist_ok=True)
+            lock_output(path)
+            marker = path / MARKER
+            if not marker.exists():
+                marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
+            self.databases.add(str(path))
+            self.outputs[path] = root
+        return path
+
+    def short(self, path: str | os.PathLike[str]) -> str:
+        """``path`` for people: below an artifact or OUT, relative to it; below the workspace, relative to that."""
+        absolute = os.path.abspath(os.path.join(self.top, path))
+        for root in (*map(str, self.outputs), *map(str, self.outputs.values()), str(self.top)):
+            if absolute.startswith(root + os.sep):
+                return os.path.relpath(absolute, root)
+        return str(path)
+
+
+def examples_dir(workspace: Workspace) -> Path:
+    """Where artifacts are looked for after ``BUILD_OUTPUT``."""
+    return workspace.top / "examples" / "artifacts"
+
+
+def escape(word: str) -> str:
+    """``word`` for a command line that SCons substitutes into."""
+    return word.replace("$", "$$")
+
+
+def workspace_of(env: Any) -> Workspace:
+    """The run's workspace."""
+    workspace = env["PYPTO"]
+    assert isinstance(workspace, Workspace)
+    return workspace
