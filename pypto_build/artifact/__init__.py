@@ -1,1 +1,61 @@
-"""What an artifact is: layout, manifest, signatures, vintages, snapshot."""
+"""What an artifact is: layout, manifest, signatures, vintages, snapshot.
+
+Importing this package is cheap; the C++ reader (``derive``), the ``.pt`` reader (``pt``) and the signer (``sign``) are
+modules of their own, imported where they are used.
+"""
+
+from __future__ import annotations
+
+from .errors import EXIT_STATUS, ArtifactError, ErrorKind
+from .jit import find_artifacts, resolve_jit
+from .layout import artifact_name, find_children, is_artifact, load_artifact, load_artifacts
+from .manifest import MANIFEST_NAME, read_manifest
+from .meta import META_NAME, read_meta
+from .records import (
+    CORE_TYPES,
+    ArgDirection,
+    Artifact,
+    CompiledMeta,
+    CoreType,
+    Kernel,
+    Manifest,
+    MetaParam,
+    Orchestration,
+    Signature,
+)
+from .snapshot import Snapshot, missing_goldens, require_goldens, snapshot
+from .vintage import VINTAGES, Vintage, detect_vintage
+
+__all__ = [
+    "CORE_TYPES",
+    "EXIT_STATUS",
+    "MANIFEST_NAME",
+    "META_NAME",
+    "VINTAGES",
+    "ArgDirection",
+    "Artifact",
+    "ArtifactError",
+    "CompiledMeta",
+    "CoreType",
+    "ErrorKind",
+    "Kernel",
+    "Manifest",
+    "MetaParam",
+    "Orchestration",
+    "Signature",
+    "Snapshot",
+    "Vintage",
+    "artifact_name",
+    "detect_vintage",
+    "find_artifacts",
+    "find_children",
+    "is_artifact",
+    "load_artifact",
+    "load_artifacts",
+    "missing_goldens",
+    "read_manifest",
+    "read_meta",
+    "require_goldens",
+    "resolve_jit",
+    "snapshot",
+]

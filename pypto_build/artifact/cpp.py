@@ -1,0 +1,86 @@
+"""A thin layer over tree-sitter's C++ grammar: parse, and read off names, arguments and numbers."""
+
+from __future__ import annotations
+
+import re
+
+import tree_sitter_cpp
+from tree_sitter import Language, Node, Parser
+
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlLzZ]*\Z")
+
+#: Wrappers that name the same value: parentheses, references, attributes.
+_DECLARATORS = (
+    "init_declarator",
+    "reference_declarator",
+    "pointer_declarator",
+    "array_declarator",
+    "parenthesized_declarator",
+    "attributed_declarator",
+    "function_declarator",
+)
+
+
+def parse(text: bytes) -> Node:
+    """The translation unit; what does not parse becomes ERROR nodes."""
+    return Parser(Language(tree_sitter_cpp.language())).parse(text).root_node
+
+
+def source_text(node: Node) -> str:
+    """The node as written."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def line_of(node: Node) -> int:
+    """The 1-based line the node starts on."""
+    return node.start_point[0] + 1
+
+
+def integer(text: str) -> int | None:
+    """The value of a C++ integer literal, ``None`` if ``text`` is none."""
+    match = _INTEGER.match(text.strip().strip("()").replace("'", ""))
+    if match is None:
+        return None
+    digits = match[1]
+    if len(digits) > 20:
+        return None
+    return int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0) if digits[:2] != "00" else 0
+
+
+def declared_name(node: Node | None) -> str:
+    """The name a declarator declares, through pointers, references, arrays and initialisers; empty if none."""
+    while node is not None and node.type in _DECLARATORS:
+        inner = node.child_by_field_name("declarator")
+        node = inner if inner is not None else next(iter(node.named_children), None)
+    if node is None or node.type not in ("identifier", "field_identifier", "type_identifier", "qualified_identifier"):
+        return ""
+    return source_text(node).rpartition("::")[2]
+
+
+def callee(node: Node) -> tuple[str, Node | None]:
+    """Last name of what a call calls (``rt_submit``, ``view``, ``from_u64``) and the object it is a method of."""
+    function = node.child_by_field_name("function")
+    owner: Node | None = None
+    if function is not None and function.type == "field_expression":
+        owner = function.child_by_field_name("argument")
+        function = function.child_by_field_name("field")
+    while function is not None and function.type in ("template_function", "template_method", "qualified_identifier"):
+        function = function.child_by_field_name("name")
+    return (source_text(function) if function is not None else ""), owner
+
+
+def template_arguments(node: Node) -> list[Node]:
+    """The template arguments of a call, in order."""
+    function = node.child_by_field_name("function")
+    while function is not None:
+        found = function.child_by_field_name("arguments")
+        if found is not None and found.type == "template_argument_list":
+            return list(found.named_children)
+        function = function.child_by_field_name("field") or function.child_by_field_name("name")
+    return []
+
+
+def call_arguments(node: Node) -> list[Node]:
+    """The arguments of a call, comments left out."""
+    arguments = node.child_by_field_name("arguments")
+    return [] if arguments is None else [child for child in arguments.named_children if child.type != "comment"]

@@ -1,0 +1,201 @@
+"""The orchestration API as tables: what each method and function means to the reader, under its names of every vintage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+from tree_sitter import Node
+
+from .cpp import callee, source_text, template_arguments
+from .cpp_values import UNKNOWN, Ref, TaskArgs, Value, join
+from .dtypes import torch_name
+from .records import ArgDirection, CoreType
+
+if TYPE_CHECKING:
+    from .cpp_walk import Walker
+
+#: Types whose variables collect a task's arguments.
+TASK_ARGS_TYPE = re.compile(r"(Arg|ArgWithDeps|L0TaskArgs\w*|CoreTaskArgs\w*|GraphTaskArgs|PTOParam)\b")
+
+#: Fields of a tensor that are plain numbers.
+PLAIN_FIELDS = frozenset({"shapes", "strides", "ndims", "dtype", "buffer", "start_offset", "size", "addr", "launch_spec"})
+
+_ADD = {
+    "add_input": ArgDirection.IN,
+    "add_output": ArgDirection.OUT,
+    "add_inout": ArgDirection.INOUT,
+    "add_no_dep": ArgDirection.INOUT,
+    "make_input_param": ArgDirection.IN,
+    "make_output_param": ArgDirection.OUT,
+    "make_inout_param": ArgDirection.INOUT,
+    "make_scalar_param": ArgDirection.SCALAR,
+}
+
+Method = Callable[["Walker", Node, Value, list[Value]], Value]
+Function = Callable[["Walker", Node, list[Value]], Value]
+
+
+# -- methods ----------------------------------------------------------------------------------------------------
+
+
+def _tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    if not owner.is_entry or not arguments:
+        return owner
+    walker.tensor_slots |= arguments[0].numbers
+    return Value(refs=frozenset(Ref(slot) for slot in arguments[0].numbers))
+
+
+def _scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    if not owner.is_entry or not arguments:
+        return UNKNOWN
+    walker.scalar_slots |= arguments[0].numbers
+    return Value(scalars=arguments[0].numbers)
+
+
+def _same(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    return owner
+
+
+def _part(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    return owner.as_part()
+
+
+def _whole(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    return owner.tensors_only()
+
+
+def _add_arguments(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    direction = _ADD[callee(node)[0]]
+    for argument in arguments:
+        walker.touch(argument, direction)
+        if owner.args is not None:
+            owner.args.directions.append(direction)
+    return owner
+
+
+def _clear(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    if owner.args is not None:
+        owner.args.directions.clear()
+    return owner
+
+
+def _push(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    container = callee(node)[1]
+    if container is not None and container.type == "identifier":
+        walker.update(source_text(container), join([*arguments, UNKNOWN]))
+    return UNKNOWN
+
+
+def _slot_tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    return _from_slots(walker, owner)
+
+
+METHODS: dict[str, Method] = {
+    "tensor": _tensor,
+    "scalar": _scalar,
+    "view": _part,
+    "slice": _part,
+    "reshape": _whole,
+    "transpose": _whole,
+    "permute": _whole,
+    "to_tensor": _slot_tensor,
+    "reset": _clear,
+    "clear": _clear,
+    "push_back": _push,
+    "emplace_back": _push,
+    **dict.fromkeys(("ref", "at", "front", "back", "get", "value"), _same),
+    **dict.fromkeys((name for name in _ADD if name.startswith("add_")), _add_arguments),
+}
+
+
+# -- functions --------------------------------------------------------------------------------------------------
+
+
+def _make_param(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    direction = _ADD[callee(node)[0]]
+    if arguments and direction is not ArgDirection.SCALAR:
+        walker.touch(arguments[0], direction)
+    return Value(args=TaskArgs([direction]))
+
+
+def _submit(core_type: CoreType | None) -> Function:
+    def submit(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+        words = [argument for argument in arguments if not argument.is_runtime]
+        args = next((word.args for word in words if word.args is not None), None)
+        worker: CoreType | None = core_type
+        text = source_text(node)
+        if "PTO2_WORKER_CUBE" in text or "PTO2_WORKER_VECTOR" in text:
+            worker = "aic" if "PTO2_WORKER_CUBE" in text else "aiv"
+        walker.submit(node, words[0] if words else UNKNOWN, args, worker)
+        return UNKNOWN
+
+    return submit
+
+
+def _external(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    value = _from_slots(walker, arguments[0]) if arguments else UNKNOWN
+    dtype = re.search(r"DataType::(\w+)", source_text(node))
+    name = torch_name(dtype[1]) if dtype else None
+    if name is not None:
+        for ref in value.refs:
+            walker.tensor_dtypes.setdefault(ref.slot, name)
+    return value
+
+
+def _from_slots(walker: Walker, value: Value) -> Value:
+    """The tensors that entry argument slots hold; a value that is a tensor already stays what it is."""
+    walker.tensor_slots |= value.slots
+    return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
+
+
+def _decode(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    target = template_arguments(node)
+    value = arguments[0] if arguments else UNKNOWN
+    if target and (value.scalars or value.slots):
+        return msgspec.structs.replace(value, ctype=value.ctype or source_text(target[0]))
+    return value
+
+
+def _first(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    return arguments[0] if arguments else UNKNOWN
+
+
+def _nothing(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    return UNKNOWN
+
+
+def _read_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    if arguments:
+        walker.touch(arguments[0], ArgDirection.IN)
+    return UNKNOWN
+
+
+def _write_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    if arguments:
+        walker.touch(arguments[0].as_part(), ArgDirection.OUT)
+    return UNKNOWN
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{
+        f"{prefix}rt_submit_{kind}task": _submit(core_type)
+        for prefix in ("", "pto2_")
+        for kind, core_type in (("aic_", "aic"), ("aiv_", "aiv"), ("", None))
+    },
+    **dict.fromkeys((name for name in _ADD if name.startswith("make_")), _make_param),
+    **dict.fromkeys(("make_tensor_external", "make_tensor_strided", "from_tensor_arg", "from_task_arg"), _external),
+    **dict.fromkeys(("from_u64", "bit_cast", "static_cast", "reinterpret_cast", "const_cast"), _decode),
+    **dict.fromkeys(("move", "ref", "cref", "forward", "addressof"), _first),
+    **dict.fromkeys(
+        (
+            "rt_submit_dummy_task alloc_tensors make_tensor to_u64 float_to_u64 min max TensorCreateInfo rt_scope_begin "
+            "rt_scope_end PTO2_SCOPE PTO2_SCOPE_GUARD"
+        ).split(),
+        _nothing,
+    ),
+    "get_tensor_data": _read_element,
+    "set_tensor_data": _write_element,
+}

@@ -1,0 +1,38 @@
+"""The one exception of this package: what is wrong with an artifact, where, and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+ErrorKind = Literal["usage_error", "build_error", "golden_error"]
+
+#: Exit status of a command line that ends with an error of this kind.
+EXIT_STATUS: dict[ErrorKind, int] = {"usage_error": 2, "build_error": 3, "golden_error": 4}
+
+
+class ArtifactError(Exception):
+    """A fault in what the user gave us; ``str(error)`` is one line: ``path: message; hint``.
+
+    ``path`` is the file (``file:line`` where the line is known) or the option at fault; it may be empty.
+    """
+
+    def __init__(self, path: str | Path, message: str, hint: str = "", *, kind: ErrorKind = "usage_error") -> None:
+        super().__init__(path, message, hint)
+        self.kind: ErrorKind = kind
+        self.path = str(path)
+        self.message = _one_line(message)
+        self.hint = _one_line(hint)
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        return f"{place}{self.message}" + (f"; {self.hint}" if self.hint else "")
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of a command line that ends with this error."""
+        return EXIT_STATUS[self.kind]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,136 @@
+"""Finds the artifact that ``JIT=`` means: a directory name, a path, a glob or ``latest``."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from .errors import ArtifactError
+from .layout import artifact_root, is_artifact
+from .manifest import MANIFEST_NAME
+
+_TIMESTAMP = re.compile(r"(?P<name>.+)_(?P<stamp>\d{8}_\d{6})(?P<suffix>_.*)?\Z")
+_SHOWN = 10
+
+
+def find_artifacts(build_output: str | Path | None, examples: str | Path | None = None) -> tuple[Path, ...]:
+    """Every artifact directly below the two places, each by name, those of ``build_output`` first."""
+    return tuple(path for place in _places(build_output, examples) for path in _artifacts_in(place))
+
+
+def resolve_jit(jit: str, build_output: str | Path | None, examples: str | Path | None = None) -> Path:
+    """The absolute directory that ``jit`` means.
+
+    ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob must match one directory. A bare
+    name is looked for in ``build_output``, then in ``examples``: the name itself, else its newest
+    ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below either place.
+    Raises a usage error that lists what there is, the closest names first.
+    """
+    places = _places(build_output, examples)
+    if not jit.strip():
+        raise ArtifactError("JIT", "names no artifact", _existing(jit, places))
+    if jit == "latest":
+        found = next((newest for place in places if (newest := _newest(_artifacts_in(place)))), None)
+    elif _is_path(jit):
+        found = _by_path(jit, places)
+    elif any(sign in jit for sign in "*?["):
+        found = _by_glob(jit, places)
+    else:
+        found = next((match for place in places if (match := _by_name(jit, place))), None)
+        found = found or _by_path(jit, ())
+    if found is None:
+        raise ArtifactError(f"JIT={jit}", f"no such artifact in {_shown_places(places)}", _existing(jit, places))
+    return artifact_root(found)
+
+
+def _places(*candidates: str | Path | None) -> list[Path]:
+    return [Path(os.path.abspath(place)) for place in candidates if place is not None and str(place)]
+
+
+def _artifacts_in(place: Path) -> list[Path]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(place) if entry.is_dir())
+    except OSError:
+        return []
+    return [place / name for name in names if is_artifact(place / name)]
+
+
+def _is_path(jit: str) -> bool:
+    return os.sep in jit or jit in (".", "..") or jit.startswith("~")
+
+
+def _by_path(jit: str, places: Sequence[Path]) -> Path | None:
+    path = Path(jit).expanduser()
+    for base in (Path.cwd(), *places):
+        candidate = base / path
+        if candidate.is_dir() or candidate.name == MANIFEST_NAME and candidate.is_file():
+            return candidate
+    if any(sign in jit for sign in "*?["):
+        import glob
+
+        return _only(jit, sorted(Path(match) for match in glob.glob(str(path)) if is_artifact(Path(match))))
+    return None
+
+
+def _by_glob(jit: str, places: Iterable[Path]) -> Path | None:
+    import fnmatch
+
+    for place in places:
+        matches = [path for path in _artifacts_in(place) if fnmatch.fnmatchcase(path.name, jit)]
+        if matches:
+            return _only(jit, matches)
+    return None
+
+
+def _only(jit: str, matches: Sequence[Path]) -> Path | None:
+    if len(matches) > 1:
+        raise ArtifactError(f"JIT={jit}", f"matches {len(matches)} artifacts", f"pick one of {_listed(matches)}")
+    return matches[0] if matches else None
+
+
+def _by_name(jit: str, place: Path) -> Path | None:
+    if (place / jit).is_dir():
+        return place / jit
+    stamped = [path for path in _artifacts_in(place) if (match := _TIMESTAMP.match(path.name)) and match["name"] == jit]
+    return _newest(stamped)
+
+
+def _newest(paths: Sequence[Path]) -> Path | None:
+    return max(paths, key=_age_key, default=None)
+
+
+def _age_key(path: Path) -> tuple[str, float, str]:
+    """Time of compilation: the name's stamp, which survives copying, else that of the manifest; then the name."""
+    try:
+        written = (path / MANIFEST_NAME).stat().st_mtime
+    except OSError:
+        written = path.stat().st_mtime
+    match = _TIMESTAMP.match(path.name)
+    stamp = match["stamp"] if match else time.strftime("%Y%m%d_%H%M%S", time.localtime(written))
+    return stamp, written, path.name
+
+
+def _existing(jit: str, places: Sequence[Path]) -> str:
+    names = [path.name for place in places for path in _artifacts_in(place)]
+    if not names:
+        return "there are none yet; `scons compile PROGRAM=...` makes one"
+    import difflib
+
+    names = sorted(dict.fromkeys(names))
+    names.sort(key=lambda name: -difflib.SequenceMatcher(None, jit.lower(), name.lower()).ratio())
+    return f"there are: {_listed([Path(name) for name in names])}"
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    same_place = len({path.parent for path in paths}) == 1
+    shown = ", ".join(path.name if same_place else str(path) for path in paths[:_SHOWN])
+    return shown + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
+
+
+def _shown_places(places: Sequence[Path]) -> str:
+    here = Path.cwd()
+    shown = [str(place.relative_to(here)) if place.is_relative_to(here) else str(place) for place in places]
+    return " or ".join(shown) or "any place"

@@ -1,0 +1,98 @@
+"""Reads an artifact directory: what kind of build it is, its manifest, its metadata, its sub-builds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .errors import ArtifactError
+from .manifest import MANIFEST_NAME, read_manifest
+from .meta import META_NAME, read_meta
+from .records import Artifact
+
+CHILDREN_DIR = "next_levels"
+
+
+def load_artifact(path: str | Path) -> Artifact:
+    """The artifact at directory ``path`` (or whose manifest ``path`` is).
+
+    Raises a usage error, one line naming file and field, if the directory is no artifact, is a distributed build, was
+    compiled without ptoas, holds several orchestrations (each is an artifact of its own), or has a faulty manifest.
+    """
+    root = artifact_root(path)
+    manifest_path = root / MANIFEST_NAME
+    if not manifest_path.is_file():
+        raise _not_loadable(root)
+    manifest = read_manifest(manifest_path, root)
+    return Artifact(
+        root=root,
+        name=artifact_name(root),
+        kernels=manifest.kernels,
+        orchestration=manifest.orchestration,
+        runtime_config=manifest.runtime_config,
+        meta=read_meta(root / META_NAME),
+        children=find_children(root),
+    )
+
+
+def load_artifacts(path: str | Path) -> tuple[Artifact, ...]:
+    """The artifact at ``path``, or each of its sub-builds if it is a multi-orchestration build."""
+    root = artifact_root(path)
+    if not (root / MANIFEST_NAME).is_file() and not is_distributed(root):
+        children = find_children(root)
+        if children:
+            return tuple(load_artifact(child) for child in children)
+    return (load_artifact(root),)
+
+
+def artifact_root(path: str | Path) -> Path:
+    """The artifact's directory as an absolute path; links are kept, so that names stay as the user wrote them."""
+    root = Path(os.path.abspath(path))
+    return root.parent if root.name == MANIFEST_NAME else root
+
+
+def artifact_name(root: Path) -> str:
+    """Directory name; ``parent.child`` for a sub-build, whose own name says too little."""
+    if root.parent.name == CHILDREN_DIR:
+        return f"{root.parent.parent.name}.{root.name}"
+    return root.name
+
+
+def find_children(root: Path) -> tuple[Path, ...]:
+    """The complete sub-builds under ``next_levels/``, by name."""
+    return tuple(sorted(manifest.parent for manifest in root.glob(f"{CHILDREN_DIR}/*/{MANIFEST_NAME}")))
+
+
+def is_artifact(path: Path) -> bool:
+    """Whether ``path`` looks like something the compiler wrote, loadable or not."""
+    return (path / MANIFEST_NAME).is_file() or bool(find_children(path)) or is_distributed(path)
+
+
+def is_distributed(root: Path) -> bool:
+    """Whether ``root`` is a distributed (L3) build: a Python host driver and no manifest."""
+    return not (root / MANIFEST_NAME).is_file() and (root / "orchestration" / "host_orch.py").is_file()
+
+
+def _not_loadable(root: Path) -> ArtifactError:
+    if not root.exists():
+        return ArtifactError(root, "no such directory", "give the directory the compiler wrote")
+    if not root.is_dir():
+        return ArtifactError(root, "not a directory", "give the directory the compiler wrote")
+    children = ", ".join(f"{CHILDREN_DIR}/{child.name}" for child in find_children(root))
+    if is_distributed(root):
+        hint = f"its chip tasks can be replayed one by one: {children}" if children else ""
+        return ArtifactError(
+            root, "not supported: distributed (L3) build, driven by orchestration/host_orch.py", hint
+        )
+    if children:
+        return ArtifactError(root, "holds several orchestrations and none of its own", f"pick one of {children}")
+    if next(root.glob("kernels/**/*.pto"), None) is not None:
+        return ArtifactError(
+            root,
+            f"compiled without ptoas (skip_ptoas): kernels/ holds .pto files and there is no {MANIFEST_NAME}",
+            "compile again with ptoas on PATH or in PTOAS_ROOT",
+        )
+    failures = root / "report" / "codegen_errors.txt"
+    if failures.is_file():
+        return ArtifactError(root, f"its compilation failed: there is no {MANIFEST_NAME}", f"see {failures}")
+    return ArtifactError(root, f"not an artifact: there is no {MANIFEST_NAME}", "give the directory the compiler wrote")

@@ -1,0 +1,208 @@
+"""Reads ``kernel_config.py``: from its values to typed records, checking every field.
+
+Shapes: ``KERNELS``, ``ORCHESTRATION`` and ``RUNTIME_CONFIG`` at module level as PyPTO writes them (all vintages), or
+simpler's nested ``CALLABLE = {"orchestration": ..., "incores": [...]}``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from . import paths
+from .errors import ArtifactError
+from .manifest_eval import Entry, evaluate
+from .records import (
+    CORE_TYPES,
+    DEFAULT_CONFIG,
+    DEFAULT_ENTRY,
+    ArgDirection,
+    Kernel,
+    Manifest,
+    Orchestration,
+    Signature,
+)
+
+MANIFEST_NAME = "kernel_config.py"
+
+_FILE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*\Z")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_COMPILE_AGAIN = "compile again or correct the manifest"
+
+#: Keys of RUNTIME_CONFIG whose value is checked: key -> (type, smallest value).
+_RUNTIME_INTS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
+
+
+def read_manifest(path: Path, root: Path | None = None) -> Manifest:
+    """The manifest at ``path``; its sources are looked up below ``root`` (default: the manifest's directory).
+
+    Raises a usage error, one line naming file, line and field, for anything that is not a complete manifest.
+    """
+    root = path.parent if root is None else root
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(path, f"cannot be read: {_reason(error)}", _COMPILE_AGAIN) from None
+    names = evaluate(path, text)
+    reader = _Reader(path, root)
+    callable_ = names.get("CALLABLE", {})
+    if not isinstance(callable_, dict):
+        raise ArtifactError(path, "CALLABLE is not a dict", _COMPILE_AGAIN)
+    kernels = names.get("KERNELS", callable_.get("incores"))
+    orchestration = names.get("ORCHESTRATION", callable_.get("orchestration"))
+    if kernels is None:
+        raise ArtifactError(path, "KERNELS is missing", _COMPILE_AGAIN)
+    if orchestration is None:
+        raise ArtifactError(path, "ORCHESTRATION is missing", _COMPILE_AGAIN)
+    return Manifest(
+        kernels=reader.kernels(kernels),
+        orchestration=reader.orchestration(orchestration),
+        runtime_config=reader.runtime_config(names.get("RUNTIME_CONFIG", {})),
+    )
+
+
+class _Reader:
+    """Checks the manifest's values field by field, so that every complaint can name its field."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path = path
+        self.root = root
+
+    def place(self, entry: object) -> str:
+        line = entry.line if isinstance(entry, Entry) else 0
+        return f"{self.path}:{line}" if line else str(self.path)
+
+    def kernels(self, entries: object) -> tuple[Kernel, ...]:
+        if not isinstance(entries, (list, tuple)):
+            raise ArtifactError(self.path, "KERNELS is not a list", _COMPILE_AGAIN)
+        by_id: dict[int, Kernel] = {}
+        unnamed: list[int] = []
+        for position, entry in enumerate(entries):
+            field = f"KERNELS[{position}]"
+            if not isinstance(entry, dict):
+                raise ArtifactError(self.path, f"{field} is not a dict", _COMPILE_AGAIN)
+            kernel = self.kernel(entry, field)
+            twin = by_id.get(kernel.func_id)
+            if twin is not None:
+                raise ArtifactError(
+                    self.place(entry),
+                    f"{field}.func_id: {kernel.func_id} is already the func_id of {twin.name!r}",
+                    "give every kernel its own func_id",
+                )
+            by_id[kernel.func_id] = kernel
+            if "name" not in entry:
+                unnamed.append(kernel.func_id)
+        return self.distinct_names([by_id[func_id] for func_id in sorted(by_id)], unnamed)
+
+    def distinct_names(self, kernels: list[Kernel], unnamed: list[int]) -> tuple[Kernel, ...]:
+        """Kernels whose (core type, name) is unique, since it names what is built from them."""
+        import msgspec  # only here: `structs.replace`
+
+        seen: dict[tuple[str, str], Kernel] = {}
+        result: list[Kernel] = []
+        for kernel in kernels:
+            key = (kernel.core_type, kernel.name)
+            if key in seen and kernel.func_id in unnamed:
+                kernel = msgspec.structs.replace(kernel, name=f"{kernel.name}_{kernel.func_id}")
+                key = (kernel.core_type, kernel.name)
+            if key in seen:
+                raise ArtifactError(
+                    self.path,
+                    f"KERNELS: func_id {seen[key].func_id} and {kernel.func_id} are both the {kernel.core_type} kernel "
+                    f"{kernel.name!r}",
+                    "give every kernel its own name",
+                )
+            seen[key] = kernel
+            result.append(kernel)
+        return tuple(result)
+
+    def kernel(self, entry: dict[str, Any], field: str) -> Kernel:
+        place = self.place(entry)
+        func_id = self.required(entry, field, "func_id")
+        if not isinstance(func_id, int) or isinstance(func_id, bool) or func_id < 0:
+            raise ArtifactError(place, f"{field}.func_id: {func_id!r} is not a number from 0 up", _COMPILE_AGAIN)
+        core_type = self.required(entry, field, "core_type")
+        if core_type not in CORE_TYPES:
+            raise ArtifactError(
+                place, f"{field}.core_type: unknown core type {core_type!r}", f"one of {', '.join(CORE_TYPES)}"
+            )
+        is_external = entry.get("external", False) is True
+        locate = paths.external if is_external else paths.inside
+        source = locate(self.root, self.required(entry, field, "source"), place, f"{field}.source")
+        self.must_be_file(source, place, f"{field}.source")
+        name = entry.get("name", source.stem)
+        if not isinstance(name, str) or not _FILE_NAME.match(name):
+            raise ArtifactError(place, f"{field}.name: {name!r} cannot name a kernel", "use letters, digits and _")
+        return Kernel(
+            func_id=func_id,
+            name=name,
+            source=source,
+            core_type=core_type,
+            signature=self.signature(entry, field),
+            external=is_external,
+            extra_include_dirs=self.include_dirs(entry, field),
+        )
+
+    def orchestration(self, entry: object) -> Orchestration:
+        field = "ORCHESTRATION"
+        if not isinstance(entry, dict):
+            raise ArtifactError(self.path, f"{field} is not a dict", _COMPILE_AGAIN)
+        source = paths.inside(self.root, self.required(entry, field, "source"), self.place(entry), f"{field}.source")
+        self.must_be_file(source, self.place(entry), f"{field}.source")
+        symbols: dict[str, str] = {}
+        for key, default in (("function_name", DEFAULT_ENTRY), ("config_name", DEFAULT_CONFIG)):
+            symbol = entry.get(key) or default
+            if not isinstance(symbol, str) or not _IDENTIFIER.match(symbol):
+                raise ArtifactError(
+                    self.place(entry), f"{field}.{key}: {symbol!r} is not a C++ function name", _COMPILE_AGAIN
+                )
+            symbols[key] = symbol
+        return Orchestration(source=source, signature=self.signature(entry, field), **symbols)
+
+    def runtime_config(self, entry: object) -> dict[str, Any]:
+        if not isinstance(entry, dict):
+            raise ArtifactError(self.path, "RUNTIME_CONFIG is not a dict", _COMPILE_AGAIN)
+        for key, smallest in _RUNTIME_INTS.items():
+            value = entry.get(key, smallest)
+            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+                raise ArtifactError(
+                    self.place(entry), f"RUNTIME_CONFIG.{key}: {value!r} is not a number from {smallest} up", _COMPILE_AGAIN
+                )
+        if not isinstance(entry.get("runtime", ""), str):
+            raise ArtifactError(
+                self.place(entry), f"RUNTIME_CONFIG.runtime: {entry['runtime']!r} is not a name", _COMPILE_AGAIN
+            )
+        return {key: str(value) if isinstance(value, PurePosixPath) else value for key, value in entry.items()}
+
+    def signature(self, entry: dict[str, Any], field: str) -> Signature | None:
+        value = entry.get("signature")
+        if value is None:
+            return None
+        if not isinstance(value, (list, tuple)) or not all(isinstance(d, ArgDirection) for d in value):
+            raise ArtifactError(
+                self.place(entry), f"{field}.signature is not a list of ArgDirection members", _COMPILE_AGAIN
+            )
+        return tuple(d for d in value if d is not ArgDirection.SCALAR)
+
+    def include_dirs(self, entry: dict[str, Any], field: str) -> tuple[Path, ...]:
+        value = entry.get("extra_include_dirs", ())
+        if not isinstance(value, (list, tuple)):
+            raise ArtifactError(self.place(entry), f"{field}.extra_include_dirs is not a list", _COMPILE_AGAIN)
+        return tuple(
+            paths.external(self.root, item, self.place(entry), f"{field}.extra_include_dirs[{i}]")
+            for i, item in enumerate(value)
+        )
+
+    def required(self, entry: dict[str, Any], field: str, key: str) -> Any:
+        if key not in entry:
+            raise ArtifactError(self.place(entry), f"{field}.{key} is missing", _COMPILE_AGAIN)
+        return entry[key]
+
+    def must_be_file(self, path: Path, place: str, field: str) -> None:
+        if not path.is_file():
+            raise ArtifactError(place, f"{field}: {str(path)!r} is not a file", _COMPILE_AGAIN)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "not UTF-8 text"

@@ -1,0 +1,301 @@
+"""Evaluates the few forms of Python that manifests are written in, from the syntax tree: nothing is executed.
+
+A manifest is a module of assignments whose values are literals, paths built from ``Path(__file__)`` and members of
+simpler's ``ArgDirection``. Every other form is an error that names its line.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .errors import ArtifactError
+from .records import ArgDirection
+
+ALLOWED = (
+    "a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent "
+    ".resolve() str() os.path.join(), and ArgDirection members"
+)
+
+#: What a module-level import may bind: dotted name -> the marker it stands for.
+_IMPORTABLE = {
+    "pathlib": "pathlib",
+    "pathlib.Path": "Path",
+    "pathlib.PurePath": "Path",
+    "pathlib.PurePosixPath": "Path",
+    "os": "os",
+    "os.path": "os",
+}
+_DIRECTION_ROOTS = ("simpler", "task_interface", "_task_interface", "simpler_setup")
+
+
+class Entry(dict[str, Any]):
+    """A dict of the manifest that remembers the line it starts on, for error messages."""
+
+    line: int = 0
+
+
+class _Symbol:
+    """An imported name: a module, ``Path`` or ``ArgDirection``; only its known members can be used."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+_ARG_DIRECTION = _Symbol("ArgDirection")
+
+
+def evaluate(path: Path, text: str) -> dict[str, Any]:
+    """Module globals of the manifest ``text``; paths come out as ``PurePosixPath``, ``__file__`` being ``path``."""
+    try:
+        tree = ast.parse(text, filename=str(path))
+    except SyntaxError as error:
+        raise ArtifactError(
+            f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or mend the line"
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ArtifactError(path, f"not Python source: {error}", "compile again to get a fresh manifest") from None
+    evaluator = _Evaluator(path)
+    for statement in tree.body:
+        try:
+            evaluator.statement(statement)
+        except RecursionError:
+            raise evaluator.refuse(statement, "the statement is nested too deeply to read") from None
+    return evaluator.names
+
+
+class _Evaluator:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names: dict[str, Any] = {}
+        self.symbols: dict[str, Any] = {"str": _Symbol("str"), "__file__": PurePosixPath(path.as_posix())}
+
+    def refuse(self, node: ast.AST, what: str) -> ArtifactError:
+        return ArtifactError(f"{self.path}:{getattr(node, 'lineno', 1)}", what, ALLOWED)
+
+    # -- statements ---------------------------------------------------------------------------------------------
+
+    def statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self.bind_import(node, alias.name, alias.asname, whole_module=True)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                self.bind_import(node, f"{node.module or ''}.{alias.name}", alias.asname or alias.name)
+        elif isinstance(node, ast.Assign):
+            value = self.value(node.value)
+            for target in node.targets:
+                self.assign(target, value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self.assign(node.target, self.value(node.value))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return  # a docstring or a lone `...`
+        elif not isinstance(node, ast.Pass):
+            raise self.refuse(node, f"a {_form(node)} statement is not read")
+
+    def bind_import(self, node: ast.stmt, dotted: str, name: str | None, *, whole_module: bool = False) -> None:
+        root = dotted.partition(".")[0]
+        if root in ("__future__", "typing"):
+            return
+        if root in _DIRECTION_ROOTS:
+            is_direction = dotted.endswith(".ArgDirection") and not whole_module
+            self.symbols[name or root] = _ARG_DIRECTION if is_direction else _Symbol("simpler")
+        elif dotted in _IMPORTABLE:
+            self.symbols[name or root] = _Symbol(_IMPORTABLE[dotted])
+        elif dotted.startswith(("os.", "os.path.")) and dotted.rpartition(".")[2] in _FUNCTIONS:
+            self.symbols[name or root] = _Symbol(dotted.rpartition(".")[2])
+        else:
+            raise self.refuse(node, f"import of {dotted!r} is not read")
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        if not isinstance(target, ast.Name):
+            raise self.refuse(target, f"assignment to {ast.unparse(target)!r} is not read")
+        self.names[target.id] = value
+
+    # -- expressions --------------------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Any:
+        """The value of ``node``; an imported symbol alone is no value."""
+        result = self.expression(node)
+        if isinstance(result, _Symbol):
+            raise self.refuse(node, f"{ast.unparse(node)!r} is not a value")
+        return result
+
+    def expression(self, node: ast.expr) -> Any:
+        handler = _EXPRESSIONS.get(type(node))
+        if handler is None:
+            raise self.refuse(node, f"{_excerpt(node)!r} ({_form(node)}) is not read")
+        return handler(self, node)
+
+    def constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def name(self, node: ast.Name) -> Any:
+        for scope in (self.names, self.symbols):
+            if node.id in scope:
+                return scope[node.id]
+        raise self.refuse(node, f"name {node.id!r} is not defined")
+
+    def sequence(self, node: ast.List | ast.Tuple) -> Any:
+        items: list[Any] = []
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                items.extend(self.value(element.value))
+            else:
+                items.append(self.value(element))
+        return items if isinstance(node, ast.List) else tuple(items)
+
+    def dictionary(self, node: ast.Dict) -> Entry:
+        entry = Entry()
+        entry.line = node.lineno
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            value = self.value(value_node)
+            if key_node is None:
+                if not isinstance(value, dict):
+                    raise self.refuse(value_node, f"{_excerpt(value_node)!r} is not a dict")
+                entry.update(value)
+                continue
+            key = self.value(key_node)
+            if not isinstance(key, str):
+                raise self.refuse(key_node, f"dict key {_excerpt(key_node)!r} is not a string")
+            entry[key] = value
+        return entry
+
+    def unary(self, node: ast.UnaryOp) -> Any:
+        operand = self.value(node.operand)
+        if isinstance(node.op, ast.USub) and isinstance(operand, (int, float)):
+            return -operand
+        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+
+    def binary(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, ast.Div) and isinstance(left, PurePosixPath) and isinstance(right, (str, PurePosixPath)):
+            return left / right
+        if isinstance(node.op, ast.Add) and type(left) is type(right) and isinstance(left, (str, list, tuple)):
+            return left + right
+        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+
+    def fstring(self, node: ast.JoinedStr) -> str:
+        parts: list[str] = []
+        for piece in node.values:
+            if isinstance(piece, ast.FormattedValue):
+                value = self.value(piece.value)
+                if piece.format_spec is not None or not isinstance(value, (str, int, PurePosixPath)):
+                    raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+                parts.append(str(value))
+            else:
+                parts.append(str(self.value(piece)))
+        return "".join(parts)
+
+    def subscript(self, node: ast.Subscript) -> Any:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "parents":
+            owner, index = self.value(node.value.value), self.value(node.slice)
+            if isinstance(owner, PurePosixPath) and isinstance(index, int) and 0 <= index < len(owner.parents):
+                return owner.parents[index]
+        owner = self.value(node.value)
+        try:
+            return owner[self.value(node.slice)]
+        except (LookupError, TypeError):
+            raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
+
+    def attribute(self, node: ast.Attribute) -> Any:
+        owner = self.expression(node.value)
+        if isinstance(owner, _Symbol):
+            found = _symbol_member(owner, node.attr)
+            if found is not None:
+                return found
+        elif isinstance(owner, PurePosixPath) and node.attr in ("parent", "name", "stem"):
+            return getattr(owner, node.attr)
+        if owner is _ARG_DIRECTION:
+            members = ", ".join(d.name for d in ArgDirection)
+            raise ArtifactError(
+                f"{self.path}:{node.lineno}", f"{ast.unparse(node)!r} is no ArgDirection", f"one of {members}"
+            )
+        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+
+    def call(self, node: ast.Call) -> Any:
+        if node.keywords:
+            raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        arguments = [self.value(argument) for argument in node.args]
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            dotted = ast.unparse(function)
+            owner = self.expression(function.value)
+            if isinstance(owner, PurePosixPath):
+                return self.path_method(node, owner, function.attr, arguments)
+            if isinstance(owner, _Symbol) and owner.name in ("os", "pathlib"):
+                return self.function(node, "Path" if owner.name == "pathlib" else dotted.rpartition(".")[2], arguments)
+        elif isinstance(function, ast.Name):
+            symbol = self.expression(function)
+            if isinstance(symbol, _Symbol):
+                return self.function(node, symbol.name, arguments)
+        raise self.refuse(node, f"call {_excerpt(node)!r} is not read")
+
+    def path_method(self, node: ast.Call, owner: PurePosixPath, method: str, arguments: list[Any]) -> Any:
+        if method in ("resolve", "absolute", "expanduser") and not arguments:
+            return PurePosixPath(os.path.normpath(owner))
+        if method in ("as_posix", "__str__") and not arguments:
+            return str(owner)
+        if method == "joinpath" and all(isinstance(a, (str, PurePosixPath)) for a in arguments):
+            return owner.joinpath(*arguments)
+        if method == "with_name" and len(arguments) == 1 and isinstance(arguments[0], str):
+            return owner.parent / arguments[0]
+        raise self.refuse(node, f"call {_excerpt(node)!r} is not read")
+
+    def function(self, node: ast.Call, name: str, arguments: list[Any]) -> Any:
+        function = _FUNCTIONS.get(name)
+        if function is None or not arguments or not all(isinstance(a, (str, PurePosixPath)) for a in arguments):
+            raise self.refuse(node, f"call {_excerpt(node)!r} is not read")
+        try:
+            return function(*arguments)
+        except TypeError:
+            raise self.refuse(node, f"call {_excerpt(node)!r} is not read") from None
+
+
+#: Functions a manifest may call; strings and paths in, strings or paths out, no file is touched.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "str": lambda value: str(value),
+    "fspath": lambda value: str(value),
+    "Path": lambda *parts: PurePosixPath(*parts),
+    "join": lambda *parts: os.path.join(*map(str, parts)),  # noqa: PTH118 - the manifest's own spelling
+    "dirname": lambda value: str(PurePosixPath(value).parent),
+    "abspath": lambda value: os.path.normpath(str(value)),
+    "realpath": lambda value: os.path.normpath(str(value)),
+    "normpath": lambda value: os.path.normpath(str(value)),
+}
+
+_EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {
+    ast.Constant: _Evaluator.constant,
+    ast.Name: _Evaluator.name,
+    ast.List: _Evaluator.sequence,
+    ast.Tuple: _Evaluator.sequence,
+    ast.Dict: _Evaluator.dictionary,
+    ast.UnaryOp: _Evaluator.unary,
+    ast.BinOp: _Evaluator.binary,
+    ast.JoinedStr: _Evaluator.fstring,
+    ast.Subscript: _Evaluator.subscript,
+    ast.Attribute: _Evaluator.attribute,
+    ast.Call: _Evaluator.call,
+}
+
+
+def _symbol_member(owner: _Symbol, attribute: str) -> Any:
+    if owner is _ARG_DIRECTION:
+        return ArgDirection.__members__.get(attribute)
+    if owner.name == "simpler":
+        return _ARG_DIRECTION if attribute == "ArgDirection" else owner
+    if owner.name == "os" and attribute == "path":
+        return owner
+    return _Symbol("Path") if owner.name == "pathlib" and attribute in ("Path", "PurePath") else None
+
+
+def _form(node: ast.AST) -> str:
+    return type(node).__name__
+
+
+def _excerpt(node: ast.AST, limit: int = 60) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

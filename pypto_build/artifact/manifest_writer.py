@@ -1,0 +1,115 @@
+"""Prints a signed manifest: ``kernel_config.py`` with every signature, and ``CALLABLE`` as simpler's scene tests take it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from .records import Artifact, Kernel, Orchestration, Signature
+
+
+class _Code(str):
+    """Text that is printed as it stands, not quoted."""
+
+
+def render_manifest(artifact: Artifact, directory: Path) -> str:
+    """The text of a manifest for ``artifact`` that lies in ``directory`` and finds the sources from there.
+
+    The same artifact at the same relative place gives the same text. Importing it needs simpler, for ``ArgDirection``.
+    """
+    orchestration = _orchestration(artifact.orchestration, artifact.root)
+    kernels = [_kernel(kernel, artifact.root) for kernel in artifact.kernels]
+    lines = [
+        f"# Signed manifest of {artifact.name}; written by pypto-build, edits are lost.",
+        "from pathlib import Path",
+        "",
+        "from simpler.task_interface import ArgDirection as _D",
+        "",
+        f"_ROOT_DIR = {_root_expression(artifact.root, directory)}",
+        "",
+        f"RUNTIME_CONFIG = {_dict(artifact.runtime_config)}",
+        "",
+        f"ORCHESTRATION = {_dict(orchestration)}",
+        "",
+        *_list("KERNELS = [", kernels, "]"),
+        "",
+        "CALLABLE = {",
+        f'    "orchestration": {_dict(orchestration)},',
+        *_list('    "incores": [', [_incore(kernel) for kernel in kernels], "    ],", indent="        "),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _root_expression(root: Path, directory: Path) -> str:
+    relative = os.path.relpath(os.path.realpath(root), os.path.realpath(directory))
+    here = "Path(__file__).resolve().parent"
+    return here if relative == "." else f"({here} / {_quoted(Path(relative).as_posix())}).resolve()"
+
+
+def _orchestration(orchestration: Orchestration, root: Path) -> dict[str, Any]:
+    return {
+        "source": _source(orchestration.source, root),
+        "function_name": orchestration.function_name,
+        "config_name": orchestration.config_name,
+        "signature": _signature(orchestration.signature or ()),
+    }
+
+
+def _kernel(kernel: Kernel, root: Path) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "func_id": kernel.func_id,
+        "name": kernel.name,
+        "source": _source(kernel.source, root),
+        "core_type": kernel.core_type,
+    }
+    if kernel.signature is not None:
+        entry["signature"] = _signature(kernel.signature)
+    if kernel.external:
+        entry["external"] = True
+    if kernel.extra_include_dirs:
+        entry["extra_include_dirs"] = [_source(path, root) for path in kernel.extra_include_dirs]
+    return entry
+
+
+def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
+    """The entry as simpler knows it, which has no ``external``."""
+    return {key: value for key, value in kernel.items() if key != "external"}
+
+
+def _source(path: Path, root: Path) -> _Code | str:
+    if not path.is_relative_to(root):
+        return str(path)
+    parts = "".join(f" / {_quoted(part)}" for part in path.relative_to(root).parts)
+    return _Code(f"str(_ROOT_DIR{parts})")
+
+
+def _signature(signature: Signature) -> _Code:
+    return _Code(f"[{', '.join(f'_D.{direction.name}' for direction in signature)}]")
+
+
+def _list(opening: str, entries: list[dict[str, Any]], closing: str, indent: str = "    ") -> list[str]:
+    return [opening, *(f"{indent}{_dict(entry)}," for entry in entries), closing]
+
+
+def _dict(values: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{_quoted(key)}: {_literal(value)}" for key, value in values.items()) + "}"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, _Code):
+        return str(value)
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, dict):
+        return _dict(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_literal, value))}]"
+    return repr(value)
+
+
+def _quoted(text: str) -> str:
+    """A Python string literal in double quotes; JSON's escapes are a part of Python's."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""Reads ``compiled_meta.json`` (schema 1): the program's parameters as the compiler declared them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from .dtypes import torch_name
+from .errors import ArtifactError
+from .records import ArgDirection, CompiledMeta, MetaParam
+
+META_NAME = "compiled_meta.json"
+_SCHEMA = 1
+_WAY_OUT = "compile again, or remove the file to do without it"
+
+
+class _Param(msgspec.Struct):
+    name: str
+    direction: str
+    shape: list[int] | None
+    dtype: str
+
+
+class _Document(msgspec.Struct):
+    schema: int
+    params: list[_Param]
+    platform: str | None = None
+    backend_type: str | None = None
+
+
+def read_meta(path: Path) -> CompiledMeta | None:
+    """The metadata at ``path``, ``None`` if there is no such file. Raises a usage error if it is not schema 1."""
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+    except FileNotFoundError:
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ArtifactError(path, f"not a compiled_meta.json: {error}", _WAY_OUT) from None
+    if document.schema != _SCHEMA:
+        raise ArtifactError(path, f"schema: {document.schema} is not read, only {_SCHEMA}", _WAY_OUT)
+    params: list[MetaParam] = []
+    for position, param in enumerate(document.params):
+        try:
+            direction = ArgDirection[param.direction.upper()]
+        except KeyError:
+            raise ArtifactError(
+                path, f"params[{position}].direction: unknown {param.direction!r}", "one of In, Out, InOut"
+            ) from None
+        shape = None if param.shape is None else tuple(param.shape)
+        params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype)))
+    return CompiledMeta(tuple(params), document.platform, document.backend_type)

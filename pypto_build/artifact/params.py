@@ -1,0 +1,77 @@
+"""The entry's parameters as one table: declared names and types where the compiler left them, the code's otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from .derive import Argument, Derived
+from .records import ArgDirection, Artifact, MetaParam, Signature
+
+
+class Param(msgspec.Struct, frozen=True):
+    """One parameter of the entry; ``index`` counts among its kind (``orch_args.tensor(index)``, ``.scalar(index)``)."""
+
+    name: str
+    kind: str
+    index: int
+    direction: str | None
+    dtype: str | None
+    shape: tuple[int, ...] | None
+
+
+def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
+    """All tensors, then all scalars.
+
+    Names, types and shapes come from ``compiled_meta.json``, else from the variables of the code; directions from the
+    manifest, else from ``compiled_meta.json``, else from what the code does.
+    """
+    meta = artifact.meta
+    tensors = _table("tensor", derived.tensors, meta.tensors if meta else (), artifact.orchestration.signature or ())
+    scalars = _table("scalar", derived.scalars, meta.scalars if meta else (), ())
+    return _distinct((*tensors, *scalars))
+
+
+def orchestration_signature(params: Sequence[Param]) -> Signature:
+    """Directions of the tensor parameters, in ``tensor(i)`` order."""
+    return tuple(ArgDirection[p.direction] for p in params if p.direction is not None)
+
+
+def _table(
+    kind: str, used: Sequence[Argument], declared: Sequence[MetaParam], signature: Signature
+) -> tuple[Param, ...]:
+    rows: list[Param] = []
+    for index in range(max(len(used), len(declared), len(signature))):
+        argument = used[index] if index < len(used) else None
+        param = declared[index] if index < len(declared) else None
+        name = param.name if param else argument.name if argument else ""
+        direction = argument.direction if argument else ArgDirection.IN
+        if index < len(signature):
+            direction = signature[index]
+        elif param:
+            direction = param.direction
+        rows.append(
+            Param(
+                name=name or f"{kind}{index}",
+                kind=kind,
+                index=index,
+                direction=direction.name if kind == "tensor" else None,
+                dtype=param.dtype if param and param.dtype else argument.dtype if argument else None,
+                shape=param.shape if param else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _distinct(rows: tuple[Param, ...]) -> tuple[Param, ...]:
+    """Every name once, since names are file names of the snapshot."""
+    seen: set[str] = set()
+    result: list[Param] = []
+    for row in rows:
+        name, count = row.name, 2
+        while name in seen:
+            name, count = f"{row.name}_{count}", count + 1
+        seen.add(name)
+        result.append(row if name == row.name else msgspec.structs.replace(row, name=name))
+    return tuple(result)

@@ -1,0 +1,216 @@
+"""The pickle inside a ``.pt`` file, without torch: reads one that describes a plain tensor, refuses everything else.
+
+No object but the records below is ever made, so a file cannot run code: pickle opcodes are checked against a list before
+anything is read, and the only callables a file can name rebuild a tensor or make an empty ``OrderedDict``.
+"""
+
+from __future__ import annotations
+
+import collections
+import io
+import pickle
+import pickletools
+from typing import Any
+
+import msgspec
+
+from .dtypes import ITEMSIZE
+
+_MAX_PICKLE = 1 << 16
+_MAX_MEMO = 1 << 12
+
+#: torch's typed storages -> torch dtype name; element types newer than these are saved with `UntypedStorage`.
+STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+
+_OPCODES = frozenset(
+    """PROTO FRAME STOP MARK GLOBAL STACK_GLOBAL REDUCE BINPERSID BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET NONE
+    NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE EMPTY_TUPLE TUPLE TUPLE1 TUPLE2
+    TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS BINBYTES SHORT_BINBYTES""".split()
+)
+
+
+class RefusedPickle(Exception):
+    """The pickle is damaged, or holds something else than one plain tensor."""
+
+
+class TensorRecord(msgspec.Struct, frozen=True):
+    """What the pickle says about its tensor: ``storage_key`` names the archive entry with the bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    storage_key: str
+    storage_nbytes: int
+
+
+class _Dtype(str):
+    """A dtype that the pickle names, as ``torch.uint16``."""
+
+
+class _Storage(msgspec.Struct, frozen=True):
+    dtype: str | None
+    key: str
+    size: int
+
+
+def load_record(data: bytes) -> TensorRecord:
+    """The tensor that the pickle ``data`` describes. Raises `RefusedPickle` with what is wrong."""
+    _check_opcodes(data)
+    try:
+        result = _TensorUnpickler(io.BytesIO(data)).load()
+    except RefusedPickle:
+        raise
+    except Exception as error:  # a damaged pickle raises almost anything
+        raise RefusedPickle(f"is damaged: its pickle cannot be read ({error})") from None
+    if not isinstance(result, TensorRecord):
+        raise RefusedPickle(f"holds a {type(result).__name__}, not a tensor")
+    return result
+
+
+def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The pickle of a contiguous tensor whose bytes are archive entry ``data/0``."""
+    numel = 1
+    strides: list[int] = []
+    for extent in reversed(shape):
+        strides.insert(0, numel)
+        numel *= max(extent, 1)
+    count = 0 if 0 in shape else numel
+    typed = next((name for name, element in STORAGES.items() if element == dtype), None)
+    rebuild = "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3"
+    storage = ("torch", typed) if typed else ("torch.storage", "UntypedStorage")
+    size = count if typed else count * ITEMSIZE[dtype]
+    return b"".join(
+        (
+            b"\x80\x02",
+            _global("torch._utils", rebuild),
+            b"((",
+            _text("storage"),
+            _global(*storage),
+            _text("0"),
+            _text("cpu"),
+            _integer(size),
+            b"tQ",
+            _integer(0),
+            _integers(shape),
+            _integers(tuple(strides)),
+            b"\x89",
+            _global("collections", "OrderedDict"),
+            b")R",
+            b"" if typed else _global("torch", dtype),
+            b"tR.",
+        )
+    )
+
+
+def _check_opcodes(data: bytes) -> None:
+    if len(data) > _MAX_PICKLE:
+        raise RefusedPickle("holds more than one tensor: its pickle is too long")
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name not in _OPCODES:
+                raise RefusedPickle(f"holds an object that is not a tensor (pickle opcode {opcode.name})")
+            if opcode.name.startswith("LONG_BIN") and isinstance(argument, int) and argument > _MAX_MEMO:
+                raise RefusedPickle("is damaged: its pickle memo is too large")
+    except RefusedPickle:
+        raise
+    except Exception as error:
+        raise RefusedPickle(f"is damaged: its pickle cannot be read ({error})") from None
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "torch._utils" and name in _REBUILD:
+            return _REBUILD[name]
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if module == "torch" and name in STORAGES:
+            return _Dtype(STORAGES[name])
+        if module == "torch.storage" and name in ("UntypedStorage", "TypedStorage"):
+            return _Dtype("")
+        if module == "torch" and name in ITEMSIZE:
+            return _Dtype(name)
+        raise RefusedPickle(f"holds {module}.{name}, not a plain tensor")
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        tag, dtype, key, _location, size = pid
+        if tag != "storage" or not isinstance(dtype, _Dtype) or not (isinstance(key, str) and key.isdecimal()):
+            raise RefusedPickle("is damaged: its pickle refers to something that is no storage")
+        if not isinstance(size, int) or size < 0:
+            raise RefusedPickle(f"is damaged: its storage has {size!r} elements")
+        return _Storage(str(dtype) or None, key, size)
+
+
+def _rebuild(
+    storage: _Storage,
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    requires_grad: bool,
+    hooks: object,
+    metadata: object = None,
+) -> TensorRecord:
+    if metadata:
+        raise RefusedPickle("holds a conjugated or negated view; save its .clone()")
+    if storage.dtype is None:
+        raise RefusedPickle("is damaged: its storage has no dtype")
+    return _record(storage, storage.dtype, offset, shape, strides)
+
+
+def _rebuild_untyped(
+    storage: _Storage,
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    requires_grad: bool,
+    hooks: object,
+    dtype: _Dtype,
+    metadata: object = None,
+) -> TensorRecord:
+    if metadata or not isinstance(dtype, _Dtype) or dtype not in ITEMSIZE:
+        raise RefusedPickle(f"holds a tensor of dtype {dtype!r}, which is not read")
+    return _record(storage, str(dtype), offset, shape, strides)
+
+
+_REBUILD = {"_rebuild_tensor_v2": _rebuild, "_rebuild_tensor_v3": _rebuild_untyped}
+
+
+def _record(storage: _Storage, dtype: str, offset: Any, shape: Any, strides: Any) -> TensorRecord:
+    numbers = (offset, *shape, *strides)
+    if len(shape) != len(strides) or not all(isinstance(n, int) and n >= 0 for n in numbers):
+        raise RefusedPickle("is damaged: its shape, strides or offset are no sizes")
+    itemsize = ITEMSIZE[dtype]
+    nbytes = storage.size if storage.dtype is None else storage.size * ITEMSIZE[storage.dtype]
+    last = offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    if 0 not in shape and (last + 1) * itemsize > nbytes:
+        raise RefusedPickle(f"is damaged: shape {list(shape)} reaches beyond its {nbytes} bytes")
+    return TensorRecord(dtype, tuple(shape), tuple(strides), offset, storage.key, nbytes)
+
+
+def _global(module: str, name: str) -> bytes:
+    return f"c{module}\n{name}\n".encode()
+
+
+def _text(text: str) -> bytes:
+    return b"X" + len(text).to_bytes(4, "little") + text.encode()
+
+
+def _integer(value: int) -> bytes:
+    if value < 1 << 31:
+        return b"J" + value.to_bytes(4, "little", signed=True)
+    return b"\x8a\x09" + value.to_bytes(9, "little", signed=True)
+
+
+def _integers(values: tuple[int, ...]) -> bytes:
+    return b"(" + b"".join(map(_integer, values)) + b"t"

@@ -1,0 +1,115 @@
+"""What an artifact is, as typed records: kernels, orchestration, manifest facts and the compiler's metadata."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+CoreType = Literal["aic", "aiv"]
+CORE_TYPES: tuple[CoreType, ...] = ("aic", "aiv")
+
+DEFAULT_RUNTIME = "tensormap_and_ringbuffer"
+DEFAULT_ENTRY = "aicpu_orchestration_entry"
+DEFAULT_CONFIG = "aicpu_orchestration_config"
+
+
+class ArgDirection(IntEnum):
+    """Direction of one argument, numbered as in simpler's ``task_interface.ArgDirection``."""
+
+    SCALAR = 0
+    IN = 1
+    OUT = 2
+    INOUT = 3
+
+
+#: Directions of the tensor arguments, in argument order; scalars are left out.
+Signature = tuple[ArgDirection, ...]
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """One kernel: a C++ file that runs on one AIC or AIV core.
+
+    ``source`` is absolute and, unless ``external``, verified to lie inside the artifact.
+    ``signature`` is what the manifest declares, ``None`` where it declares none.
+    """
+
+    func_id: int
+    name: str
+    source: Path
+    core_type: CoreType
+    signature: Signature | None = None
+    external: bool = False
+    extra_include_dirs: tuple[Path, ...] = ()
+
+
+class Orchestration(msgspec.Struct, frozen=True):
+    """The C++ file that submits kernels as tasks; ``signature`` covers the entry's tensors in ``tensor(i)`` order."""
+
+    source: Path
+    function_name: str = DEFAULT_ENTRY
+    config_name: str = DEFAULT_CONFIG
+    signature: Signature | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What ``kernel_config.py`` says."""
+
+    kernels: tuple[Kernel, ...]
+    orchestration: Orchestration
+    runtime_config: dict[str, Any]
+
+
+class MetaParam(msgspec.Struct, frozen=True):
+    """One parameter of the program. ``shape`` is ``None`` for a scalar, -1 a dynamic dimension; ``dtype`` a torch name."""
+
+    name: str
+    direction: ArgDirection
+    shape: tuple[int, ...] | None
+    dtype: str | None
+
+
+class CompiledMeta(msgspec.Struct, frozen=True):
+    """``compiled_meta.json``: the program's parameters in declaration order."""
+
+    params: tuple[MetaParam, ...]
+    platform: str | None = None
+    backend_type: str | None = None
+
+    @property
+    def tensors(self) -> tuple[MetaParam, ...]:
+        """The tensor parameters, in ``orch_args.tensor(i)`` order."""
+        return tuple(p for p in self.params if p.shape is not None)
+
+    @property
+    def scalars(self) -> tuple[MetaParam, ...]:
+        """The scalar parameters, in ``orch_args.scalar(i)`` order."""
+        return tuple(p for p in self.params if p.shape is None)
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """A directory written by the compiler, read and checked.
+
+    ``name`` is the directory's name (``parent.child`` for a sub-build under ``next_levels/``), and names its build
+    directory. ``children`` are the sub-builds below this one.
+    """
+
+    root: Path
+    name: str
+    kernels: tuple[Kernel, ...]
+    orchestration: Orchestration
+    runtime_config: dict[str, Any]
+    meta: CompiledMeta | None = None
+    children: tuple[Path, ...] = ()
+
+    @property
+    def manifest_path(self) -> Path:
+        """The manifest this artifact was read from."""
+        return self.root / "kernel_config.py"
+
+    @property
+    def runtime(self) -> str:
+        """Name of the runtime the artifact was compiled for."""
+        return str(self.runtime_config.get("runtime", DEFAULT_RUNTIME))

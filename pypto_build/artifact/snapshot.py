@@ -1,0 +1,64 @@
+"""The data an artifact is replayed on: ``data/in/<name>.pt`` and the golden ``data/out/<name>.pt``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from .errors import ArtifactError
+from .records import Artifact
+
+DATA_DIR = "data"
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Files by parameter name. ``root`` is the directory with ``in/`` and ``out/``; either may be missing."""
+
+    root: Path
+    inputs: dict[str, Path]
+    outputs: dict[str, Path]
+
+
+def snapshot(artifact: Artifact, data_dir: str | Path | None = None) -> Snapshot:
+    """The snapshot of ``artifact``: its own ``data/``, else ``data_dir`` (``DATA=``).
+
+    ``data_dir`` may be the directory that holds ``in/`` and ``out/``, either of those two, or one that holds ``data/``
+    (another artifact). Raises a usage error if it is none of these.
+    """
+    root = artifact.root / DATA_DIR if data_dir is None else _data_root(data_dir)
+    return Snapshot(root, _pt_files(root / "in"), _pt_files(root / "out"))
+
+
+def missing_goldens(data: Snapshot, outputs: Iterable[str]) -> tuple[str, ...]:
+    """The ``outputs`` that have no golden although others have one; a snapshot without goldens misses none."""
+    return tuple(name for name in outputs if name not in data.outputs) if data.outputs else ()
+
+
+def require_goldens(data: Snapshot, outputs: Iterable[str]) -> None:
+    """Raises a golden error naming the outputs whose golden is missing (see `missing_goldens`)."""
+    missing = missing_goldens(data, outputs)
+    if missing:
+        names = ", ".join(missing)
+        raise ArtifactError(
+            data.root / "out" / f"{missing[0]}.pt",
+            f"golden missing for output {names}",
+            f"save it there, or take all of {data.root / 'out'} away to run unchecked",
+            kind="golden_error",
+        )
+
+
+def _data_root(data_dir: str | Path) -> Path:
+    given = Path(os.path.abspath(Path(data_dir).expanduser()))
+    if not given.is_dir():
+        raise ArtifactError(f"DATA={data_dir}", "no such directory", "give a directory with in/ and out/")
+    for root in (given, given / DATA_DIR, given.parent if given.name in ("in", "out") else given):
+        if (root / "in").is_dir() or (root / "out").is_dir():
+            return root
+    raise ArtifactError(f"DATA={data_dir}", "holds neither in/ nor out/", "give a directory with in/ and out/")
+
+
+def _pt_files(directory: Path) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(directory.glob("*.pt")) if path.is_file()}

@@ -1,0 +1,77 @@
+"""Which generation of the upstream C++ API an orchestration was written for, told from its text.
+
+The generations and their marks are those of simpler's history; PyPTO's output follows them by days.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from .errors import ArtifactError
+
+
+class Vintage(msgspec.Struct, frozen=True):
+    """One generation of the API: ``name`` is the month or day it begins.
+
+    ``marks`` are regular expressions that must all be found in the orchestration, ``absent`` ones that must not.
+    ``replayable`` says whether orchestration arguments are the ``tensor(i)``/``scalar(i)`` pools that the embedded
+    runtime serves (from 2026-03-28 on).
+    """
+
+    name: str
+    api: str
+    marks: tuple[str, ...]
+    absent: tuple[str, ...] = ()
+    replayable: bool = False
+
+
+#: Newest first; the first that fits wins.
+VINTAGES: tuple[Vintage, ...] = (
+    Vintage("2026-08", "ChipTaskArgs", (r"\b(ChipTaskArgs|CoreTaskArgs\w*|ChipTensor)\b",), replayable=True),
+    Vintage("2026-06", "L2TaskArgs", (r"\b(L2TaskArgs|L0TaskArgs\w*)\b",), replayable=True),
+    Vintage(
+        "2026-05",
+        "Arg + rt_submit_*",
+        (r"\b(ChipStorageTaskArgs|from_tensor_arg|Arg|ArgWithDeps)\b", r"\brt_submit_\w+|\bPTO2ScopeMode\b"),
+        (r"\bpto2_rt_submit_\w+",),
+        replayable=True,
+    ),
+    Vintage("2026-04", "pto2_rt_submit_*", (r"\b(ChipStorageTaskArgs|from_tensor_arg)\b",), replayable=True),
+    Vintage("2026-03-26", "from_task_arg", (r"\bfrom_task_arg\b|\bTaskArg\s*\*",)),
+    Vintage("2026-03-24", "OrchArg", (r"\bOrchArg\s*\*",)),
+    Vintage("2026-03-22", "PTOParam", (r"\buint64_t\s*\*\s*\w+\s*,\s*int\s+\w+",), (r"\bPTO2Runtime\s*\*",)),
+    Vintage(
+        "2026-03-17",
+        "PTOParam with PTO2Runtime*",
+        (r"\bPTO2Runtime\s*\*", r"\bint\s+orch_thread_num\b", r"\.add_(input|output|inout|scalar)\s*\("),
+    ),
+    Vintage("2026-03-11", "PTOParam[] + pto2_rt_submit_aiv_task", (r"\bPTO2Runtime\s*\*", r"\bpto2_rt_submit_ai[cv]_task\b")),
+    Vintage(
+        "2026-02-12",
+        "pto2_rt_submit_task with a kernel name",
+        (r"\bpto2_rt_submit_task\s*\(\s*\w+\s*,\s*\w+\s*,\s*PTO2_WORKER_\w+\s*,\s*\"",),
+    ),
+    Vintage("2026-02-24", "pto2_rt_submit_task", (r"\bpto2_rt_submit_task\b|\bPTO2Runtime\s*\*",)),
+)
+
+_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+
+
+def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
+    """The vintage of an orchestration's C++ ``text``; comments do not count.
+
+    Raises a usage error naming ``path`` if no vintage fits.
+    """
+    code = _COMMENT_OR_STRING.sub(lambda match: '""' if match[0].startswith('"') else " ", text)
+    for vintage in VINTAGES:
+        if all(re.search(mark, code) for mark in vintage.marks) and not any(re.search(m, code) for m in vintage.absent):
+            return vintage
+    newest = VINTAGES[0]
+    raise ArtifactError(
+        path,
+        f"unknown vintage: neither {newest.api} ({newest.name}) nor any older orchestration API is used in it",
+        "check that ORCHESTRATION.source names the orchestration the compiler wrote",
+    )
