@@ -1,0 +1,31 @@
+"""Errors of the .pto language: one line, `file:line:col: operation: what was expected`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands in a source text; line and column count from 1, 0 means unknown."""
+
+    path: str = "<pto>"
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+
+
+class PtoError(Exception):
+    """The text, or what it means, is not valid .pto; `str()` is one line that names the place and the operation."""
+
+    def __init__(self, place: Place, message: str, operation: str = "") -> None:
+        self.place = place
+        self.operation = operation
+        self.message = " ".join(message.split())
+        super().__init__(f"{place}: {operation}: {self.message}" if operation else f"{place}: {self.message}")
+
+
+class TypeSyntaxError(ValueError):
+    """A type's text cannot be read; the parser turns it into a PtoError with a place."""

@@ -1,0 +1,111 @@
+"""Which role each written value takes: the operation's forms matched against the count and the types of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..types import (
+    LocalArrayType,
+    MultiTileType,
+    OpaqueType,
+    PtrType,
+    ScalarType,
+    TileType,
+    Type,
+    ViewType,
+)
+from .spec import Form, OpDef, Role
+
+if TYPE_CHECKING:
+    from ..model import Operation
+
+
+def fits(kind: str, type_: Type) -> bool:
+    """Whether a value of this type may stand in a role of this kind."""
+    if kind == "any":
+        return True
+    if isinstance(type_, ScalarType):
+        if kind in ("index", "int"):
+            return not type_.is_float
+        return kind == "scalar" or (kind == "float" and type_.is_float) or (kind == "bool" and type_.name == "i1")
+    if isinstance(type_, ViewType):
+        if type_.kind == "memref":
+            return kind in ("shaped", "entry", "ptr") or (kind == "tile") != (type_.space == "gm") or type_.space.isdigit()
+        return kind in ("part", "view", "shaped", "entry") if type_.kind != "tensor_view" else kind in ("view", "entry", "part", "shaped")
+    if isinstance(type_, TileType):
+        return kind in ("tile", "shaped", "entry")
+    if isinstance(type_, PtrType):
+        return kind in ("ptr", "part")
+    if isinstance(type_, MultiTileType):
+        return kind == "tiles"
+    if isinstance(type_, LocalArrayType):
+        return kind == "array"
+    return kind == "array" and isinstance(type_, OpaqueType) and "array" in type_.name
+
+
+def counts(roles: Sequence[Role]) -> tuple[int, int]:
+    """The least and the greatest number of values these roles take (-1: no limit)."""
+    least = sum(not (role.optional or role.many) for role in roles)
+    return least, -1 if any(role.many for role in roles) else len(roles)
+
+
+def _count_fits(roles: Sequence[Role], count: int) -> bool:
+    least, most = counts(roles)
+    return least <= count and (most < 0 or count <= most)
+
+
+def choose_form(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -> int | None:
+    """The first form that takes so many values and, if several do, these types; None when the counts fit no form."""
+    possible = [
+        number
+        for number, form in enumerate(definition.forms)
+        if _count_fits(form.ins, ins) and _count_fits(form.outs, outs)
+    ]
+    if len(possible) < 2:
+        return possible[0] if possible else None
+    for number in possible:
+        kinds = spread(definition.forms[number].ins, ins)
+        if all(fits(role.kind, type_) for role, type_ in zip(kinds, types, strict=False)):
+            return number
+    return possible[0]
+
+
+def spread(roles: Sequence[Role], count: int) -> list[Role]:
+    """The role of each of `count` positional values; optional roles are left out from the right until the count fits."""
+    least, _ = counts(roles)
+    spare = count - least
+    taken: list[Role] = []
+    for role in roles:
+        if role.many:
+            taken += [role] * max(spare, 0)
+            spare = 0
+        elif not role.optional:
+            taken.append(role)
+        elif spare > 0:
+            taken.append(role)
+            spare -= 1
+    return taken
+
+
+def assign(op: Operation, roles: Sequence[Role], values: Sequence[str], types: Sequence[Type]) -> None:
+    """Give positional values, and the types that are written, to their roles."""
+    for position, role in enumerate(spread(roles, len(values))):
+        name = role.name
+        op.operands[name] = (*op.operands.get(name, ()), values[position])
+        if position < len(types):
+            op.types[name] = (*op.types.get(name, ()), types[position])
+
+
+def describe_forms(definition: OpDef) -> str:
+    """`ins(src, scalar[, tmp]) outs(dst)`, alternatives joined by `or`."""
+    seen = dict.fromkeys(_describe(form) for form in definition.forms)
+    return " or ".join(seen)
+
+
+def _describe(form: Form) -> str:
+    groups = []
+    for word, roles in (("ins", form.ins), ("outs", form.outs)):
+        if roles:
+            groups.append(f"{word}({', '.join(f'[{r.name}]' if r.optional else r.name for r in roles)})")
+    return " ".join(groups)

@@ -1,0 +1,180 @@
+"""Reading attributes, attribute dictionaries and locations."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from .attributes import (
+    ArrayAttr,
+    Attribute,
+    BoolAttr,
+    DictAttr,
+    EnumAttr,
+    FloatAttr,
+    IntAttr,
+    RawAttr,
+    StrAttr,
+    SymbolAttr,
+    TypeAttr,
+    UnitAttr,
+)
+from .cursor import Cursor
+from .model import Location
+from .types import ScalarType, Type
+
+_ENUM = re.compile(r"#(?:pto\.)?(\w+)<\s*(?:(\w+)\s+)?([\w.]+)\s*>\Z")
+_FLOAT_FORMATS = {"f32": ("<I", "<f", 4), "f64": ("<Q", "<d", 8), "f16": ("<H", "<e", 2)}
+MAX_NESTING = 32
+
+
+def number(text: str, type_: Type | None) -> Attribute | None:
+    """The attribute a numeral stands for, None when it does not fit its type (`1.5 : i32`)."""
+    is_float = isinstance(type_, ScalarType) and type_.is_float
+    if re.fullmatch(r"-?(?:0x[0-9A-Fa-f]{1,32}|\d{1,40})", text):
+        value = int(text, 0) if "x" in text else int(text)
+        if is_float:
+            assert isinstance(type_, ScalarType)
+            return FloatAttr(_bits_to_float(value, type_.name) if "x" in text else float(value), type_, text)
+        return IntAttr(value, type_, text)
+    if type_ is not None and not is_float:
+        return None
+    return FloatAttr(float(text), type_, text) if re.fullmatch(r"[-+.\deE]{1,60}", text) else None
+
+
+def _bits_to_float(bits: int, name: str) -> float:
+    """The value a hexadecimal float spelling stands for: its bit pattern."""
+    if name == "bf16":
+        bits, name = bits << 16, "f32"
+    code, real, size = _FLOAT_FORMATS.get(name, ("<Q", "<d", 8))
+    value: float = struct.unpack(real, struct.pack(code, bits & ((1 << 8 * size) - 1)))[0]
+    return value
+
+
+class AttributeReader(Cursor):
+    def attr_dict(self, into: dict[str, Attribute], nesting: int = 0) -> None:
+        """`{name = value, flag}`; the cursor stands on the brace."""
+        self.expect("{", "'{'")
+        tokens = self.tokens
+        while tokens[self.at] != "}":
+            token = tokens[self.at]
+            if token[:1] == '"':
+                name = token[1:-1]
+                self.at += 1
+            else:
+                name = self.word("an attribute name or '}'")
+            if name in into:
+                self.fail(f"expected one '{name}', found a second", self.at - 1)
+            if tokens[self.at] == "=":
+                self.at += 1
+                into[name] = self.attribute(nesting + 1)
+            else:
+                into[name] = UnitAttr()
+            if tokens[self.at] != ",":
+                break
+            self.at += 1
+        self.expect("}", "',' or '}' after an attribute")
+
+    def attribute(self, nesting: int = 0) -> Attribute:
+        """One attribute value."""
+        if nesting > MAX_NESTING:
+            self.fail(f"expected at most {MAX_NESTING} nested attributes")
+        token = self.tokens[self.at]
+        first = token[:1]
+        if first.isdigit() or (first == "-" and len(token) > 1 and token != "->"):
+            return self.numeral()
+        if first == '"' and len(token) > 1:
+            self.at += 1
+            return StrAttr(token[1:-1])
+        if first == "@" and len(token) > 1:
+            self.at += 1
+            return SymbolAttr(token[1:])
+        if first in "#<" and token:
+            return self.enum()
+        if first == "[":
+            self.at += 1
+            items = self.attribute_list("]", nesting)
+            self.expect("]", "',' or ']'")
+            return ArrayAttr(tuple(items))
+        if first == "{":
+            inner: dict[str, Attribute] = {}
+            self.attr_dict(inner, nesting)
+            return DictAttr(tuple(inner.items()))
+        if token in ("true", "false"):
+            self.at += 1
+            return BoolAttr(token == "true")
+        return self.worded(token, nesting)
+
+    def worded(self, token: str, nesting: int) -> Attribute:
+        if token == "unit":
+            self.at += 1
+            return UnitAttr()
+        if token == "array" and self.tokens[self.at + 1] == "<":
+            self.at += 2
+            element = self.type()
+            items: list[Attribute] = []
+            if self.tokens[self.at] == ":":
+                self.at += 1
+                items = self.attribute_list(">", nesting)
+            self.expect(">", "',' or '>'")
+            return ArrayAttr(tuple(items), element)
+        if token == "dense" and self.tokens[self.at + 1] == "<":
+            self.at += 1
+            return RawAttr("dense" + self.balanced("<", ">"))
+        if token[:1] == "!" or token[:1].isalpha():
+            return TypeAttr(self.type())
+        self.fail(f"expected an attribute value, found {self.found()}")
+
+    def attribute_list(self, close: str, nesting: int) -> list[Attribute]:
+        items: list[Attribute] = []
+        if self.tokens[self.at] != close:
+            items.append(self.attribute(nesting + 1))
+            while self.tokens[self.at] == ",":
+                self.at += 1
+                items.append(self.attribute(nesting + 1))
+        return items
+
+    def numeral(self) -> Attribute:
+        """`5`, `0 : i32`, `1.0e+00 : f32`."""
+        start = self.at
+        text = self.tokens[start]
+        self.at += 1
+        type_ = None
+        if self.tokens[self.at] == ":" and self.tokens[self.at + 1][:1] in "iufbs!":
+            self.at += 1
+            type_ = self.type()
+        made = number(text, type_)
+        if made is None:
+            self.fail(f"expected a number{f' of type {type_}' if type_ else ''}, found {self.found(start)}", start)
+        return made
+
+    def enum(self) -> Attribute:
+        """`#pto.layout<nd>`, `#pto<cmp lt>`, `<vec>`, or an alias `#name`."""
+        text = self.tokens[self.at]
+        if text == "<":
+            text = self.balanced("<", ">")
+            found = re.fullmatch(r"<\s*([\w.]+)\s*>", text)
+            if not found:
+                self.fail("expected <name>", self.at - 1)
+            return EnumAttr(found[1], "", text)
+        self.at += 1
+        if self.tokens[self.at] == "<":
+            return RawAttr(text + self.balanced("<", ">"))
+        text = " ".join(text.split())
+        found = _ENUM.match(text)
+        if found:
+            return EnumAttr(found[3], found[2] or found[1], text)
+        return RawAttr(text)
+
+    def location(self) -> Location:
+        """`loc("file":line:column)`, or any other `loc(…)` kept as text."""
+        self.at += 1
+        if self.tokens[self.at] != "(":
+            self.fail(f"expected '(' after loc, found {self.found()}")
+        tokens, at = self.tokens, self.at
+        if tokens[at + 1][:1] == '"' and tokens[at + 2 : at + 6 : 2] == [":", ":"] and tokens[at + 6] == ")":
+            line, column = tokens[at + 3], tokens[at + 5]
+            if line.isdigit() and column.isdigit() and len(line + column) < 20:
+                self.at += 7
+                return Location(f"{tokens[at + 1]}:{line}:{column}", tokens[at + 1][1:-1], int(line), int(column))
+        return Location(self.balanced("(", ")")[1:-1])

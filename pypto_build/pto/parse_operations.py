@@ -1,0 +1,372 @@
+"""Reading operations: `ins(…) outs(…)` directly, every other form by the directives of its format."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .attributes import ArrayAttr, Attribute, EnumAttr, IntAttr, RawAttr
+from .errors import PtoError
+from .model import GENERIC, Operation, Region, Source
+from .ops import TABLE, OpDef
+from .ops.format import Directive, compile_format
+from .ops.roles import assign, choose_form, describe_forms
+from .parse_attributes import AttributeReader, number
+from .types import FunctionType, Type
+
+MAX_DEPTH = 64  # nested regions
+
+
+class OperationReader(AttributeReader):
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.depth = 0
+
+    def region(self, args: tuple[tuple[str, Type | None], ...] = ()) -> Region:
+        """`{ operations }`."""
+        self.expect("{", "'{' before the body")
+        return self.region_body(args)
+
+    def region_body(self, args: tuple[tuple[str, Type | None], ...]) -> Region:
+        """`operations }`."""
+        if self.depth >= MAX_DEPTH:
+            self.fail(f"expected at most {MAX_DEPTH} nested regions", self.at - 1)
+        self.depth += 1
+        region = Region([], args)
+        tokens = self.tokens
+        while tokens[self.at] != "}":
+            region.ops.append(self.operation())
+        self.at += 1
+        self.depth -= 1
+        return region
+
+    def operation(self) -> Operation:
+        start = self.at
+        outer = self.current
+        token = self.tokens[start]
+        results: tuple[str, ...] = ()
+        if token[:1] == "%":
+            results = self.result_names()
+            token = self.tokens[self.at]
+        self.current = token.strip('"')
+        definition = TABLE.get(self.current)
+        if definition is None:
+            self.unknown(token)
+        self.at += 1
+        op = self.generic(definition, results) if token[:1] == '"' else self.defined(definition, results)
+        self.check_results(definition, op, start)
+        op.token = start
+        if self.tokens[self.at] == "loc":
+            op.loc = self.location()
+        self.current = outer
+        return op
+
+    def unknown(self, token: str) -> NoReturn:
+        self.current = ""
+        if token[:1] == "^":
+            self.fail("expected an operation; blocks with labels are not supported, use scf.if, scf.for or scf.while")
+        if "." not in token:
+            self.fail(f"expected an operation or '}}', found {self.found()}")
+        near = difflib.get_close_matches(token[:60].strip('"'), TABLE, n=1, cutoff=0.75)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        self.fail(f"unknown operation {self.found()}{hint}")
+
+    def result_names(self) -> tuple[str, ...]:
+        names: list[str] = []
+        while True:
+            token = self.value("a result name")
+            base, colon, count = token.partition(":")
+            if colon:
+                if not 1 <= int(count[:6]) <= 256:
+                    self.fail("expected 1 to 256 results", self.at - 1)
+                names += [f"{base}#{i}" for i in range(int(count))]
+            else:
+                names.append(token)
+            if self.tokens[self.at] != ",":
+                break
+            self.at += 1
+        self.expect("=", "'=' after the results")
+        return tuple(names)
+
+    def check_results(self, definition: OpDef, op: Operation, start: int) -> None:
+        count = len(op.results)
+        wanted = definition.results if definition.results >= 0 else len(op.result_types)
+        if definition.fn == "call" and not op.result_types:
+            return  # without a written type the callee's results are not known here
+        if count != wanted:
+            self.fail(f"expected {wanted} result name{'s' * (wanted != 1)} before '=', found {count}", start)
+        if definition.results > 0 and op.result_types and len(op.result_types) != wanted:
+            self.fail(f"expected {wanted} result type{'s' * (wanted != 1)}, found {len(op.result_types)}", self.at - 1)
+
+    def defined(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
+        """The operation after its name, in the first of its forms that fits."""
+        from .parse_control import READERS
+
+        op = Operation(definition.name, results=results)
+        special = READERS.get(definition.name)
+        if special is not None:
+            special(self, op)
+        elif not definition.forms[0].format:
+            self.ins_outs(definition, op)
+        elif len(definition.forms) == 1:
+            self.run(compile_format(definition.forms[0].format), definition, op)
+        else:
+            op = self.first_form(definition, results)
+        return op
+
+    def first_form(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
+        """Tries each form; reports the error of the one that got furthest."""
+        start, errors = self.at, []
+        for number_, form in enumerate(definition.forms):
+            op = Operation(definition.name, results=results, form=number_)
+            self.at = start
+            try:
+                self.run(compile_format(form.format), definition, op)
+                return op
+            except PtoError as error:
+                errors.append((self.at, -number_, error))
+        raise max(errors, key=lambda e: e[:2])[2]
+
+    # --- ins(…) outs(…) ------------------------------------------------------------------------------------------
+
+    def ins_outs(self, definition: OpDef, op: Operation) -> None:
+        tokens = self.tokens
+        ins: tuple[list[str], list[Type]] = ([], [])
+        outs: tuple[list[str], list[Type]] = ([], [])
+        form = definition.forms[0]
+        if tokens[self.at] == "ins":
+            self.at += 1
+            ins = self.typed_list(form.ins, op.attrs)
+        elif form.ins and not (form.ins[0].optional or form.ins[0].many):
+            self.expect("ins", "'ins('")
+        if tokens[self.at] == "outs":
+            self.at += 1
+            outs = self.typed_list(form.outs, None)
+        elif form.outs:
+            self.expect("outs", "'outs('")
+        if tokens[self.at] == "{":
+            self.attr_dict(op.attrs)
+        chosen = choose_form(definition, len(ins[0]), len(outs[0]), ins[1])
+        if chosen is None:
+            self.fail(
+                f"expected {describe_forms(definition)}, found {len(ins[0])} in ins and {len(outs[0])} in outs", self.at - 1
+            )
+        op.form = chosen
+        form = definition.forms[chosen]
+        assign(op, form.ins, *ins)
+        assign(op, form.outs, *outs)
+
+    def typed_list(self, roles: Sequence[object], attrs: dict[str, Attribute] | None) -> tuple[list[str], list[Type]]:
+        """`(%a, %b {attributes} : T, T)` after `ins` or `outs`."""
+        tokens = self.tokens
+        self.expect("(", "'('")
+        values: list[str] = []
+        types: list[Type] = []
+        while tokens[self.at][:1] == "%":
+            values.append(self.value())
+            if tokens[self.at] != ",":
+                break
+            self.at += 1
+        if tokens[self.at] == "{" and attrs is not None:
+            self.attr_dict(attrs)
+        if tokens[self.at] == ":":
+            self.at += 1
+            kinds = tuple(getattr(role, "kind", "") for role in roles)
+            types = self.type_list(kinds)
+            while tokens[self.at] == "," and tokens[self.at + 1][:1] == "%":  # `%a : T, %b : T`
+                self.at += 1
+                values.append(self.value())
+                self.expect(":", "':' and the type")
+                types += self.type_list()
+            if len(types) > len(values):
+                self.fail(f"expected {len(values)} type{'s' * (len(values) != 1)} here, found {len(types)}", self.at - 1)
+        self.expect(")", "',' or ')'" if types else "',', ':' with the types, or ')'")
+        return values, types
+
+    # --- the quoted form -----------------------------------------------------------------------------------------
+
+    def generic(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
+        """`"name"(%a) <{properties}> {attributes} : (T) -> (R)`, after the name."""
+        op = Operation(definition.name, results=results, form=GENERIC)
+        self.expect("(", "'('")
+        values = self.value_list(")")
+        self.expect(")", "',' or ')'")
+        if self.tokens[self.at] == "<":
+            self.at += 1
+            self.attr_dict(op.attrs)
+            self.expect(">", "'>' after the properties")
+        if self.tokens[self.at] == "(":
+            self.fail("expected no region here: operations with regions are written in their own form")
+        if self.tokens[self.at] == "{":
+            self.attr_dict(op.attrs)
+        self.expect(":", "':' and the operation's type")
+        signature = self.function_type()
+        if len(signature.inputs) != len(values):
+            self.fail(f"expected {len(values)} operand types, found {len(signature.inputs)}", self.at - 1)
+        op.result_types = signature.results
+        for form in definition.forms:
+            taken = len(form.ins) if form.outs else len(values)
+            outs = len(values) - taken
+            if choose_form(definition, taken, outs, signature.inputs) is not None:
+                assign(op, form.ins, values[:taken], signature.inputs[:taken])
+                assign(op, form.outs, values[taken:], signature.inputs[taken:])
+                return op
+        self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", self.at - 1)
+
+    def function_type(self) -> FunctionType:
+        """`(T, T) -> R` or `(T) -> (R, R)`."""
+        self.expect("(", "'(' and the operand types")
+        inputs = [] if self.tokens[self.at] == ")" else self.type_list()
+        self.expect(")", "',' or ')'")
+        self.expect("->", "'->' and the result types")
+        results = self.result_types()
+        return FunctionType(inputs=tuple(inputs), results=tuple(results))
+
+    def result_types(self) -> list[Type]:
+        """`T`, `()` or `(T, T)`."""
+        if self.tokens[self.at] != "(":
+            return [self.type()]
+        self.at += 1
+        types = [] if self.tokens[self.at] == ")" else self.type_list()
+        self.expect(")", "',' or ')'")
+        return types
+
+    # --- formats -------------------------------------------------------------------------------------------------
+
+    def run(self, steps: tuple[Directive, ...], definition: OpDef, op: Operation) -> None:
+        """Read what a format describes into `op`."""
+        for step in steps:
+            code = step.code
+            if code == "lit":
+                self.expect(step.name)
+            elif code == "$":
+                role = definition.role(step.name, op.form)
+                if role is not None and role.many:
+                    op.operands[step.name] = tuple(self.value_list(")" if self.tokens[self.at] == ")" else "]"))
+                else:
+                    op.operands[step.name] = (self.value(f"the value of {step.name}"),)
+            elif code == "opt":
+                if self.present(step.body[0]):
+                    self.run(step.body, definition, op)
+            elif code == "T$":
+                for index, name in enumerate(step.name.split(",")):
+                    if index:
+                        self.expect(",", f"',' and the type of {name}")
+                    role = definition.role(name, op.form)
+                    op.types[name] = (self.type(role.kind if role else ""),)
+            elif code == "T=":
+                op.result_types = (self.type("ptr" if op.name == "pto.addptr" else "tile"),)
+            elif code == "{}":
+                if self.tokens[self.at] == "{":
+                    self.attr_dict(op.attrs)
+            else:
+                self.run_rare(step, definition, op)
+
+    def present(self, step: Directive) -> bool:
+        token = self.tokens[self.at]
+        if step.code in ("P", "N", "K"):
+            return token == "("
+        if step.code == "$":
+            return token[:1] == "%"
+        if step.code == "T=":
+            return token[:1] == "!"
+        return token == (step.name or "{")
+
+    def run_rare(self, step: Directive, definition: OpDef, op: Operation) -> None:
+        code, name = step.code, step.name
+        if code == "A":
+            op.attrs[name] = self.attribute()
+        elif code == "W":
+            op.attrs[name] = EnumAttr(self.word(f"the {name}"), name)
+        elif code == "I":
+            items = self.attribute()
+            if not (isinstance(items, ArrayAttr) and all(isinstance(item, IntAttr) for item in items.items)):
+                self.fail(f"expected a list of integers for {name}", self.at - 1)
+            op.attrs[name] = items
+        elif code == "C":
+            self.constant(op)
+        elif code == "V":
+            if self.tokens[self.at][:1] == "%":
+                op.operands[name] = tuple(self.value_list(""))
+                if self.tokens[self.at] == ":":
+                    self.at += 1
+                    op.types[name] = tuple(self.type_list())
+        elif code == "F":
+            signature = self.function_type()
+            if signature.inputs:
+                op.types["args"] = signature.inputs
+            op.result_types = signature.results
+        elif code == "R":
+            op.regions = (self.region(),)
+        else:
+            self.group(step, op)
+
+    def constant(self, op: Operation) -> None:
+        """`0 : i64`, `true`, `1.0e+00 : f32`."""
+        start = self.at
+        made = self.attribute()
+        type_ = getattr(made, "type", None)
+        if type_ is None and self.tokens[self.at] == ":":
+            self.at += 1
+            type_ = self.type()
+            fitting = number(self.tokens[start], type_)
+            if fitting is None and not isinstance(made, RawAttr):
+                self.fail(f"expected a value of type {type_}, found {self.found(start)}", start)
+            made = fitting or made
+        op.attrs["value"] = made
+        op.result_types = () if type_ is None else (type_,)
+
+    def group(self, step: Directive, op: Operation) -> None:
+        """P, N and K: values in parentheses."""
+        self.expect("(", "'('")
+        order: list[str] = []
+        if step.code == "K":
+            self.keyed(op, {name for _, names in step.groups for name in names})
+        else:
+            for index, (keyword, names) in enumerate(step.groups):
+                if self.tokens[self.at] in (":", ")"):
+                    break
+                if index:
+                    self.expect(",", f"',' and {keyword or names[0]}")
+                if keyword:
+                    self.expect(keyword)
+                    self.expect("(", "'('")
+                role = TABLE[op.name].role(names[0], op.form)
+                values = self.value_list(")") if role is not None and role.many else [self.value(f"the value of {names[0]}")]
+                op.operands[names[0]] = tuple(values)
+                order += [names[0]] * len(values)
+                if keyword:
+                    self.expect(")", "',' or ')'")
+            if step.code == "P" and self.tokens[self.at] == ":":
+                self.at += 1
+                self.group_types(op, order)
+        self.expect(")", "',' or ')'")
+
+    def group_types(self, op: Operation, order: list[str]) -> None:
+        types = self.type_list()
+        while self.tokens[self.at] == "," and self.tokens[self.at + 1][:1] == "%":  # `%a : T, %b : T`
+            self.at += 1
+            name = order[-1]
+            op.operands[name] = (*op.operands[name], self.value())
+            order.append(name)
+            self.expect(":", "':' and the type")
+            types += self.type_list()
+        if len(types) != len(order):
+            self.fail(f"expected {len(order)} types, found {len(types)}", self.at - 1)
+        for name in dict.fromkeys(order):
+            op.types[name] = tuple(t for t, n in zip(types, order, strict=True) if n == name)
+
+    def keyed(self, op: Operation, names: set[str]) -> None:
+        """`name = %value : T, …`."""
+        while True:
+            name = self.word(f"one of {', '.join(sorted(names))}")
+            if name not in names or name in op.operands:
+                self.fail(f"expected one of {', '.join(sorted(names - op.operands.keys()))}, found '{name[:40]}'", self.at - 1)
+            self.expect("=", "'='")
+            op.operands[name] = (self.value(),)
+            self.expect(":", "':' and the type")
+            op.types[name] = (self.type(),)
+            if self.tokens[self.at] != ",":
+                return
+            self.at += 1

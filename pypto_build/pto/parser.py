@@ -1,0 +1,145 @@
+"""Text to model: modules and functions, and the entry points `parse` and `parse_file`.
+
+Lexing is one `findall` of a compiled regular expression; parsing is recursive descent over the resulting strings, driven by
+the operations' definitions. Why not a parser library: benchmarks/pto_parse.py measures ours, lark and xDSL on the same
+1 MB module. Every error is a PtoError; no input makes the parser crash, hang or recurse without bound.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import Place, PtoError
+from .lexer import END
+from .model import Argument, Function, Module, Operation, Source
+from .parse_operations import OperationReader
+
+MAX_BYTES = 256 << 20
+
+
+def parse(text: str, path: str = "<pto>") -> Module:
+    """The module written in `text`; raises PtoError. `path` is only used in messages."""
+    source = Source(path, text)
+    reader = _ModuleReader(source)
+    return reader.file()
+
+
+def parse_file(path: str | Path) -> Module:
+    """The module in a file; raises PtoError, also when the file cannot be read."""
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise PtoError(Place(str(path)), f"cannot be read: {error.strerror or error}") from None
+    return parse(text, str(path))
+
+
+class _ModuleReader(OperationReader):
+    def file(self) -> Module:
+        """One `module`, or functions without one."""
+        aliases = self.aliases()
+        if self.tokens[self.at] == "module":
+            module = self.module()
+            module.aliases = aliases
+        else:
+            module = Module([], aliases=aliases, explicit=False, token=self.at)
+            while self.tokens[self.at] == "func.func":
+                module.items.append(self.function())
+            if not module.items:
+                self.fail(f"expected 'module' or 'func.func', found {self.found()}")
+        module.aliases |= self.aliases()
+        if self.tokens[self.at] != END:
+            self.fail(f"expected the end of the file, found {self.found()}")
+        module.source = self.source
+        return module
+
+    def aliases(self) -> dict[str, str]:
+        """`#name = …` lines; kept as text."""
+        found: dict[str, str] = {}
+        while self.tokens[self.at][:1] == "#" and self.tokens[self.at + 1] == "=":
+            name = self.tokens[self.at]
+            self.at += 2
+            if self.tokens[self.at] == "loc":
+                found[name] = str(self.location())
+            else:
+                found[name] = str(self.attribute())
+        return found
+
+    def module(self) -> Module:
+        self.current = "module"
+        module = Module(token=self.at)
+        self.at += 1
+        if self.tokens[self.at][:1] == "@":
+            module.name = self.tokens[self.at][1:]
+            self.at += 1
+        if self.tokens[self.at] == "attributes":
+            self.at += 1
+            self.attr_dict(module.attrs)
+        self.expect("{", "'{' before the module's body")
+        if self.depth >= 8:
+            self.fail("expected at most 8 nested modules", self.at - 1)
+        self.depth += 1
+        while self.tokens[self.at] != "}":
+            module.items.append(self.item())
+        self.depth -= 1
+        self.at += 1
+        if self.tokens[self.at] == "loc":
+            module.loc = self.location()
+        self.current = ""
+        return module
+
+    def item(self) -> Function | Module | Operation:
+        token = self.tokens[self.at]
+        if token == "func.func":
+            return self.function()
+        if token == "module":
+            return self.module()
+        self.current = "module"
+        self.fail(f"expected func.func, module or '}}', found {self.found()}")
+
+    def function(self) -> Function:
+        self.current = "func.func"
+        start = self.at
+        self.at += 1
+        visibility = ""
+        if self.tokens[self.at] in ("private", "public"):
+            visibility = self.tokens[self.at]
+            self.at += 1
+        name = self.tokens[self.at]
+        if name[:1] != "@" or len(name) < 2:
+            self.fail(f"expected the function's name (@name), found {self.found()}")
+        self.at += 1
+        function = Function(name[1:], visibility=visibility, token=start)
+        function.args = self.arguments()
+        if self.tokens[self.at] == "->":
+            self.at += 1
+            function.results = tuple(self.result_types())
+        if self.tokens[self.at] == "attributes":
+            self.at += 1
+            self.attr_dict(function.attrs)
+        if self.tokens[self.at] == "{":
+            function.body = self.region()
+        if self.tokens[self.at] == "loc":
+            function.loc = self.location()
+        self.current = ""
+        return function
+
+    def arguments(self) -> tuple[Argument, ...]:
+        """`(%a: T {…}, …)`; in a declaration the names may be absent."""
+        self.expect("(", "'(' and the arguments")
+        arguments: list[Argument] = []
+        while self.tokens[self.at] != ")":
+            name = ""
+            if self.tokens[self.at][:1] == "%":
+                name = self.value()
+                self.expect(":", "':' and the type")
+            argument = Argument(name, self.type())
+            if self.tokens[self.at] == "{":
+                self.attr_dict(argument.attrs)
+            if self.tokens[self.at] == "loc":
+                self.location()
+            arguments.append(argument)
+            if self.tokens[self.at] != ",":
+                break
+            self.at += 1
+        self.expect(")", "',' or ')'")
+        return tuple(arguments)
