@@ -15,6 +15,7 @@ from pypto_build.rules.actions import command
 from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
+from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.units import Compilation, Plan, declare_unit, plan_kernel, plan_orchestration
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
@@ -97,7 +98,7 @@ def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:
         [env.File(escape(str(source))) for source in sources],
         command("[manifest] sign", [escape(word) for word in words], show=lambda node: workspace.short(str(node))),
     )
-    env.Depends(nodes, env.Value(tool_digest("artifact"), name="the manifest reader"))
+    env.Depends(nodes, setting(env, "the manifest reader", tool_digest("artifact")))
     return nodes
 
 
@@ -130,7 +131,7 @@ def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
     keys = "\n".join(f"{unit.name} {unit.key}" for unit in units)
     listing = env.Command(
         [escape(str(output / BINARIES)), escape(str(output / RECORD))],
-        [env.Value(keys, name="the kernels"), *linked],
+        [setting(env, "the kernels", keys), *linked],
         Action(_settle, None),
         PYPTO_SETTLE=(output, units),
     )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
 class RuleError(Exception):
     """A rule called with a wrong attribute. ``str()`` is one line."""
+
+
+_TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", dict: "dictionary", Path: "path"}
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,7 @@ class Attribute:
     @property
     def type_names(self) -> str:
         """The types, for messages and for the documentation."""
-        return " or ".join(
-            {"str": "string", "int": "integer", "float": "number"}.get(t.__name__, t.__name__) for t in self.types
-        )
+        return " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
 
 
 @dataclass(frozen=True)

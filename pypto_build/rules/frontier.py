@@ -76,7 +76,7 @@ def _remove_damaged(output: Path, unsettled: Iterable[Unit], record: dict[str, A
 
 def _digest(path: Path) -> str | None:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - hundreds a run
+        with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
     except OSError:
         return None

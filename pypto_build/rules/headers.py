@@ -89,7 +89,7 @@ class HeaderIndex:
     def _read(self, path: str) -> _File:
         known = self._files.get(path)
         if known is None:
-            with open(path, "rb") as file:  # noqa: PTH123 - hundreds a run; Path costs more than the read
+            with open(path, "rb") as file:
                 data = file.read()
             includes = [(quote == b'"', name.decode(errors="replace")) for quote, name in _INCLUDE.findall(data)]
             known = self._files[path] = _File(hashlib.sha256(data).hexdigest(), includes)

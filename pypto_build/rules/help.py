@@ -36,13 +36,8 @@ def declare_help(env: Any) -> None:
 def help_text(workspace: Workspace) -> str:
     """The help of a workspace."""
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
-    artifacts = [
-        str(path.relative_to(workspace.top)) if path.is_relative_to(workspace.top) else str(path)
-        for path in find_artifacts(*places)
-    ]
-    options = [
-        f"{name}={'' if option.default is None else _default(option.default)}" for name, option in OPTIONS.items()
-    ]
+    artifacts = [workspace.short(path) for path in find_artifacts(*places)]
+    options = [f"{name}={_default(option.default)}" for name, option in OPTIONS.items()]
     return "\n".join(
         (
             "Usage: scons TARGET [NAME=value ...]",
@@ -65,6 +60,8 @@ def help_text(workspace: Workspace) -> str:
 
 
 def _default(value: Any) -> str:
+    if value is None:
+        return ""
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 

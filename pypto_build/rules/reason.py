@@ -19,9 +19,11 @@ def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
     before = _signatures(old)
     new = node.get_binfo()
     after = _signatures(new)
-    changed = [name(key) for key in after if key in before and before[key] != after[key]]
+    files = [name(key) for key in after if key in before and before[key] != after[key]]
+    settings = sorted({label for key in before.keys() ^ after.keys() if (label := _setting_name(key))})
+    changed = ([f"content of {_few(files)}"] if files else []) + ([_few(settings)] if settings else [])
     if changed:
-        return f"content of {_few(changed)} changed"
+        return f"{' and '.join(changed)} changed"
     if added := [name(key) for key in after if key not in before]:
         return f"{_few(added)} is a new input"
     if gone := [name(key) for key in before if key not in after]:
@@ -29,6 +31,16 @@ def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
     if old.bactsig != new.bactsig:
         return "its command line changed"
     return "it was missing or had failed"
+
+
+def setting(env: Any, name: str, value: object) -> Any:
+    """An input that is no file: its value decides, its name is what people are told."""
+    return env.Value(f"{name}={value}")
+
+
+def _setting_name(key: str) -> str:
+    """The name of a setting; SCons knows it by its quoted value, and a file by its path."""
+    return key[1:].partition("=")[0] if key[:1] in "'\"" else ""
 
 
 def _signatures(info: Any) -> dict[str, str]:

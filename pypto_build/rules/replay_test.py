@@ -16,6 +16,7 @@ from pypto_build.replay.verdict import Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import command, run_streaming
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 
@@ -80,8 +81,8 @@ def declare_replay(
         SPAWN=run_streaming,
     )
     settings = {**options, "comparators": dict(comparators or {}), "data": str(data or "")}
-    env.Depends(node, [env.Value(f"{value}", name=name) for name, value in settings.items()])
-    env.Depends(node, env.Value(tool_digest("replay"), name="the replay tool"))
+    env.Depends(node, [setting(env, name, value) for name, value in settings.items()])
+    env.Depends(node, setting(env, "the replay tool", tool_digest("replay")))
     env.Precious(node)
     if workspace.options["FORCE"] or not targets.platform.simulated or not _has_passed(verdict):
         env.AlwaysBuild(node)

@@ -15,7 +15,7 @@ from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.replay_test import declare_replay, show_cached
-from pypto_build.rules.workspace import examples_dir, workspace_of
+from pypto_build.rules.workspace import examples_dir, mark_output, workspace_of
 
 # Targets that work on the selected artifact.
 TARGETS = ("build", "replay")
@@ -92,4 +92,5 @@ def _write(output: Path, name: str, options: Any, status: Any, info: ErrorInfo) 
     verdict = Verdict(
         status=status, artifact=name, platform=options["PLATFORM"], runtime=options["RUNTIME"], error=info
     )
+    mark_output(output)
     write_verdict(verdict, output / "verdict.json")

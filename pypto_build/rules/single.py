@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, detect_vintage, load_artifact
+from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
 from pypto_build.rules.artifact import declare_config, require_simulated, vintage_number
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.units import Compilation, declare_unit, plan_kernel, plan_orchestration

@@ -12,6 +12,7 @@ from typing import Any
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.rules.actions import command
 from pypto_build.rules.frontier import Unit
+from pypto_build.rules.reason import setting
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, host
 
@@ -89,7 +90,7 @@ def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
             show=lambda _: unit.binary,
         ),
     )
-    env.Depends([compiled, linked], env.Value(workspace.compiler.identity, name="the compiler"))
+    env.Depends([compiled, linked], setting(env, "the compiler", workspace.compiler.identity))
     return linked
 
 

@@ -15,7 +15,7 @@ from pypto_build.toolchain import PLATFORMS, Platform
 from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
 
-# Set below every output directory, so that `scons -c` without an artifact finds what was built.
+# Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
 
 
@@ -56,11 +56,8 @@ class Workspace:
         """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
         path = self.build_dir / platform.name / name
         if path not in self.outputs:
-            path.mkdir(parents=True, exist_ok=True)
+            mark_output(path)
             lock_output(path)
-            marker = path / MARKER
-            if not marker.exists():
-                marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
             self.databases.add(str(path))
             self.outputs[path] = root
         return path
@@ -72,6 +69,14 @@ class Workspace:
             if absolute.startswith(root + os.sep):
                 return os.path.relpath(absolute, root)
         return str(path)
+
+
+def mark_output(path: Path) -> None:
+    """Make ``path`` an output directory: `scons -c` cleans no other."""
+    path.mkdir(parents=True, exist_ok=True)
+    marker = path / MARKER
+    if not marker.exists():
+        marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
 
 
 def examples_dir(workspace: Workspace) -> Path:

@@ -1,0 +1,190 @@
+"""A workspace in a temporary directory, and what running SCons in it did, action by action."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pypto_build.artifact.pt import write_pt
+
+_ACTION = re.compile(r"^\[([\w>.-]+)\] (compile|link|sign|run|build)\s+(\S.*?)(?:  \((.*)\))?$", re.MULTILINE)
+
+_KERNEL = """// Kernel Function: {name}
+#include <cstdint>
+
+#include "tensor.h"
+{includes}
+extern "C" void kernel_entry(int64_t* args) {{
+    ChipTensor* x = reinterpret_cast<ChipTensor*>(args[0]);
+    ChipTensor* y = reinterpret_cast<ChipTensor*>(args[1]);
+    const float* in = reinterpret_cast<const float*>(x->buffer.addr) + x->start_offset;
+    float* out = reinterpret_cast<float*>(y->buffer.addr) + y->start_offset;
+    for (uint32_t i = 0; i < x->shapes[0]; ++i) out[i] = {expression};
+}}
+"""
+
+_ORCHESTRATION = """// Orchestration Function: chain
+#include <stdint.h>
+
+#include "pto_orchestration_api.h"
+
+extern "C" {
+
+__attribute__((visibility("default")))
+PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs& orch_args) {
+    (void)orch_args;
+    return PTO2OrchestrationConfig{.expected_arg_count = 2};
+}
+
+__attribute__((visibility("default")))
+void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
+    const ChipTensor& ext_x = orch_args.tensor(0).ref();
+    const ChipTensor& ext_y = orch_args.tensor(1).ref();
+    PTO2_SCOPE() {
+        uint32_t t_shapes[1] = {16};
+        TensorCreateInfo t_ci(t_shapes, 1, DataType::FLOAT32);
+        TaskOutputTensors alloc_0 = alloc_tensors(t_ci);
+        const ChipTensor& t = alloc_0.get_ref(0);
+
+        // Task 0: twice
+        CoreTaskArgs params_t0;
+        params_t0.add_input(ext_x);
+        params_t0.add_output(t);
+        rt_submit_aiv_task(0, params_t0);
+
+        // Task 1: plus_one
+        CoreTaskArgs params_t1;
+        params_t1.add_input(t);
+        params_t1.add_output(ext_y);
+        rt_submit_aiv_task(1, params_t1);
+    }
+}
+
+}
+"""
+
+_MANIFEST = """from pathlib import Path
+
+_ROOT_DIR = Path(__file__).parent
+
+RUNTIME_CONFIG = {"runtime": "tensormap_and_ringbuffer", "aicpu_thread_num": 0}
+
+ORCHESTRATION = {
+\t"source": str(_ROOT_DIR / "orchestration" / "chain.cpp"),
+\t"function_name": "aicpu_orchestration_entry",
+}
+
+KERNELS = [
+\t{"func_id": 0, "name": "twice", "source": str(_ROOT_DIR / "kernels" / "aiv" / "twice.cpp"), "core_type": "aiv"},
+\t{"func_id": 1, "name": "plus_one", "source": str(_ROOT_DIR / "kernels" / "aiv" / "plus_one.cpp"), "core_type": "aiv"},
+]
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One SCons run: exit status, output, and the actions with their reasons."""
+
+    status: int
+    output: str
+    actions: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+class Project:
+    """A workspace with one artifact, ``_jit_chain``: y = 2x + 1 in two kernels, written by hand in plain C++."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.artifact = root / "build_output" / "_jit_chain"
+        self.out = root / "build" / "a2a3sim" / "_jit_chain"
+        self.write("SConstruct", "from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n")
+        self.write_artifact()
+
+    def write_artifact(self) -> None:
+        """Write the artifact's files and its snapshot."""
+        base = "build_output/_jit_chain"
+        self.write_kernel("twice", "2.0f * in[i]")
+        self.write_kernel("plus_one", "in[i] + 1.0f")
+        self.write(f"{base}/orchestration/chain.cpp", _ORCHESTRATION)
+        self.write(f"{base}/kernel_config.py", _MANIFEST)
+        params = [
+            {"name": "x", "direction": "In", "shape": [16], "dtype": "fp32"},
+            {"name": "y", "direction": "Out", "shape": [16], "dtype": "fp32"},
+        ]
+        meta = {
+            "schema": 1,
+            "params": params,
+            "num_return_types": 0,
+            "platform": "a2a3sim",
+            "backend_type": "Ascend910B",
+        }
+        self.write(f"{base}/compiled_meta.json", json.dumps(meta))
+        self.write_tensor("in/x", [float(i) for i in range(16)])
+        self.write_tensor("out/y", [2.0 * i + 1.0 for i in range(16)])
+
+    def write_kernel(self, name: str, expression: str, includes: str = "") -> None:
+        """Write one kernel that sets ``out[i]`` to ``expression``."""
+        text = _KERNEL.format(name=name, expression=expression, includes=includes)
+        self.write(f"build_output/_jit_chain/kernels/aiv/{name}.cpp", text)
+
+    def write_tensor(self, name: str, values: list[float]) -> None:
+        """Write a float32 vector into the snapshot."""
+        import array
+
+        path = self.artifact / "data" / f"{name}.pt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_pt(path, "float32", (len(values),), array.array("f", values).tobytes())
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file of the workspace."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace ``old``, which must be there, in a file of the artifact."""
+        file = self.artifact / path
+        text = file.read_text(encoding="utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new), encoding="utf-8")
+
+    def scons(self, *words: str, env: dict[str, str] | None = None) -> Run:
+        """Run SCons in the workspace."""
+        command = [sys.executable, "-m", "SCons", "-Q", *words]
+        return self._run(command, env)
+
+    def cli(self, *words: str) -> Run:
+        """Run ``pypto-build`` in the workspace."""
+        return self._run([sys.executable, "-m", "pypto_build.cli", *words], None)
+
+    def replay(self, *words: str) -> Run:
+        """``scons replay JIT=_jit_chain`` with more options."""
+        return self.scons("replay", "JIT=_jit_chain", *words)
+
+    def verdict(self) -> dict[str, object]:
+        """The verdict on disk."""
+        value = json.loads((self.out / "verdict.json").read_bytes())
+        assert isinstance(value, dict)
+        return value
+
+    def _run(self, command: list[str], env: dict[str, str] | None) -> Run:
+        repository = str(Path(__file__).resolve().parents[2])
+        variables = {**os.environ, "PYTHONPATH": repository, **(env or {})}
+        run = subprocess.run(
+            command,
+            cwd=self.root,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        found = [(f"{verb} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(run.stdout)]
+        return Run(run.returncode, run.stdout, sorted(action for action, _ in found), dict(found))

@@ -1,0 +1,245 @@
+"""Which actions an edit causes: the exact list, every time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pypto_build.toolchain.host import INCLUDE_DIR
+from tests.rules.project import Project, Run
+
+EVERYTHING = [
+    "compile kernels/aiv/plus_one.cpp",
+    "compile kernels/aiv/twice.cpp",
+    "compile orchestration/chain.cpp",
+    "link kernels/aiv/plus_one.so",
+    "link kernels/aiv/twice.so",
+    "link orchestration/chain.so",
+    "run _jit_chain",
+    "sign kernel_config.py",
+]
+
+
+@pytest.fixture
+def built(project: Project) -> Project:
+    """A workspace whose artifact has been replayed once."""
+    run = project.replay()
+    assert (run.status, run.actions) == (0, EVERYTHING), run.output
+    assert set(run.reasons.values()) == {"not built before"}
+    return project
+
+
+def check(run: Run, actions: list[str], reasons: dict[str, str] | None = None) -> None:
+    assert run.status == 0, run.output
+    assert run.actions == actions, run.output
+    for action, reason in (reasons or {}).items():
+        assert run.reasons[action] == reason
+
+
+def test_null_build_runs_nothing(built: Project) -> None:
+    run = built.replay()
+    check(run, [])
+    assert "[cpp->.so] no cpp edits since last build; reusing cached binaries" in run.output
+    assert "[RUN] PASS (cached)" in run.output
+    assert built.verdict()["cached"] is True
+
+
+def test_edited_kernel(built: Project) -> None:
+    built.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "in[i] + in[i]")
+    run = built.replay()
+    check(
+        run,
+        ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"],
+        {
+            "compile kernels/aiv/twice.cpp": "content of kernels/aiv/twice.cpp changed",
+            "link kernels/aiv/twice.so": "content of kernels/aiv/twice.o changed",
+            "run _jit_chain": "content of binaries.json changed",
+        },
+    )
+    assert (
+        "[cpp->.so] cpp edits or missing binaries detected (1 file(s)): kernels/aiv/twice.cpp; rebuilding" in run.output
+    )
+    assert built.verdict()["cached"] is False
+    check(built.replay(), [])
+
+
+def test_comment_stops_after_the_compile(built: Project) -> None:
+    built.edit("kernels/aiv/twice.cpp", "// Kernel Function: twice", "// Kernel Function: twice, commented")
+    check(built.replay(), ["compile kernels/aiv/twice.cpp"])
+    check(built.replay(), [])
+
+
+def test_touch_is_no_edit(built: Project) -> None:
+    for path in built.artifact.rglob("*"):
+        os.utime(path)
+    check(built.replay(), [])
+
+
+def test_edit_that_keeps_time_and_size(built: Project) -> None:
+    source = built.artifact / "kernels/aiv/plus_one.cpp"
+    before = source.stat()
+    built.edit("kernels/aiv/plus_one.cpp", "1.0f", "2.0f")
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    run = built.replay()
+    assert run.status == 2
+    assert run.actions == ["compile kernels/aiv/plus_one.cpp", "link kernels/aiv/plus_one.so", "run _jit_chain"]
+    assert built.verdict()["status"] == "mismatch"
+
+
+def test_edit_and_back(built: Project) -> None:
+    built.edit("kernels/aiv/twice.cpp", "2.0f", "3.0f")
+    assert built.replay().status == 2
+    built.edit("kernels/aiv/twice.cpp", "3.0f", "2.0f")
+    check(
+        built.replay(),
+        ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"],
+    )
+    assert built.verdict()["status"] == "pass"
+    check(built.replay(), [])
+
+
+def test_header_of_the_artifact(built: Project) -> None:
+    header = built.write("build_output/_jit_chain/kernels/aiv/scale.h", "#define SCALE 2.0f\n")
+    built.write_kernel("twice", "SCALE * in[i]", '#include "scale.h"\n')
+    check(
+        built.replay(),
+        ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"],
+    )
+    header.write_text("#define SCALE (1.0f + 1.5f)\n", encoding="utf-8")
+    run = built.replay()
+    assert run.actions == ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"]
+    assert run.reasons["compile kernels/aiv/twice.cpp"] == "content of kernels/aiv/scale.h changed"
+
+
+def test_new_header_that_shadows(built: Project) -> None:
+    text = (INCLUDE_DIR / "tensor.h").read_text(encoding="utf-8")
+    built.write("build_output/_jit_chain/kernels/aiv/tensor.h", f"// a copy\n{text}")
+    run = built.replay()
+    check(run, ["compile kernels/aiv/plus_one.cpp", "compile kernels/aiv/twice.cpp"])
+    assert run.reasons["compile kernels/aiv/twice.cpp"] == "kernels/aiv/tensor.h is a new input"
+
+
+def test_edited_orchestration(built: Project) -> None:
+    built.edit(
+        "orchestration/chain.cpp", "params_t0.add_input(ext_x);", "params_t0.add_input(ext_x);\n        (void)t;"
+    )
+    check(built.replay(), ["compile orchestration/chain.cpp", "sign kernel_config.py"])
+    built.edit("orchestration/chain.cpp", "t_shapes[1] = {16}", "t_shapes[1] = {32}")
+    run = built.replay()
+    assert run.actions == [
+        "compile orchestration/chain.cpp",
+        "link orchestration/chain.so",
+        "run _jit_chain",
+        "sign kernel_config.py",
+    ]
+
+
+def test_edited_manifest(built: Project) -> None:
+    built.edit("kernel_config.py", "RUNTIME_CONFIG", "# a comment\nRUNTIME_CONFIG")
+    check(
+        built.replay(),
+        ["sign kernel_config.py"],
+        {"sign kernel_config.py": "content of kernel_config.py changed"},
+    )
+    built.edit("kernel_config.py", '"aicpu_thread_num": 0', '"aicpu_thread_num": 4')
+    check(built.replay(), ["run _jit_chain", "sign kernel_config.py"])
+
+
+def test_edited_input(built: Project) -> None:
+    built.write_tensor("in/x", [float(i + 1) for i in range(16)])
+    run = built.replay()
+    assert (run.status, run.actions) == (2, ["run _jit_chain"])
+    assert run.reasons["run _jit_chain"] == "content of data/in/x.pt changed"
+
+
+def test_edited_golden(built: Project) -> None:
+    built.write_tensor("out/y", [0.0] * 16)
+    run = built.replay()
+    assert (run.status, run.actions) == (2, ["run _jit_chain"])
+    assert run.reasons["run _jit_chain"] == "content of data/out/y.pt changed"
+
+
+def test_changed_flag(built: Project) -> None:
+    run = built.replay("ARCH=native")
+    assert run.status == 0
+    assert [action for action in run.actions if action.startswith("compile")] == [
+        "compile kernels/aiv/plus_one.cpp",
+        "compile kernels/aiv/twice.cpp",
+    ]
+    assert run.reasons["compile kernels/aiv/twice.cpp"] == "its command line changed"
+
+
+def test_changed_option_of_the_run(built: Project) -> None:
+    run = built.replay("RTOL=1e-3")
+    check(run, ["run _jit_chain"], {"run _jit_chain": "RTOL changed"})
+    check(built.replay("RTOL=1e-3"), [])
+
+
+def test_options_that_change_nothing_run_nothing(built: Project) -> None:
+    check(built.replay("TIMEOUT=30", "VERBOSE=1"), [])
+
+
+def test_force(built: Project) -> None:
+    check(built.replay("FORCE=1"), ["run _jit_chain"])
+
+
+def test_platforms_do_not_share(built: Project) -> None:
+    run = built.replay("PLATFORM=a5sim")
+    check(run, EVERYTHING)
+    assert (built.root / "build/a5sim/_jit_chain/verdict.json").exists()
+    check(built.replay(), [])
+
+
+def test_lost_binary(built: Project) -> None:
+    (built.out / "kernels/aiv/twice.so").unlink()
+    check(built.replay(), ["link kernels/aiv/twice.so"])
+
+
+def test_damaged_binary_is_made_again(built: Project) -> None:
+    (built.out / "kernels/aiv/twice.so").write_bytes(b"not a library")
+    check(built.replay(), ["link kernels/aiv/twice.so"])
+
+
+def test_compile_error_once_and_with_a_verdict(built: Project) -> None:
+    built.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "2.0f * inn[i]")
+    run = built.replay()
+    assert run.status == 2
+    assert run.actions == ["compile kernels/aiv/twice.cpp"]
+    assert run.output.count("error: ") == 1
+    verdict = built.verdict()
+    assert verdict["status"] == "build_error"
+    error = verdict["error"]
+    assert isinstance(error, dict)
+    assert "kernels/aiv/twice.cpp:13:" in error["message"]
+    assert "inn" in error["message"]
+    built.edit("kernels/aiv/twice.cpp", "inn[i]", "in[i]")
+    run = built.replay()
+    assert run.status == 0
+    assert built.verdict()["status"] == "pass"
+
+
+def test_killed_compile_leaves_nothing_that_looks_built(project: Project, tmp_path: Path) -> None:
+    slow = tmp_path / "slow-g++"
+    slow.write_text(
+        '#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\n'
+        f'echo partial > "$(echo "$*" | sed "s/.* -o //")"; touch {tmp_path}/started; sleep 30\n',
+        encoding="utf-8",
+    )
+    slow.chmod(0o755)
+    command = [sys.executable, "-m", "SCons", "-Q", "build", "JIT=_jit_chain", f"CXX={slow}"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    process = subprocess.Popen(command, cwd=project.root, env=environment, start_new_session=True)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(project.out.rglob("*.o")) == []
+    run = project.replay()
+    assert (run.status, run.actions) == (0, EVERYTHING)
