@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from .derive import Derived, derive
 from .errors import ArtifactError
 from .params import Param, orchestration_signature, parameters
 from .records import Artifact, Kernel, Orchestration, Signature
 from .vintage import detect_vintage
+
+if TYPE_CHECKING:
+    from .derive import Derived
 
 INTERFACE_SCHEMA = 1
 
@@ -60,6 +63,8 @@ def sign(artifact: Artifact) -> Signed:
 
     Raises a usage error for an unknown vintage or an orchestration that does not fit the manifest.
     """
+    from .derive import derive  # loads tree-sitter, which a replay that only reads the document does without
+
     source = artifact.orchestration.source
     vintage = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source)
     derived = derive(artifact)

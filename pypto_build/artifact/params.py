@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from .derive import Argument, Derived
 from .records import ArgDirection, Artifact, MetaParam, Signature
+
+if TYPE_CHECKING:
+    from .derive import Argument, Derived
 
 
 class Param(msgspec.Struct, frozen=True):
