@@ -1,4 +1,4 @@
-"""Reads from an orchestration's C++ what nobody declared: each kernel's signature, and what the entry does with its arguments.
+"""Reads from an orchestration's C++ what nobody declared: kernel signatures, and what becomes of the entry's arguments.
 
 The function is walked as text, once per statement (loops twice, so that aliases made at a loop's end are seen at its
 start): values are sets of possibilities, helper functions and lambdas are followed, nothing is executed. The first
@@ -7,18 +7,19 @@ submission of a kernel gives its signature, as in PyPTO's own manifests.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import msgspec
 
-from .cpp import parse
-from .cpp_walk import Walker
+from .cpp.findings import Findings
+from .cpp.syntax import parse
+from .cpp.walk import Walker
 from .errors import ArtifactError
 from .records import ArgDirection, Artifact, Signature
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """One argument of the entry, as its code uses it; ``name`` is empty and ``dtype`` ``None`` where it does not tell."""
+    """One argument of the entry as its code uses it; ``name`` is empty, ``dtype`` ``None``, where it does not tell."""
 
     index: int
     name: str
@@ -48,61 +49,72 @@ def derive(artifact: Artifact) -> Derived:
             f"does not define {orchestration.function_name}",
             "correct ORCHESTRATION.function_name or ORCHESTRATION.source",
         )
-    signatures, notes = _signatures(artifact, walker, orchestration.source)
-    return Derived(signatures, _tensors(walker), _scalars(walker), tuple(notes))
+    found = walker.found
+    signatures = _signatures(artifact, found)
+    notes = _notes(artifact, found, signatures)
+    return Derived(signatures, _tensors(found), _scalars(found), notes)
 
 
-def _signatures(artifact: Artifact, walker: Walker, source: Path) -> tuple[dict[int, Signature], list[str]]:
-    kernels = {kernel.func_id: kernel for kernel in artifact.kernels}
-    signatures: dict[int, Signature] = {}
-    notes: list[str] = []
-    for submission in walker.submissions:
-        wrong = sorted(submission.func_ids - kernels.keys())
-        if wrong and (submission.exact or not submission.func_ids & kernels.keys()):
+def _signatures(artifact: Artifact, found: Findings) -> dict[int, Signature]:
+    kernels = {kernel.func_id for kernel in artifact.kernels}
+    for submission in found.submissions:
+        wrong = sorted(submission.func_ids - kernels)
+        if wrong and (submission.exact or not submission.func_ids & kernels):
             known = ", ".join(map(str, sorted(kernels))) or "none"
             raise ArtifactError(
-                f"{source}:{submission.line}",
+                f"{artifact.orchestration.source}:{submission.line}",
                 f"submits func_id {wrong[0]}, which no kernel has",
                 f"the manifest's func_ids are {known}",
             )
-        for func_id in sorted(submission.func_ids & kernels.keys()):
+    signatures: dict[int, Signature] = {}
+    for submission in sorted(found.submissions, key=lambda s: not s.exact):  # what is certain comes first
+        for func_id in submission.func_ids & kernels:
             signatures.setdefault(func_id, submission.signature)
-    for submission in walker.submissions:
-        if not submission.open:
-            continue
+    for submission in found.submissions:
         for kernel in artifact.kernels:
-            if kernel.func_id not in signatures and submission.core_type in (None, kernel.core_type):
-                signatures[kernel.func_id] = submission.signature
-                notes.append(f"{source}:{submission.line}: assumed to submit kernel {kernel.func_id} {kernel.name!r}")
+            if submission.open and submission.core_type in (None, kernel.core_type):
+                signatures.setdefault(kernel.func_id, submission.signature)
+    return signatures
+
+
+def _notes(artifact: Artifact, found: Findings, signatures: dict[int, Signature]) -> tuple[str, ...]:
+    """What looks wrong without being an error, one line each."""
+    source = artifact.orchestration.source
+    notes: list[str] = []
     for kernel in artifact.kernels:
+        title = f"kernel {kernel.func_id} {kernel.name!r}"
         derived = signatures.get(kernel.func_id)
+        certain = next((s for s in found.submissions if kernel.func_id in s.func_ids), None)
         if derived is None:
-            notes.append(f"{source}: kernel {kernel.func_id} {kernel.name!r} is never submitted")
-        elif kernel.signature is not None and len(kernel.signature) != len(derived):
+            notes.append(f"{source}: {title} is never submitted")
+        elif certain is None:
+            notes.append(f"{source}: {title} is assumed to be submitted where the func_id is computed")
+        elif certain.core_type not in (None, kernel.core_type):
             notes.append(
-                f"{source}: kernel {kernel.func_id} {kernel.name!r} is submitted with {len(derived)} tensors, "
-                f"its declared signature has {len(kernel.signature)}"
+                f"{source}:{certain.line}: {title} is submitted to {certain.core_type}, not to its {kernel.core_type}"
             )
-    return signatures, notes
+        if derived is not None and kernel.signature is not None and len(kernel.signature) != len(derived):
+            notes.append(
+                f"{source}: {title} is submitted with {len(derived)} tensors, its signature has {len(kernel.signature)}"
+            )
+    return tuple(notes)
 
 
-def _tensors(walker: Walker) -> tuple[Argument, ...]:
-    slots = sorted(walker.tensor_slots)
-    # `tensor(i)` numbers tensors by themselves; in an argument array of the older API, tensors and scalars share slots.
-    indices = range(max(slots, default=-1) + 1) if not walker.shares_slots else slots
+def _tensors(found: Findings) -> tuple[Argument, ...]:
     return tuple(
-        Argument(index, walker.tensor_names.get(slot, ""), walker.direction(slot), walker.tensor_dtypes.get(slot))
-        for index, slot in enumerate(indices)
+        Argument(index, found.tensor_names.get(slot, ""), found.direction(slot), found.tensor_dtypes.get(slot))
+        for index, slot in enumerate(_slots(found, found.tensor_slots))
     )
 
 
-def _scalars(walker: Walker) -> tuple[Argument, ...]:
-    slots = sorted(walker.scalar_slots - (walker.tensor_slots if walker.shares_slots else set()))
-    indices = range(max(slots, default=-1) + 1) if not walker.shares_slots else slots
+def _scalars(found: Findings) -> tuple[Argument, ...]:
+    slots = found.scalar_slots - found.tensor_slots if found.shares_slots else found.scalar_slots
     return tuple(
-        Argument(index, *_scalar_name(walker, slot), walker.scalar_dtypes.get(slot)) for index, slot in enumerate(indices)
+        Argument(index, found.scalar_names.get(slot, ""), ArgDirection.SCALAR, found.scalar_dtypes.get(slot))
+        for index, slot in enumerate(_slots(found, slots))
     )
 
 
-def _scalar_name(walker: Walker, slot: int) -> tuple[str, ArgDirection]:
-    return walker.scalar_names.get(slot, ""), ArgDirection.SCALAR
+def _slots(found: Findings, used: set[int]) -> Sequence[int]:
+    """Slots in order: without gaps where a kind is numbered by itself, just those used in a shared argument array."""
+    return sorted(used) if found.shares_slots else range(max(used, default=-1) + 1)

@@ -45,7 +45,7 @@ _ALIASES: dict[str, str] = {
 
 
 def torch_name(spelling: str) -> str | None:
-    """The torch name of a dtype spelt as in ``compiled_meta.json``, C++ or ``DataType::``; ``None`` if there is none."""
+    """The torch name of a dtype spelt as in ``compiled_meta.json``, C++ or ``DataType::``; ``None`` if unknown."""
     word = spelling.rpartition("::")[2].strip().lower()
     if word in ITEMSIZE:
         return word

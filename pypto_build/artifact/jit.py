@@ -24,8 +24,8 @@ def find_artifacts(build_output: str | Path | None, examples: str | Path | None 
 def resolve_jit(jit: str, build_output: str | Path | None, examples: str | Path | None = None) -> Path:
     """The absolute directory that ``jit`` means.
 
-    ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob must match one directory. A bare
-    name is looked for in ``build_output``, then in ``examples``: the name itself, else its newest
+    ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob must match one directory. A
+    bare name is looked for in ``build_output``, then in ``examples``: the name itself, else its newest
     ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below either place.
     Raises a usage error that lists what there is, the closest names first.
     """
@@ -66,7 +66,7 @@ def _by_path(jit: str, places: Sequence[Path]) -> Path | None:
     path = Path(jit).expanduser()
     for base in (Path.cwd(), *places):
         candidate = base / path
-        if candidate.is_dir() or candidate.name == MANIFEST_NAME and candidate.is_file():
+        if candidate.is_dir() or (candidate.name == MANIFEST_NAME and candidate.is_file()):
             return candidate
     if any(sign in jit for sign in "*?["):
         import glob

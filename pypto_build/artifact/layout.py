@@ -81,9 +81,7 @@ def _not_loadable(root: Path) -> ArtifactError:
     children = ", ".join(f"{CHILDREN_DIR}/{child.name}" for child in find_children(root))
     if is_distributed(root):
         hint = f"its chip tasks can be replayed one by one: {children}" if children else ""
-        return ArtifactError(
-            root, "not supported: distributed (L3) build, driven by orchestration/host_orch.py", hint
-        )
+        return ArtifactError(root, "not supported: distributed (L3) build, driven by orchestration/host_orch.py", hint)
     if children:
         return ArtifactError(root, "holds several orchestrations and none of its own", f"pick one of {children}")
     if next(root.glob("kernels/**/*.pto"), None) is not None:

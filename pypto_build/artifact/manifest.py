@@ -167,7 +167,9 @@ class _Reader:
             value = entry.get(key, smallest)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise ArtifactError(
-                    self.place(entry), f"RUNTIME_CONFIG.{key}: {value!r} is not a number from {smallest} up", _COMPILE_AGAIN
+                    self.place(entry),
+                    f"RUNTIME_CONFIG.{key}: {value!r} is not a number from {smallest} up",
+                    _COMPILE_AGAIN,
                 )
         if not isinstance(entry.get("runtime", ""), str):
             raise ArtifactError(

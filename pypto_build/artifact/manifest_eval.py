@@ -59,11 +59,11 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError, MemoryError) as error:
         raise ArtifactError(path, f"not Python source: {error}", "compile again to get a fresh manifest") from None
     evaluator = _Evaluator(path)
-    for statement in tree.body:
-        try:
+    try:
+        for statement in tree.body:
             evaluator.statement(statement)
-        except RecursionError:
-            raise evaluator.refuse(statement, "the statement is nested too deeply to read") from None
+    except RecursionError:
+        raise ArtifactError(path, "an expression is nested too deeply to read", ALLOWED) from None
     return evaluator.names
 
 
@@ -260,7 +260,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "str": lambda value: str(value),
     "fspath": lambda value: str(value),
     "Path": lambda *parts: PurePosixPath(*parts),
-    "join": lambda *parts: os.path.join(*map(str, parts)),  # noqa: PTH118 - the manifest's own spelling
+    "join": lambda *parts: os.path.join(*map(str, parts)),
     "dirname": lambda value: str(PurePosixPath(value).parent),
     "abspath": lambda value: os.path.normpath(str(value)),
     "realpath": lambda value: os.path.normpath(str(value)),

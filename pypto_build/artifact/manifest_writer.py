@@ -1,4 +1,4 @@
-"""Prints a signed manifest: ``kernel_config.py`` with every signature, and ``CALLABLE`` as simpler's scene tests take it."""
+"""Prints a signed manifest: ``kernel_config.py`` with all signatures, and ``CALLABLE`` for simpler's scene tests."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def inside(root: Path, value: object, place: str, field: str) -> Path:
 
     A relative path is taken below ``root``. An absolute one that is not below ``root`` comes from the machine the
     artifact was compiled on: the longest suffix of it that exists below ``root`` is meant. Raises a usage error naming
-    ``place`` (the manifest and line) and ``field`` for ``..``, a path outside, a link that leads outside, a missing file.
+    ``place`` (the manifest and line) and ``field`` for ``..``, a path or link that leads outside, a missing file.
     """
     path = as_path(value, place, field)
     if ".." in path.parts:
@@ -28,7 +28,7 @@ def inside(root: Path, value: object, place: str, field: str) -> Path:
         raise ArtifactError(place, f"{field}: file {shown.as_posix()!r} is missing", "restore it or compile again")
     real_root, real = os.path.realpath(root), os.path.realpath(found)
     if os.path.commonpath([real_root, real]) != real_root:
-        raise ArtifactError(place, f"{field}: {str(path)!r} is a link that leads outside the artifact, to {real}", _MOVED)
+        raise ArtifactError(place, f"{field}: {str(path)!r} is a link out of the artifact, to {real}", _MOVED)
     return found
 
 

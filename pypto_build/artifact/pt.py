@@ -1,7 +1,7 @@
 """``.pt`` files (one tensor each, as ``torch.save`` writes them), read and written without torch and numpy.
 
-A ``.pt`` file is a zip archive of uncompressed entries: ``data.pkl`` describes the tensor, ``data/0`` holds the bytes of
-its storage. The bytes are mapped, not copied.
+A ``.pt`` file is a zip archive of uncompressed entries: ``data.pkl`` describes the tensor, ``data/0`` holds the bytes
+of its storage. The bytes are mapped, not copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
 _ALIGNMENT = 64
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)
-_CAST = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class PtTensor(msgspec.Struct, frozen=True):
@@ -67,7 +66,7 @@ class PtTensor(msgspec.Struct, frozen=True):
         if self.is_contiguous:
             return self.data[start : start + size] if size else memoryview(b"")
         count = len(self.data) // self.itemsize
-        elements = self.data[: count * self.itemsize].cast("B").cast(_CAST[self.itemsize])
+        elements = _as_elements(self.data[: count * self.itemsize], self.itemsize)
         out = bytearray()
         _gather(elements, self.offset, self.shape, self.strides, out)
         return memoryview(out).toreadonly()
@@ -86,9 +85,9 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
             if size == 0:
                 raise RefusedPickle("is empty")
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            if view[: len(_LEGACY_MAGIC)] == _LEGACY_MAGIC:
+            if bytes(view[: len(_LEGACY_MAGIC)]) == _LEGACY_MAGIC:
                 raise RefusedPickle("is in the format of torch before 1.6")
-            if view[:4] != b"PK\x03\x04":
+            if bytes(view[:4]) != b"PK\x03\x04":
                 raise RefusedPickle("is not a file that torch.save wrote")
             with zipfile.ZipFile(file) as archive:
                 return _read_archive(archive, view)
@@ -97,7 +96,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror or error}", kind=kind) from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, zipfile.LargeZipFile, ValueError):
-        raise ArtifactError(path, "is truncated or damaged: its zip archive cannot be read", _RESAVE, kind=kind) from None
+        raise ArtifactError(path, "is truncated or damaged: no readable zip archive", _RESAVE, kind=kind) from None
     except RefusedPickle as error:
         raise ArtifactError(path, str(error), _RESAVE, kind=kind) from None
 
@@ -145,7 +144,7 @@ def _entry(archive: zipfile.ZipFile, view: memoryview, name: str) -> memoryview:
     if info.compress_type != zipfile.ZIP_STORED:
         raise RefusedPickle("is a compressed zip archive")
     header = view[info.header_offset : info.header_offset + 30]
-    if info.flag_bits & 1 or len(header) < 30 or header[:4] != b"PK\x03\x04":
+    if info.flag_bits & 1 or len(header) < 30 or bytes(header[:4]) != b"PK\x03\x04":
         raise zipfile.BadZipFile(name)
     start = info.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     data = view[start : start + info.file_size]
@@ -162,12 +161,22 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes | memoryview, align_at
         # An extra field pads the header, so that a mapped file has its elements aligned.
         gap = -(align_at + 30 + len(info.filename) + 4) % _ALIGNMENT
         info.extra = b"FB" + gap.to_bytes(2, "little") + b"Z" * gap
-    archive.writestr(info, data)  # type: ignore[arg-type]  # any buffer will do
+    archive.writestr(info, data)
 
 
-def _gather(
-    elements: memoryview, start: int, shape: tuple[int, ...], strides: tuple[int, ...], out: bytearray
-) -> None:
+def _as_elements(data: memoryview, itemsize: int) -> memoryview:
+    match itemsize:
+        case 1:
+            return data
+        case 2:
+            return data.cast("H")
+        case 4:
+            return data.cast("I")
+        case _:
+            return data.cast("Q")
+
+
+def _gather(elements: memoryview, start: int, shape: tuple[int, ...], strides: tuple[int, ...], out: bytearray) -> None:
     if len(shape) == 1:
         extent, stride = shape[0], strides[0]
         if stride == 0:

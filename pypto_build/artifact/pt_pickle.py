@@ -1,7 +1,7 @@
 """The pickle inside a ``.pt`` file, without torch: reads one that describes a plain tensor, refuses everything else.
 
-No object but the records below is ever made, so a file cannot run code: pickle opcodes are checked against a list before
-anything is read, and the only callables a file can name rebuild a tensor or make an empty ``OrderedDict``.
+No object but the records below is ever made, so a file cannot run code: pickle opcodes are checked against a list
+before anything is read, and the only callables a file can name rebuild a tensor or make an ``OrderedDict``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ STORAGES = {
     "BoolStorage": "bool",
 }
 
-_OPCODES = frozenset(
-    """PROTO FRAME STOP MARK GLOBAL STACK_GLOBAL REDUCE BINPERSID BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET NONE
-    NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE EMPTY_TUPLE TUPLE TUPLE1 TUPLE2
-    TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS BINBYTES SHORT_BINBYTES""".split()
+_OPCODES = (
+    "PROTO FRAME STOP MARK GLOBAL STACK_GLOBAL REDUCE BINPERSID BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET NONE "
+    "NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE EMPTY_TUPLE TUPLE TUPLE1 "
+    "TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS BINBYTES SHORT_BINBYTES"
 )
+_ALLOWED_OPCODES = frozenset(_OPCODES.split(" "))
 
 
 class RefusedPickle(Exception):
@@ -119,7 +120,7 @@ def _check_opcodes(data: bytes) -> None:
         raise RefusedPickle("holds more than one tensor: its pickle is too long")
     try:
         for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name not in _OPCODES:
+            if opcode.name not in _ALLOWED_OPCODES:
                 raise RefusedPickle(f"holds an object that is not a tensor (pickle opcode {opcode.name})")
             if opcode.name.startswith("LONG_BIN") and isinstance(argument, int) and argument > _MAX_MEMO:
                 raise RefusedPickle("is damaged: its pickle memo is too large")

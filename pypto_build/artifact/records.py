@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class MetaParam(msgspec.Struct, frozen=True):
-    """One parameter of the program. ``shape`` is ``None`` for a scalar, -1 a dynamic dimension; ``dtype`` a torch name."""
+    """One parameter: ``shape`` is ``None`` for a scalar, -1 stands for a dynamic size; ``dtype`` is torch's name."""
 
     name: str
     direction: ArgDirection

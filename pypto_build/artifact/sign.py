@@ -43,7 +43,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="the artifact, a directory with kernel_config.py")
-    parser.add_argument("--manifest", metavar="OUT", type=Path, required=True, help="where to write the signed manifest")
+    parser.add_argument(
+        "--manifest", metavar="OUT", type=Path, required=True, help="where to write the signed manifest"
+    )
     parser.add_argument("--interface", metavar="OUT", type=Path, required=True, help="where to write interface.json")
     return parser
 

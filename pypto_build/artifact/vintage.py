@@ -48,7 +48,9 @@ VINTAGES: tuple[Vintage, ...] = (
         "PTOParam with PTO2Runtime*",
         (r"\bPTO2Runtime\s*\*", r"\bint\s+orch_thread_num\b", r"\.add_(input|output|inout|scalar)\s*\("),
     ),
-    Vintage("2026-03-11", "PTOParam[] + pto2_rt_submit_aiv_task", (r"\bPTO2Runtime\s*\*", r"\bpto2_rt_submit_ai[cv]_task\b")),
+    Vintage(
+        "2026-03-11", "PTOParam[] + pto2_rt_submit_aiv_task", (r"\bPTO2Runtime\s*\*", r"\bpto2_rt_submit_ai[cv]_task\b")
+    ),
     Vintage(
         "2026-02-12",
         "pto2_rt_submit_task with a kernel name",

@@ -1,4 +1,4 @@
-"""The orchestration API as tables: what each method and function means to the reader, under its names of every vintage."""
+"""The orchestration API as tables: what each method and function means, under its names of every vintage."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
 from tree_sitter import Node
 
-from .cpp import callee, source_text, template_arguments
-from .cpp_values import UNKNOWN, Ref, TaskArgs, Value, join
-from .dtypes import torch_name
-from .records import ArgDirection, CoreType
+from ..dtypes import torch_name
+from ..records import ArgDirection, CoreType
+from .syntax import callee, line_of, source_text, template_arguments
+from .values import UNKNOWN, Ref, TaskArgs, Value, join
 
 if TYPE_CHECKING:
-    from .cpp_walk import Walker
+    from .walk import Walker
 
 #: Types whose variables collect a task's arguments.
 TASK_ARGS_TYPE = re.compile(r"(Arg|ArgWithDeps|L0TaskArgs\w*|CoreTaskArgs\w*|GraphTaskArgs|PTOParam)\b")
 
 #: Fields of a tensor that are plain numbers.
-PLAIN_FIELDS = frozenset({"shapes", "strides", "ndims", "dtype", "buffer", "start_offset", "size", "addr", "launch_spec"})
+PLAIN_FIELDS = frozenset(
+    {"shapes", "strides", "ndims", "dtype", "buffer", "start_offset", "size", "addr", "launch_spec"}
+)
 
 _ADD = {
     "add_input": ArgDirection.IN,
@@ -44,14 +45,14 @@ Function = Callable[["Walker", Node, list[Value]], Value]
 def _tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return owner
-    walker.tensor_slots |= arguments[0].numbers
+    walker.found.tensor_slots |= arguments[0].numbers
     return Value(refs=frozenset(Ref(slot) for slot in arguments[0].numbers))
 
 
 def _scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return UNKNOWN
-    walker.scalar_slots |= arguments[0].numbers
+    walker.found.scalar_slots |= arguments[0].numbers
     return Value(scalars=arguments[0].numbers)
 
 
@@ -70,7 +71,7 @@ def _whole(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> 
 def _add_arguments(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     direction = _ADD[callee(node)[0]]
     for argument in arguments:
-        walker.touch(argument, direction)
+        walker.found.touch(argument, direction)
         if owner.args is not None:
             owner.args.directions.append(direction)
     return owner
@@ -117,7 +118,7 @@ METHODS: dict[str, Method] = {
 def _make_param(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     direction = _ADD[callee(node)[0]]
     if arguments and direction is not ArgDirection.SCALAR:
-        walker.touch(arguments[0], direction)
+        walker.found.touch(arguments[0], direction)
     return Value(args=TaskArgs([direction]))
 
 
@@ -129,7 +130,7 @@ def _submit(core_type: CoreType | None) -> Function:
         text = source_text(node)
         if "PTO2_WORKER_CUBE" in text or "PTO2_WORKER_VECTOR" in text:
             worker = "aic" if "PTO2_WORKER_CUBE" in text else "aiv"
-        walker.submit(node, words[0] if words else UNKNOWN, args, worker)
+        walker.found.submit(line_of(node), words[0] if words else UNKNOWN, args, worker)
         return UNKNOWN
 
     return submit
@@ -141,22 +142,20 @@ def _external(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     name = torch_name(dtype[1]) if dtype else None
     if name is not None:
         for ref in value.refs:
-            walker.tensor_dtypes.setdefault(ref.slot, name)
+            walker.found.tensor_dtypes.setdefault(ref.slot, name)
     return value
 
 
 def _from_slots(walker: Walker, value: Value) -> Value:
     """The tensors that entry argument slots hold; a value that is a tensor already stays what it is."""
-    walker.tensor_slots |= value.slots
+    walker.found.tensor_slots |= value.slots
     return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
 
 
 def _decode(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     target = template_arguments(node)
     value = arguments[0] if arguments else UNKNOWN
-    if target and (value.scalars or value.slots):
-        return msgspec.structs.replace(value, ctype=value.ctype or source_text(target[0]))
-    return value
+    return value.decoded_as(source_text(target[0])) if target else value
 
 
 def _first(walker: Walker, node: Node, arguments: list[Value]) -> Value:
@@ -169,31 +168,35 @@ def _nothing(walker: Walker, node: Node, arguments: list[Value]) -> Value:
 
 def _read_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     if arguments:
-        walker.touch(arguments[0], ArgDirection.IN)
+        walker.found.touch(arguments[0], ArgDirection.IN)
     return UNKNOWN
 
 
 def _write_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     if arguments:
-        walker.touch(arguments[0].as_part(), ArgDirection.OUT)
+        walker.found.touch(arguments[0].as_part(), ArgDirection.OUT)
     return UNKNOWN
 
 
 FUNCTIONS: dict[str, Function] = {
-    **{
-        f"{prefix}rt_submit_{kind}task": _submit(core_type)
-        for prefix in ("", "pto2_")
-        for kind, core_type in (("aic_", "aic"), ("aiv_", "aiv"), ("", None))
-    },
+    **dict.fromkeys(("rt_submit_aic_task", "pto2_rt_submit_aic_task"), _submit("aic")),
+    **dict.fromkeys(("rt_submit_aiv_task", "pto2_rt_submit_aiv_task"), _submit("aiv")),
+    **dict.fromkeys(("rt_submit_task", "pto2_rt_submit_task"), _submit(None)),
     **dict.fromkeys((name for name in _ADD if name.startswith("make_")), _make_param),
     **dict.fromkeys(("make_tensor_external", "make_tensor_strided", "from_tensor_arg", "from_task_arg"), _external),
     **dict.fromkeys(("from_u64", "bit_cast", "static_cast", "reinterpret_cast", "const_cast"), _decode),
     **dict.fromkeys(("move", "ref", "cref", "forward", "addressof"), _first),
     **dict.fromkeys(
         (
-            "rt_submit_dummy_task alloc_tensors make_tensor to_u64 float_to_u64 min max TensorCreateInfo rt_scope_begin "
-            "rt_scope_end PTO2_SCOPE PTO2_SCOPE_GUARD"
-        ).split(),
+            "rt_submit_dummy_task",
+            "alloc_tensors",
+            "make_tensor",
+            "TensorCreateInfo",
+            "to_u64",
+            "float_to_u64",
+            "min",
+            "max",
+        ),
         _nothing,
     ),
     "get_tensor_data": _read_element,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from tree_sitter import Node
 
-from .records import ArgDirection
+from ..records import ArgDirection
 
 Numbers = frozenset[int]
 _NO_NUMBERS: Numbers = frozenset()
@@ -35,22 +35,23 @@ class Function(msgspec.Struct, frozen=True, eq=False):
 
     parameters: list[Node]
     body: Node
-    template_names: list[str]
-    scopes: list[dict[str, Value]]
+    template_names: tuple[str, ...]
+    scopes: tuple[dict[str, Value], ...]
 
 
 class Value(msgspec.Struct, frozen=True, eq=False):
     """One value, as far as it matters here; every field is what it may be.
 
-    ``numbers`` are integers it may be, all of them unless ``open``; ``exact`` if it is each of them in turn (the lanes of
-    a mixed kernel) rather than one of several guesses. ``scalars`` and ``slots`` are the entry arguments it was read
-    from, and ``ctype`` the C type it was decoded as.
+    ``numbers`` are the integers it may be, all of them unless ``open``; ``exact`` if it holds each of them (one
+    constant, the lanes of a mixed kernel) rather than one of several guesses. ``items`` are the members of a brace
+    list. ``scalars`` and ``slots`` are the entry arguments it was read from, ``ctype`` the C type it was decoded as.
     """
 
     refs: frozenset[Ref] = _NO_REFS
     numbers: Numbers = _NO_NUMBERS
     exact: bool = True
     open: bool = False
+    items: tuple[Value, ...] = ()
     args: TaskArgs | None = None
     functions: tuple[Function, ...] = ()
     scalars: Numbers = _NO_NUMBERS
@@ -58,6 +59,22 @@ class Value(msgspec.Struct, frozen=True, eq=False):
     ctype: str = ""
     is_entry: bool = False
     is_runtime: bool = False
+
+    @staticmethod
+    def number(number: int) -> Value:
+        """A known integer."""
+        return Value(numbers=frozenset({number}))
+
+    @property
+    def single(self) -> int | None:
+        """The integer it is, if that is known."""
+        return next(iter(self.numbers)) if len(self.numbers) == 1 and not self.open else None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is known of it."""
+        known = self.refs or self.numbers or self.open or self.functions or self.scalars or self.slots
+        return not known and self.args is None
 
     def as_part(self) -> Value:
         """The same tensors, seen through a view."""
@@ -67,27 +84,37 @@ class Value(msgspec.Struct, frozen=True, eq=False):
         """The tensors it may alias, nothing else."""
         return Value(refs=self.refs)
 
+    def element(self, index: int | None) -> Value:
+        """Element ``index`` of it, any element if that is not known."""
+        if index is not None and 0 <= index < len(self.items):
+            return self.items[index]
+        return msgspec.structs.replace(self, exact=len(self.numbers) < 2, items=())
+
+    def decoded_as(self, ctype: str) -> Value:
+        """The same entry argument, read as C type ``ctype`` by the innermost cast."""
+        return msgspec.structs.replace(self, ctype=self.ctype or ctype) if self.scalars or self.slots else self
+
 
 UNKNOWN = Value()
 
 
 def join(values: Iterable[Value], *, exact: bool = False) -> Value:
-    """What is true of a value that may be any of ``values`` (or, with ``exact``, holds all of them)."""
-    items = list(values)
-    if len(items) == 1:
-        return items[0]
+    """What is true of a value that may be any of ``values`` or, with ``exact``, holds all of them."""
+    items = [value for value in values if not value.is_blank]
+    if len(items) < 2:
+        return items[0] if items else UNKNOWN
     lists = [item.args for item in items if item.args is not None]
     merged = lists[0] if lists else None
-    if len({id(entry) for entry in lists}) > 1:
+    if any(entry is not merged for entry in lists):
         merged = TaskArgs(direction for entry in lists for direction in entry.directions)
     return Value(
-        refs=frozenset().union(*(item.refs for item in items)),
-        numbers=frozenset().union(*(item.numbers for item in items)),
+        refs=_NO_REFS.union(*(item.refs for item in items)),
+        numbers=_NO_NUMBERS.union(*(item.numbers for item in items)),
         exact=exact and all(item.exact for item in items),
         open=any(item.open for item in items),
         args=merged,
         functions=tuple(function for item in items for function in item.functions),
-        scalars=frozenset().union(*(item.scalars for item in items)),
-        slots=frozenset().union(*(item.slots for item in items)),
+        scalars=_NO_NUMBERS.union(*(item.scalars for item in items)),
+        slots=_NO_NUMBERS.union(*(item.slots for item in items)),
         ctype=next((item.ctype for item in items if item.ctype), ""),
     )

@@ -1,0 +1,85 @@
+"""What a walk through an orchestration finds out: submissions in order, and how each entry argument is used."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..dtypes import torch_name
+from ..records import ArgDirection, CoreType, Signature
+from .values import TaskArgs, Value
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """One submit call: the kernels it submits and the directions of the tensors it hands them.
+
+    Each of ``func_ids`` is submitted if ``exact``, else any of them may be; others may be too if ``open``.
+    """
+
+    line: int
+    func_ids: frozenset[int]
+    exact: bool
+    open: bool
+    core_type: CoreType | None
+    signature: Signature
+
+
+class Findings:
+    """Filled while walking; slots are numbers of entry arguments.
+
+    ``shares_slots`` tells the older API, where tensors and scalars lie in one argument array, from the newer one, which
+    numbers each kind by itself.
+    """
+
+    def __init__(self) -> None:
+        self.submissions: list[Submission] = []
+        self.shares_slots = False
+        self.tensor_slots: set[int] = set()
+        self.scalar_slots: set[int] = set()
+        self.tensor_names: dict[int, str] = {}
+        self.tensor_dtypes: dict[int, str] = {}
+        self.scalar_names: dict[int, str] = {}
+        self.scalar_dtypes: dict[int, str] = {}
+        self._read: set[int] = set()
+        self._written: set[int] = set()
+        self._updated: set[int] = set()
+
+    def touch(self, value: Value, direction: ArgDirection) -> None:
+        """The code hands ``value`` to a task, or accesses it, in ``direction``."""
+        for ref in value.refs:
+            if direction is ArgDirection.INOUT or (direction is ArgDirection.OUT and ref.part):
+                self._updated.add(ref.slot)
+            else:
+                (self._written if direction is ArgDirection.OUT else self._read).add(ref.slot)
+
+    def direction(self, slot: int) -> ArgDirection:
+        """Direction of an external tensor: INOUT wherever something of its old content may be left or looked at."""
+        if slot in self._updated or (slot in self._read and slot in self._written):
+            return ArgDirection.INOUT
+        return ArgDirection.OUT if slot in self._written else ArgDirection.IN
+
+    def submit(self, line: int, ids: Value, args: TaskArgs | None, core_type: CoreType | None) -> None:
+        """The code submits the kernels ``ids`` with ``args``."""
+        directions = args.directions if args is not None else []
+        submission = Submission(
+            line=line,
+            func_ids=frozenset(number for number in ids.numbers if number >= 0),
+            exact=ids.exact and not ids.open,
+            open=ids.open or not ids.numbers,
+            core_type=core_type,
+            signature=tuple(d for d in directions if d is not ArgDirection.SCALAR),
+        )
+        self.submissions.append(submission)
+
+    def name(self, name: str, type_text: str, value: Value) -> None:
+        """Variable ``name`` is made from ``value``; the first one made from an entry argument names it."""
+        if len(value.refs) == 1:
+            (ref,) = value.refs
+            if not ref.part:
+                self.tensor_names.setdefault(ref.slot, name.removeprefix("ext_"))
+        read_from = value.scalars | value.slots
+        if len(read_from) == 1 and not value.refs:
+            (slot,) = read_from
+            self.scalar_names.setdefault(slot, name)
+            dtype = torch_name(value.ctype or type_text)
+            if dtype is not None:
+                self.scalar_dtypes.setdefault(slot, dtype)

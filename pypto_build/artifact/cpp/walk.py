@@ -1,0 +1,228 @@
+"""Walks an orchestration's entry function, statement by statement, following helper functions and lambdas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tree_sitter import Node
+
+from .calls import TASK_ARGS_TYPE
+from .expressions import evaluate, parameters_of
+from .findings import Findings
+from .loops import counter
+from .syntax import declared_name, integer, source_text
+from .values import UNKNOWN, Function, TaskArgs, Value, join
+
+_MAX_DEPTH = 24
+_EXPRESSION_SUFFIXES = ("_expression", "_literal", "identifier")
+_ARGUMENTS_TYPE = re.compile(r"\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
+
+
+class Walker:
+    """State of one walk: the scopes it sees, the functions it is in, and what it has found."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.found = Findings()
+        self.scopes: list[dict[str, Value]] = [{}]
+        self._active: list[Node] = []
+        self._returns: list[list[Value]] = []
+        self._in_loop = False
+
+    def run(self, entry: str) -> bool:
+        """Walks function ``entry``; false if there is none."""
+        self._globals(self.root)
+        functions = self.lookup(entry).functions
+        if not functions:
+            return False
+        arguments: list[Value] = []
+        for parameter in functions[-1].parameters:
+            text = source_text(parameter)
+            is_entry = bool(_ARGUMENTS_TYPE.search(text))
+            self.found.shares_slots |= is_entry and "*" in text
+            arguments.append(Value(is_entry=is_entry, is_runtime="Runtime" in text))
+        self.call(functions[-1], arguments, [])
+        return True
+
+    def value(self, node: Node | None) -> Value:
+        """What is known of an expression; its side effects are taken note of."""
+        return evaluate(self, node) if node is not None else UNKNOWN
+
+    def call(self, function: Function, arguments: list[Value], template: list[Value]) -> Value:
+        """What a helper function or lambda returns, having walked its body with these arguments."""
+        if function.body in self._active or len(self._active) >= _MAX_DEPTH:
+            return join([argument.as_part() for argument in arguments])
+        names = [declared_name(parameter.child_by_field_name("declarator")) for parameter in function.parameters]
+        local = dict(zip(function.template_names, template, strict=False)) | dict(zip(names, arguments, strict=False))
+        for name, parameter in zip(names, function.parameters, strict=True):
+            if name not in local:
+                local[name] = self.value(parameter.child_by_field_name("default_value"))
+        outer, self.scopes = self.scopes, [*function.scopes, local]
+        self._active.append(function.body)
+        self._returns.append([])
+        try:
+            self.statement(function.body)
+            return join(self._returns[-1])
+        finally:
+            self._returns.pop()
+            self._active.pop()
+            self.scopes = outer
+
+    # -- scopes -------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value:
+        """What is known of variable ``name``."""
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), UNKNOWN)
+
+    def update(self, name: str, value: Value) -> None:
+        """An assignment: the variable may be what it was or ``value``, since branches and loops are not told apart."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                scope[name] = value if scope[name].is_blank else join([scope[name], value])
+                return
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """An inner scope, for the length of a block."""
+        self.scopes.append({})
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    # -- definitions at file level ------------------------------------------------------------------------------
+
+    def _globals(self, node: Node, template_names: tuple[str, ...] = ()) -> None:
+        for child in node.named_children:
+            if child.type == "preproc_def":
+                self._macro(child)
+            elif child.type == "function_definition":
+                self._define_function(child, template_names)
+            elif child.type in ("declaration", "enum_specifier"):
+                self.statement(child)
+            elif child.type == "template_declaration":
+                listed = child.child_by_field_name("parameters")
+                parameters = listed.named_children if listed is not None else []
+                self._globals(child, tuple(declared_name(p.child_by_field_name("declarator")) for p in parameters))
+            elif child.type not in ("comment", "preproc_include", "preproc_function_def"):
+                self._globals(child)
+
+    def _macro(self, node: Node) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None or body is None:
+            return
+        text = re.sub(r"/[/*].*", "", source_text(body)).strip()
+        number = integer(text)
+        self.scopes[-1][source_text(name)] = self.lookup(text) if number is None else Value.number(number)
+
+    def _define_function(self, node: Node, template_names: tuple[str, ...]) -> None:
+        declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+        while declarator is not None and declarator.type != "function_declarator":
+            declarator = declarator.child_by_field_name("declarator") or next(iter(declarator.named_children), None)
+        if declarator is None or body is None:
+            return
+        name = declared_name(declarator)
+        function = Function(parameters_of(declarator), body, template_names, tuple(self.scopes))
+        self.scopes[-1][name] = Value(functions=(*self.lookup(name).functions, function))
+
+    # -- statements ---------------------------------------------------------------------------------------------
+
+    def statement(self, node: Node) -> None:
+        """Walks one statement of any kind; kinds without a meaning of their own are walked through."""
+        handler = _STATEMENTS.get(node.type)
+        if handler is not None:
+            handler(self, node)
+        elif node.type.endswith(_EXPRESSION_SUFFIXES):
+            self.value(node)
+        else:
+            self.each(node)
+
+    def each(self, node: Node) -> None:
+        """Walks the statements and expressions directly inside ``node``."""
+        for child in node.named_children:
+            self.statement(child)
+
+    def _block(self, node: Node) -> None:
+        with self.scope():
+            self.each(node)
+
+    def _scope_macro(self, node: Node) -> None:
+        """``PTO2_SCOPE(...) {`` looks like a nested function definition to the grammar."""
+        body = node.child_by_field_name("body")
+        if body is not None:
+            self.statement(body)
+
+    def _return(self, node: Node) -> None:
+        self._returns[-1] += [self.value(child) for child in node.named_children]
+
+    def _loop(self, node: Node) -> None:
+        outermost, self._in_loop = not self._in_loop, True
+        with self.scope():
+            for _ in range(2 if outermost else 1):
+                for part in ("initializer", "condition", "update"):
+                    child = node.child_by_field_name(part)
+                    if child is not None:
+                        self.statement(child)
+                self.scopes[-1].update(counter(self, node))
+                body = node.child_by_field_name("body")
+                if body is not None:
+                    self.statement(body)
+        if outermost:
+            self._in_loop = False
+
+    def _range_loop(self, node: Node) -> None:
+        name = declared_name(node.child_by_field_name("declarator"))
+        with self.scope():
+            self.scopes[-1][name] = self.value(node.child_by_field_name("right")).element(None)
+            body = node.child_by_field_name("body")
+            if body is not None:
+                self.statement(body)
+
+    def _declaration(self, node: Node) -> None:
+        type_node = node.child_by_field_name("type")
+        type_text = source_text(type_node) if type_node is not None else ""
+        if type_node is not None and type_node.type == "enum_specifier":
+            self._enumeration(type_node)
+        for declarator in node.children_by_field_name("declarator"):
+            name = declared_name(declarator)
+            value = self._initial(declarator)
+            if TASK_ARGS_TYPE.match(type_text) and value.args is None:
+                value = Value(args=TaskArgs())
+            self.found.name(name, type_text, value)
+            self.scopes[-1][name] = value
+
+    def _initial(self, declarator: Node) -> Value:
+        """The value a declaration gives; ``Tensor t(x);`` looks like a function declaration to the grammar."""
+        if declarator.type == "function_declarator":
+            return join([self.lookup(source_text(parameter)) for parameter in parameters_of(declarator)])
+        return self.value(declarator.child_by_field_name("value"))
+
+    def _enumeration(self, node: Node) -> None:
+        following: int | None = 0
+        body = node.child_by_field_name("body")
+        for item in body.named_children if body is not None else []:
+            name, given = item.child_by_field_name("name"), item.child_by_field_name("value")
+            number = following if given is None else self.value(given).single
+            if name is not None and number is not None:
+                self.scopes[-1][source_text(name)] = Value.number(number)
+                following = number + 1
+
+
+def _skip(walker: Walker, node: Node) -> None:
+    """Says nothing about values."""
+
+
+_STATEMENTS: dict[str, Callable[[Walker, Node], None]] = {
+    "compound_statement": Walker._block,
+    "function_definition": Walker._scope_macro,
+    "declaration": Walker._declaration,
+    "enum_specifier": Walker._enumeration,
+    "return_statement": Walker._return,
+    "for_statement": Walker._loop,
+    "while_statement": Walker._loop,
+    "do_statement": Walker._loop,
+    "for_range_loop": Walker._range_loop,
+    "comment": _skip,
+}
