@@ -1,0 +1,2 @@
+// Part of the tile instruction set under the name some sources include: the whole set is one header.
+#include "../pto-inst.hpp"

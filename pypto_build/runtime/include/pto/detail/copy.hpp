@@ -1,0 +1,175 @@
+// Copying a rectangle between any two layouts, with conversion between floating-point types on the way.
+#ifndef PTO_DETAIL_COPY_HPP
+#define PTO_DETAIL_COPY_HPP
+
+#include "plane.hpp"
+#include "vector.hpp"
+
+namespace pto::detail {
+
+// Copies of one type move bits: one instance serves all types of a size. Like the rest of the instruction set, which
+// sees memory as other types at will, this relies on -fno-strict-aliasing.
+template <class T>
+using Bits = conditional_t<sizeof(T) == 1, uint8_t,
+                           conditional_t<sizeof(T) == 2, uint16_t, conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+
+template <class D, class S> PTO_INLINE D convert_element(S value) {
+    if constexpr (is_same<D, S>)
+        return value;
+    else if constexpr (is_half<D> && is_half<S>)
+        return D(float(value));
+    else
+        return D(value);
+}
+
+template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64_t count) {
+    if constexpr (is_same<D, S>) {
+        __builtin_memmove(to, from, uint64_t(count) * sizeof(D));
+    } else if constexpr (is_float<D> && is_float<S>) {
+        int64_t i = 0;
+        for (; i + 8 <= count; i += 8)
+            store(to + i, load(from + i));
+        for (; i < count; ++i)
+            to[i] = convert_element<D>(from[i]);
+    } else {
+        for (int64_t i = 0; i < count; ++i)
+            to[i] = convert_element<D>(from[i]);
+    }
+}
+
+// One stage of a transposition: interleave the lanes of the first and the second half of the rows. As many stages as
+// the number of rows has bits transpose the square.
+template <class V> PTO_INLINE void interleave_stage(V (&rows)[8]) {
+    V next[8];
+    for (int i = 0; i < 4; ++i) {
+        next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+        next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; ++i)
+        rows[i] = next[i];
+}
+template <class V> PTO_INLINE void interleave_stage(V (&rows)[16]) {
+    V next[16];
+    for (int i = 0; i < 8; ++i) {
+        next[2 * i] =
+            __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        next[2 * i + 1] =
+            __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int i = 0; i < 16; ++i)
+        rows[i] = next[i];
+}
+
+// to[r * to_stride + c] = from[c * from_stride + r] for a square of registers.
+template <class D, class S>
+PTO_INLINE void transpose_square(D *to, int64_t to_stride, const S *from, int64_t from_stride) {
+    if constexpr (is_same<D, S>) {
+        constexpr int n = sizeof(D) == 1 ? 16 : 8;
+        Vector<conditional_t<sizeof(D) == 1, uint8_t, conditional_t<sizeof(D) == 2, uint16_t, uint32_t>>, n> rows[n];
+        for (int i = 0; i < n; ++i)
+            __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(rows[i]));
+        for (int stage = 1; stage < n; stage *= 2)
+            interleave_stage(rows);
+        for (int i = 0; i < n; ++i)
+            __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(rows[i]));
+    } else {
+        f32x8 rows[8];
+        for (int i = 0; i < 8; ++i)
+            rows[i] = load(from + i * from_stride);
+        interleave_stage(rows);
+        interleave_stage(rows);
+        interleave_stage(rows);
+        for (int i = 0; i < 8; ++i)
+            store(to + i * to_stride, rows[i]);
+    }
+}
+
+// to[r * to_stride + c] = from[c * from_stride + r]
+template <class D, class S>
+PTO_INLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
+                                int64_t cols) {
+    int64_t r = 0;
+    if constexpr ((is_same<D, S> && sizeof(D) <= 4) || (is_float<D> && is_float<S>)) {
+        constexpr int64_t n = is_same<D, S> && sizeof(D) == 1 ? 16 : 8;
+        const int64_t whole_cols = cols - cols % n;
+        for (; r + n <= rows; r += n) {
+            for (int64_t c = 0; c < whole_cols; c += n)
+                transpose_square(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+            for (int64_t i = r; i < r + n; ++i)
+                for (int64_t c = whole_cols; c < cols; ++c)
+                    to[i * to_stride + c] = convert_element<D>(from[c * from_stride + i]);
+        }
+    }
+    for (; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c)
+            to[r * to_stride + c] = convert_element<D>(from[c * from_stride + r]);
+}
+
+// A rectangle between two strided matrices.
+template <class D, class S>
+PTO_INLINE void copy_strided(D *to, int64_t to_row, int64_t to_col, const S *from, int64_t from_row, int64_t from_col,
+                             int64_t rows, int64_t cols) {
+    if (to_row == 1 && to_col != 1) { // see both matrices transposed, so that the destination runs along its columns
+        const int64_t swaps[] = {to_row, from_row, rows};
+        to_row = to_col, from_row = from_col, rows = cols;
+        to_col = swaps[0], from_col = swaps[1], cols = swaps[2];
+    }
+    if (to_col == 1 && from_col == 1) {
+        if (to_row == cols && from_row == cols) {
+            cols *= rows;
+            rows = rows > 0;
+        }
+        if constexpr (is_same<D, S>) {
+            if (cols * int64_t(sizeof(D)) == 32) { // the width of a box
+                for (int64_t r = 0; r < rows; ++r)
+                    __builtin_memmove(to + r * to_row, from + r * from_row, 32);
+                return;
+            }
+        }
+        for (int64_t r = 0; r < rows; ++r)
+            copy_run(to + r * to_row, from + r * from_row, cols);
+    } else if (to_col == 1 && from_row == 1) {
+        copy_transposed(to, to_row, from, from_col, rows, cols);
+    } else {
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = 0; c < cols; ++c)
+                to[r * to_row + c * to_col] = convert_element<D>(from[r * from_row + c * from_col]);
+    }
+}
+
+struct Position {
+    int64_t row, col;
+};
+
+// to[at.row + r, at.col + c] = from[start.row + r, start.col + c]: cut at the boxes of both, each piece is strided.
+template <class D, class S>
+PTO_NOINLINE void copy_plane(D *to, const Plane &tp, Position at, const S *from, const Plane &fp, Position start,
+                             int64_t rows, int64_t cols) {
+    const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
+    for (int64_t r = 0, h; r < rows; r += h) {
+        const int64_t tr = at.row + r, fr = start.row + r;
+        h = least(rows - r, tp.box_rows - (tp.boxed() ? tr % tp.box_rows : 0),
+                  fp.box_rows - (fp.boxed() ? fr % fp.box_rows : 0));
+        for (int64_t c = 0, w; c < cols; c += w) {
+            const int64_t tc = at.col + c, fc = start.col + c;
+            w = least(cols - c, tp.box_cols - (tp.boxed() ? tc % tp.box_cols : 0),
+                      fp.box_cols - (fp.boxed() ? fc % fp.box_cols : 0));
+            copy_strided(to + tp.offset(tr, tc), tp.row_stride, tp.col_stride, from + fp.offset(fr, fc), fp.row_stride,
+                         fp.col_stride, h, w);
+        }
+    }
+}
+
+// The same for any pair of element types; equal types share the code of their size.
+template <class D, class S>
+PTO_INLINE void copy_elements(D *to, const Plane &tp, Position at, const S *from, const Plane &fp, Position start,
+                              int64_t rows, int64_t cols) {
+    if constexpr (is_same<remove_cv_t<D>, remove_cv_t<S>>)
+        copy_plane((Bits<D> *)to, tp, at, (const Bits<S> *)from, fp, start, rows, cols);
+    else
+        copy_plane(to, tp, at, from, fp, start, rows, cols);
+}
+
+} // namespace pto::detail
+
+#endif

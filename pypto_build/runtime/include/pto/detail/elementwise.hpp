@@ -1,0 +1,202 @@
+// Element-wise instructions: tile with tile, tile with scalar, and of one tile. The domain is the destination's valid
+// region. A trailing operand that an instruction does not read (a temporary, an event) is accepted and ignored.
+#ifndef PTO_DETAIL_ELEMENTWISE_HPP
+#define PTO_DETAIL_ELEMENTWISE_HPP
+
+#include "core.hpp"
+#include "loops.hpp"
+#include "operations.hpp"
+#include "sync.hpp"
+
+namespace pto::detail {
+
+template <class T> using ElementType = remove_cv_t<typename T::DType>;
+
+template <class T> PTO_INLINE Matrix<ElementType<T>> as_matrix(const T &tile) {
+    return {tile.data(), T::isRowMajor ? T::Cols : T::Rows};
+}
+template <class T> PTO_INLINE Scattered<ElementType<T>> as_scattered(const T &tile) {
+    return {tile.data(), T::RowStride, T::ColStride};
+}
+
+template <class D, class... S> constexpr void check_operands() {
+    static_assert((is_same<ElementType<D>, ElementType<S>> && ...),
+                  "element-wise instruction: operands of one element type");
+    static_assert(D::Loc == TileType::Vec && ((S::Loc == TileType::Vec) && ...),
+                  "element-wise instruction: operands in vector memory (TileType::Vec)");
+}
+
+// Boxed tiles of one box shape are walked box by box.
+template <class Op, class D, class... S> PTO_INLINE void elementwise_boxed(Op op, D &dst, const S &...src) {
+    constexpr Plane p = D::plane;
+    static_assert(
+        ((S::isBoxedLayout && S::InnerRows == D::InnerRows && S::isInnerRowMajor == D::isInnerRowMajor) && ...),
+        "element-wise instruction: a boxed tile with a tile of another layout; move it to the same layout first");
+    const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
+    for (int64_t r = 0; r < rows; r += p.box_rows)
+        for (int64_t c = 0; c < cols; c += p.box_cols) {
+            const int64_t h = rows - r < p.box_rows ? rows - r : p.box_rows,
+                          w = cols - c < p.box_cols ? cols - c : p.box_cols;
+            if constexpr (D::isInnerRowMajor)
+                map(op, dst.data() + p.offset(r, c), p.row_stride, h, w,
+                    Matrix<ElementType<S>>{src.data() + S::plane.offset(r, c), S::plane.row_stride}...);
+            else
+                map(op, dst.data() + p.offset(r, c), p.col_stride, w, h,
+                    Matrix<ElementType<S>>{src.data() + S::plane.offset(r, c), S::plane.col_stride}...);
+        }
+}
+
+template <class Op, class D, class... S> PTO_INLINE void elementwise(Op op, D &dst, const S &...src) {
+    check_operands<D, S...>();
+    if constexpr (D::isBoxedLayout || (S::isBoxedLayout || ...))
+        elementwise_boxed(op, dst, src...);
+    else if constexpr (D::isRowMajor && (S::isRowMajor && ...))
+        map(op, dst.data(), D::Cols, dst.GetValidRow(), dst.GetValidCol(), as_matrix(src)...);
+    else if constexpr (!D::isRowMajor && (!S::isRowMajor && ...))
+        map(op, dst.data(), D::Rows, dst.GetValidCol(), dst.GetValidRow(), as_matrix(src)...);
+    else
+        map_scattered(op, dst.data(), D::RowStride, D::ColStride, dst.GetValidRow(), dst.GetValidCol(),
+                      as_scattered(src)...);
+}
+
+// The operation with one operand fixed to a scalar.
+template <class Op, class T> struct WithRight {
+    Compute<T> right;
+    template <class V> PTO_INLINE V operator()(V a) const { return Op{}(a, splat<T>(right)); }
+};
+template <class Op, class T> struct WithLeft {
+    Compute<T> left;
+    template <class V> PTO_INLINE V operator()(V a) const { return Op{}(splat<T>(left), a); }
+};
+
+// A scalar operand has the tile's element type; wider C types are converted to it first.
+template <class T, class Scalar> PTO_INLINE Compute<T> scalar_operand(Scalar value) {
+    return to_compute(T(value));
+}
+
+} // namespace pto::detail
+
+namespace pto {
+
+// NAME(dst, src0, src1): dst = src0 op src1. `accepts` is a trait of the element type.
+#define PTO_BINARY(NAME, OPERATION, accepts, message)                                                                  \
+    template <auto..., class D, class A, class B, class... Rest>                                                       \
+    PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, Rest &...) {                                       \
+        static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
+        detail::elementwise(detail::OPERATION{}, dst, src0, src1);                                                     \
+        return {};                                                                                                     \
+    }
+// NAME(dst, src, scalar): dst = src op scalar.
+#define PTO_WITH_SCALAR(NAME, OPERATION, accepts, message)                                                             \
+    template <auto..., class D, class A, class Scalar, class... Rest>                                                  \
+    PTO_INST RecordEvent NAME(D &dst, const A &src, Scalar scalar, Rest &...) {                                        \
+        using T = detail::ElementType<D>;                                                                              \
+        static_assert(detail::accepts<T>, message);                                                                    \
+        detail::elementwise(detail::WithRight<detail::OPERATION, T>{detail::scalar_operand<T>(scalar)}, dst, src);     \
+        return {};                                                                                                     \
+    }
+// NAME(dst, src): dst = op src.
+#define PTO_UNARY(NAME, OPERATION, accepts, message)                                                                   \
+    template <auto..., class D, class A, class... Rest> PTO_INST RecordEvent NAME(D &dst, const A &src, Rest &...) {   \
+        static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
+        detail::elementwise(detail::OPERATION{}, dst, src);                                                            \
+        return {};                                                                                                     \
+    }
+
+namespace detail {
+template <class T> inline constexpr bool is_number = is_float<T> || is_int<T>;
+}
+
+PTO_BINARY(TADD, Add, is_number, "TADD: unsupported element type")
+PTO_BINARY(TSUB, Sub, is_number, "TSUB: unsupported element type")
+PTO_BINARY(TMUL, Mul, is_number, "TMUL: unsupported element type")
+PTO_BINARY(TDIV, Div, is_number, "TDIV: unsupported element type")
+PTO_BINARY(TMAX, Max, is_number, "TMAX: unsupported element type")
+PTO_BINARY(TMIN, Min, is_number, "TMIN: unsupported element type")
+PTO_BINARY(TAND, And, is_int, "TAND: the element type is an integer")
+PTO_BINARY(TOR, Or, is_int, "TOR: the element type is an integer")
+PTO_BINARY(TXOR, Xor, is_int, "TXOR: the element type is an integer")
+PTO_BINARY(TSHL, ShiftLeft, is_int, "TSHL: the element type is an integer")
+PTO_BINARY(TSHR, ShiftRight, is_int, "TSHR: the element type is an integer")
+PTO_BINARY(TPRELU, PRelu, is_float, "TPRELU: the element type is a floating-point type")
+
+PTO_WITH_SCALAR(TADDS, Add, is_number, "TADDS: unsupported element type")
+PTO_WITH_SCALAR(TSUBS, Sub, is_number, "TSUBS: unsupported element type")
+PTO_WITH_SCALAR(TMULS, Mul, is_number, "TMULS: unsupported element type")
+PTO_WITH_SCALAR(TMAXS, Max, is_number, "TMAXS: unsupported element type")
+PTO_WITH_SCALAR(TMINS, Min, is_number, "TMINS: unsupported element type")
+PTO_WITH_SCALAR(TANDS, And, is_int, "TANDS: the element type is an integer")
+PTO_WITH_SCALAR(TORS, Or, is_int, "TORS: the element type is an integer")
+PTO_WITH_SCALAR(TXORS, Xor, is_int, "TXORS: the element type is an integer")
+PTO_WITH_SCALAR(TSHLS, ShiftLeft, is_int, "TSHLS: the element type is an integer")
+PTO_WITH_SCALAR(TSHRS, ShiftRight, is_int, "TSHRS: the element type is an integer")
+PTO_WITH_SCALAR(TLRELU, PRelu, is_float, "TLRELU: the element type is a floating-point type")
+
+// TDIVS(dst, src, scalar) and TDIVS(dst, scalar, src).
+template <auto..., class D, class A, class B, class... Rest>
+PTO_INST RecordEvent TDIVS(D &dst, const A &left, const B &right, Rest &...) {
+    using T = detail::ElementType<D>;
+    static_assert(detail::is_number<T>, "TDIVS: unsupported element type");
+    if constexpr (detail::is_tile<A>)
+        detail::elementwise(detail::WithRight<detail::Div, T>{detail::scalar_operand<T>(right)}, dst, left);
+    else
+        detail::elementwise(detail::WithLeft<detail::Div, T>{detail::scalar_operand<T>(left)}, dst, right);
+    return {};
+}
+
+PTO_UNARY(TEXP, Exp, is_float, "TEXP: the element type is a floating-point type")
+PTO_UNARY(TLOG, Log, is_float, "TLOG: the element type is a floating-point type")
+PTO_UNARY(TSQRT, Sqrt, is_float, "TSQRT: the element type is a floating-point type")
+PTO_UNARY(TRSQRT, Rsqrt, is_float, "TRSQRT: the element type is a floating-point type")
+PTO_UNARY(TRECIP, Recip, is_float, "TRECIP: the element type is a floating-point type")
+PTO_UNARY(TNEG, Neg, is_number, "TNEG: unsupported element type")
+PTO_UNARY(TABS, Abs, is_number, "TABS: unsupported element type")
+PTO_UNARY(TRELU, Relu, is_number, "TRELU: unsupported element type")
+PTO_UNARY(TNOT, Not, is_int, "TNOT: the element type is an integer")
+
+// TEXPANDS(dst, scalar): every element of the valid region is the scalar.
+namespace detail {
+template <class T> PTO_NOINLINE void fill(T *to, int64_t stride, int64_t rows, int64_t cols, T value) {
+    if (stride == cols) {
+        cols *= rows;
+        rows = cols > 0;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        T *const row = to + r * stride;
+        constexpr int64_t step = 32 / sizeof(T);
+        T block[step];
+        for (T &element : block)
+            element = value;
+        int64_t i = 0;
+        for (; i + step <= cols; i += step)
+            __builtin_memcpy(row + i, block, sizeof(block));
+        for (; i < cols; ++i)
+            row[i] = value;
+    }
+}
+
+// Fills rows [row, rows) x columns [col, cols) of a tile of any layout.
+template <class D>
+PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_t cols, ElementType<D> value) {
+    constexpr Plane p = D::plane;
+    if constexpr (!D::isBoxedLayout) {
+        if (D::isRowMajor)
+            fill(dst.data() + row * D::Cols + col, D::Cols, rows - row, cols - col, value);
+        else
+            fill(dst.data() + col * D::Rows + row, D::Rows, cols - col, rows - row, value);
+    } else {
+        for (int64_t r = row; r < rows; ++r)
+            for (int64_t c = col; c < cols; ++c)
+                dst.data()[p.offset(r, c)] = value;
+    }
+}
+} // namespace detail
+
+template <class D, class Scalar, class... Rest> PTO_INST RecordEvent TEXPANDS(D &dst, Scalar scalar, Rest &...) {
+    detail::fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), detail::ElementType<D>(scalar));
+    return {};
+}
+
+} // namespace pto
+
+#endif

@@ -1,0 +1,92 @@
+// Shape, Stride and GlobalTensor: a typed, strided, five-dimensional view of global memory.
+#ifndef PTO_DETAIL_GLOBAL_TENSOR_HPP
+#define PTO_DETAIL_GLOBAL_TENSOR_HPP
+
+#include <cstdint>
+
+#include "enums.hpp"
+
+namespace pto {
+
+enum GlobalTensorDim { DIM_0 = 0, DIM_1 = 1, DIM_2 = 2, DIM_3 = 3, DIM_4 = 4, TOTAL_DIM = 5 };
+
+namespace detail {
+
+// Five extents of which the negative ones (DYNAMIC) are given to the constructor: either just those, or all five.
+template <int64_t... N> struct Extents {
+    static_assert(sizeof...(N) == 5, "Shape and Stride take five dimensions");
+    static constexpr int64_t fixed[5] = {N...};
+    static constexpr int dynamic_count = (int(N < 0) + ...);
+    int64_t value[5] = {N...};
+
+    constexpr Extents() = default;
+    template <class... A> constexpr Extents(A... given) {
+        static_assert(sizeof...(A) == dynamic_count || sizeof...(A) == 5,
+                      "Shape or Stride: give one value for each dynamic dimension, or all five");
+        const int64_t values[] = {int64_t(given)...};
+        int next = 0;
+        for (int i = 0; i < 5; ++i)
+            if (fixed[i] < 0)
+                value[i] = sizeof...(A) == 5 ? values[i] : values[next++];
+    }
+    constexpr int64_t get(int i) const { return fixed[i] < 0 ? value[i] : fixed[i]; }
+};
+
+} // namespace detail
+
+template <int64_t N1 = DYNAMIC, int64_t N2 = DYNAMIC, int64_t N3 = DYNAMIC, int64_t N4 = DYNAMIC, int64_t N5 = DYNAMIC>
+struct Shape : detail::Extents<N1, N2, N3, N4, N5> {
+    static constexpr int64_t staticShape[5] = {N1, N2, N3, N4, N5};
+    using detail::Extents<N1, N2, N3, N4, N5>::Extents;
+    constexpr Shape() = default;
+};
+
+template <int64_t S1 = DYNAMIC, int64_t S2 = DYNAMIC, int64_t S3 = DYNAMIC, int64_t S4 = DYNAMIC, int64_t S5 = DYNAMIC>
+struct Stride : detail::Extents<S1, S2, S3, S4, S5> {
+    static constexpr int64_t staticStride[5] = {S1, S2, S3, S4, S5};
+    using detail::Extents<S1, S2, S3, S4, S5>::Extents;
+    constexpr Stride() = default;
+};
+
+template <class E, class Shape_, class Stride_, Layout Layout_ = Layout::ND> struct GlobalTensor {
+    using DType = E;
+    using RawDType = detail::remove_cv_t<E>;
+    using Shape = Shape_;
+    using Stride = Stride_;
+    static constexpr Layout layout = Layout_;
+    static constexpr int64_t staticShape[5] = {Shape_::fixed[0], Shape_::fixed[1], Shape_::fixed[2], Shape_::fixed[3],
+                                               Shape_::fixed[4]};
+    static constexpr int64_t staticStride[5] = {Stride_::fixed[0], Stride_::fixed[1], Stride_::fixed[2],
+                                                Stride_::fixed[3], Stride_::fixed[4]};
+
+    GlobalTensor() = default;
+    GlobalTensor(E *pointer) : pointer_(pointer) {}
+    GlobalTensor(E *pointer, const Shape_ &shape) : pointer_(pointer), shape_(shape) {}
+    GlobalTensor(E *pointer, const Shape_ &shape, const Stride_ &stride)
+        : pointer_(pointer), shape_(shape), stride_(stride) {}
+
+    E *data() const { return pointer_; }
+    int64_t GetShape(int dim) const { return shape_.get(dim); }
+    int64_t GetStride(int dim) const { return stride_.get(dim); }
+    template <int dim> int64_t GetShape() const { return shape_.get(dim); }
+    template <int dim> int64_t GetStride() const { return stride_.get(dim); }
+    void SetShape(const Shape_ &shape) { shape_ = shape; }
+    template <class... A> void SetShape(A... values) { shape_ = Shape_(values...); }
+    void SetStride(const Stride_ &stride) { stride_ = stride; }
+    void SetAddr(E *pointer) { pointer_ = pointer; }
+
+private:
+    E *pointer_ = nullptr;
+    Shape_ shape_;
+    Stride_ stride_;
+};
+
+namespace detail {
+template <class T> inline constexpr bool is_global_tensor = false;
+template <class E, class Sh, class St, Layout L>
+inline constexpr bool is_global_tensor<GlobalTensor<E, Sh, St, L>> = true;
+} // namespace detail
+
+} // namespace pto
+
+#endif

@@ -1,0 +1,63 @@
+// Moves between tiles: TMOV, TEXTRACT, TINSERT, TTRANS, TCONCAT. Elements go to the same row and column of another
+// layout.
+#ifndef PTO_DETAIL_MOVE_HPP
+#define PTO_DETAIL_MOVE_HPP
+
+#include "copy.hpp"
+#include "elementwise.hpp"
+
+namespace pto::detail {
+
+template <class D, class S> constexpr void check_move() {
+    static_assert(is_same<ElementType<D>, ElementType<S>> || (is_float<ElementType<D>> && is_float<ElementType<S>>) ||
+                      (sizeof(typename D::DType) == sizeof(typename S::DType) && is_int<ElementType<D>> &&
+                       is_int<ElementType<S>>),
+                  "move between tiles: this conversion of elements needs a scale");
+}
+
+} // namespace pto::detail
+
+namespace pto {
+
+// TEXTRACT(dst, src, row, col): dst[r, c] = src[row + r, col + c] over the valid region of dst.
+template <class D, class S, class... Rest>
+PTO_INST RecordEvent TEXTRACT(D &dst, const S &src, int64_t row, int64_t col, Rest &...) {
+    detail::check_move<D, S>();
+    detail::copy_elements(dst.data(), D::plane, {0, 0}, src.data(), S::plane, {row, col}, dst.GetValidRow(),
+                          dst.GetValidCol());
+    return {};
+}
+
+// TINSERT(dst, src, row, col): dst[row + r, col + c] = src[r, c] over the valid region of src.
+template <class D, class S, class... Rest>
+PTO_INST RecordEvent TINSERT(D &dst, const S &src, int64_t row, int64_t col, Rest &...) {
+    detail::check_move<D, S>();
+    detail::copy_elements(dst.data(), D::plane, {row, col}, src.data(), S::plane, {0, 0}, src.GetValidRow(),
+                          src.GetValidCol());
+    return {};
+}
+
+// TMOV(dst, src): over the valid region of dst.
+template <class D, class S, class... Rest> PTO_INST RecordEvent TMOV(D &dst, const S &src, Rest &...) {
+    return TEXTRACT(dst, src, 0, 0);
+}
+
+// TTRANS(dst, src, tmp): dst[c, r] = src[r, c] over the valid region of src.
+template <class D, class S, class... Rest> PTO_INST RecordEvent TTRANS(D &dst, const S &src, Rest &...) {
+    static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TTRANS: operands of one element type");
+    constexpr detail::Plane to = D::plane.transposed();
+    detail::copy_elements(dst.data(), to, {0, 0}, src.data(), S::plane, {0, 0}, src.GetValidRow(), src.GetValidCol());
+    return {};
+}
+
+// TCONCAT(dst, left, right): the columns of both, side by side.
+template <class D, class A, class B, class... Rest>
+PTO_INST RecordEvent TCONCAT(D &dst, const A &left, const B &right, Rest &...) {
+    TINSERT(dst, left, 0, 0);
+    TINSERT(dst, right, 0, left.GetValidCol());
+    return {};
+}
+
+} // namespace pto
+
+#endif

@@ -1,0 +1,171 @@
+// What the element-wise instructions compute, on registers of any element type.
+#ifndef PTO_DETAIL_OPERATIONS_HPP
+#define PTO_DETAIL_OPERATIONS_HPP
+
+#include "math.hpp"
+
+namespace pto::detail {
+
+// Integer arithmetic wraps: it is done in the unsigned type of the same size.
+template <int Size> struct UnsignedOf;
+template <> struct UnsignedOf<1> {
+    using type = uint8_t;
+};
+template <> struct UnsignedOf<2> {
+    using type = uint16_t;
+};
+template <> struct UnsignedOf<4> {
+    using type = uint32_t;
+};
+template <> struct UnsignedOf<8> {
+    using type = uint64_t;
+};
+template <class V> using Lane = remove_cv_t<remove_ref_t<decltype(V{}[0])>>;
+template <class V> inline constexpr int lane_count = int(sizeof(V) / sizeof(Lane<V>));
+template <class V> inline constexpr bool float_lanes = is_same<Lane<V>, float>;
+template <class V> using Unsigned = Vector<typename UnsignedOf<int(sizeof(Lane<V>))>::type, lane_count<V>>;
+
+struct Add {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (float_lanes<V>)
+            return a + b;
+        else
+            return bit_cast<V>(bit_cast<Unsigned<V>>(a) + bit_cast<Unsigned<V>>(b));
+    }
+};
+struct Sub {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (float_lanes<V>)
+            return a - b;
+        else
+            return bit_cast<V>(bit_cast<Unsigned<V>>(a) - bit_cast<Unsigned<V>>(b));
+    }
+};
+struct Mul {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (float_lanes<V>)
+            return a * b;
+        else
+            return bit_cast<V>(bit_cast<Unsigned<V>>(a) * bit_cast<Unsigned<V>>(b));
+    }
+};
+// Integer quotients truncate; x / 0 is -1 (all bits set), and the most negative number / -1 is itself.
+struct Div {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (float_lanes<V>) {
+            return a / b;
+        } else {
+            using T = Lane<V>;
+            for (int i = 0; i < lane_count<V>; ++i) {
+                if (b[i] == 0)
+                    a[i] = T(-1);
+                else if (T(-1) < T(0) && b[i] == T(-1))
+                    a[i] = T(0 - typename UnsignedOf<int(sizeof(T))>::type(a[i]));
+                else
+                    a[i] = T(a[i] / b[i]);
+            }
+            return a;
+        }
+    }
+};
+// NaN if either operand is.
+struct Max {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (float_lanes<V>)
+            return ((a > b) | (a != a)) ? a : b;
+        else
+            return a > b ? a : b;
+    }
+};
+struct Min {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (float_lanes<V>)
+            return ((a < b) | (a != a)) ? a : b;
+        else
+            return a < b ? a : b;
+    }
+};
+struct And {
+    template <class V> PTO_INLINE V operator()(V a, V b) const { return a & b; }
+};
+struct Or {
+    template <class V> PTO_INLINE V operator()(V a, V b) const { return a | b; }
+};
+struct Xor {
+    template <class V> PTO_INLINE V operator()(V a, V b) const { return a ^ b; }
+};
+// A shift by the width or more leaves what shifting bit by bit would: zeros, or copies of the sign.
+struct ShiftLeft {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        constexpr int width = 8 * int(sizeof(Lane<V>));
+        using U = Unsigned<V>;
+        const U by = bit_cast<U>(b), inside = by & (width - 1);
+        return bit_cast<V>(by < width ? bit_cast<U>(a) << inside : U{});
+    }
+};
+struct ShiftRight {
+    template <class V> PTO_INLINE V operator()(V a, V b) const {
+        constexpr int width = 8 * int(sizeof(Lane<V>));
+        using U = Unsigned<V>;
+        const U by = bit_cast<U>(b), most = U{} + (width - 1);
+        const V inside = bit_cast<V>(by < width ? by : most);
+        const V shifted = a >> inside;
+        if constexpr (Lane<V>(-1) < Lane<V>(0))
+            return shifted;
+        else
+            return bit_cast<V>(by < width ? bit_cast<U>(shifted) : U{});
+    }
+};
+struct ExpDif {
+    template <class V> PTO_INLINE V operator()(V a, V b) const { return exp(a - b); }
+};
+struct PRelu {
+    template <class V> PTO_INLINE V operator()(V a, V slope) const { return a > 0 ? a : a * slope; }
+};
+
+struct Copy {
+    template <class V> PTO_INLINE V operator()(V a) const { return a; }
+};
+struct Exp {
+    template <class V> PTO_INLINE V operator()(V a) const { return exp(a); }
+};
+struct Log {
+    template <class V> PTO_INLINE V operator()(V a) const { return log(a); }
+};
+struct Sqrt {
+    template <class V> PTO_INLINE V operator()(V a) const { return sqrt(a); }
+};
+struct Rsqrt {
+    template <class V> PTO_INLINE V operator()(V a) const { return 1.0f / sqrt(a); }
+};
+struct Recip {
+    template <class V> PTO_INLINE V operator()(V a) const { return 1.0f / a; }
+};
+struct Neg {
+    template <class V> PTO_INLINE V operator()(V a) const {
+        if constexpr (float_lanes<V>)
+            return -a;
+        else
+            return bit_cast<V>(-bit_cast<Unsigned<V>>(a));
+    }
+};
+struct Abs {
+    template <class V> PTO_INLINE V operator()(V a) const {
+        if constexpr (float_lanes<V>)
+            return fabs(a);
+        else if constexpr (Lane<V>(-1) < Lane<V>(0))
+            return a < 0 ? Neg{}(a) : a;
+        else
+            return a;
+    }
+};
+struct Relu {
+    template <class V> PTO_INLINE V operator()(V a) const { return ((a > 0) | (a != a)) ? a : V{}; }
+};
+struct Not {
+    template <class V> PTO_INLINE V operator()(V a) const { return ~a; }
+};
+
+} // namespace pto::detail
+
+#endif
