@@ -1,6 +1,6 @@
 """Makes the snapshots (data/in, data/out) of the example artifacts.
 
-`python examples/make_data.py [DIR]` writes `DIR/<artifact>/data/{in,out}/<name>.pt`; DIR defaults to examples/artifacts.
+`python examples/make_data.py [DIR]` writes `DIR/<artifact>/data/{in,out}/<name>.pt`, by default in examples/artifacts.
 The goldens are computed in float64 from the formula of each program, independently of what its kernels do, and rounded
 to the output's dtype once. Inputs come from one seeded generator per artifact, so a run reproduces the committed files.
 """
@@ -17,7 +17,9 @@ Tensors = dict[str, torch.Tensor]
 Program = Callable[[torch.Generator], tuple[Tensors, Tensors]]
 
 
-def randn(generator: torch.Generator, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def randn(
+    generator: torch.Generator, *shape: int, scale: float = 1.0, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
     return (torch.randn(shape, generator=generator) * scale).to(dtype)
 
 

@@ -1,0 +1,70 @@
+"""The memory a replay runs on: one shared mapping with every tensor in it, seen by the parent and by the child.
+
+Between and around the tensors lie red zones with a known pattern; a kernel that writes past a tensor is found by the
+changed pattern after the run, without making the run slower.
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+
+ALIGNMENT = 128
+RED_ZONE = 4096
+_PATTERN = 0xA5
+
+
+def _round_up(value: int) -> int:
+    return -(-value // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Overrun:
+    """A write outside a tensor: `index` of the tensor nearest before (or after) it, and the byte distance from it."""
+
+    index: int
+    offset: int
+
+
+class Arena:
+    """Shared memory for tensors of the given sizes in bytes, 128-byte aligned and zero-filled."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self._sizes = sizes
+        self._offsets: list[int] = []
+        position = RED_ZONE
+        for size in sizes:
+            self._offsets.append(position)
+            position = _round_up(position + size) + RED_ZONE
+        self._map = mmap.mmap(-1, position)
+        self._view = memoryview(self._map)
+        self._end = position
+        for start, stop in self._zones():
+            self._view[start:stop] = bytes([_PATTERN]) * (stop - start)
+
+    def _zones(self) -> list[tuple[int, int]]:
+        starts = [0, *(offset + size for offset, size in zip(self._offsets, self._sizes, strict=True))]
+        stops = [*self._offsets, self._end]
+        return list(zip(starts, stops, strict=True))
+
+    def tensor(self, index: int) -> memoryview:
+        """The bytes of tensor `index`, writable."""
+        offset = self._offsets[index]
+        return self._view[offset : offset + self._sizes[index]]
+
+    def fill(self, index: int, data: memoryview | bytes | None) -> None:
+        """Set tensor `index` to `data`, or to zeros."""
+        self.tensor(index)[:] = bytes(self._sizes[index]) if data is None else data
+
+    def overrun(self) -> Overrun | None:
+        """The first write that hit a red zone, restoring nothing; None when all are intact."""
+        for zone, (start, stop) in enumerate(self._zones()):
+            found = bytes(self._view[start:stop])
+            stripped = found.lstrip(bytes([_PATTERN]))
+            if not stripped:
+                continue
+            position = stop - len(stripped)
+            if zone == 0:
+                return Overrun(0, position - stop)
+            return Overrun(zone - 1, position - start)
+        return None

@@ -1,0 +1,279 @@
+"""Binding: which bytes each parameter of the orchestration gets, decided and checked before anything runs.
+
+Inputs come from the snapshot's `in/`, goldens from its `out/`; without `in/` the inputs are seeded and the replay is
+`unchecked`. Every fault of the data is an `ArtifactError` of kind `golden_error` that names the file and the way out.
+No numpy on this path: it would cost more than the rest of the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pypto_build.artifact.dtypes import ITEMSIZE
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.interface import Interface
+from pypto_build.artifact.params import Param
+from pypto_build.artifact.pt import PtTensor, read_pt
+from pypto_build.artifact.snapshot import Snapshot, require_goldens
+from pypto_build.replay.scalars import Scalar, scalar_bits, scalar_value
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorArg:
+    """One tensor parameter: `initial` are its bytes before each round (None: zeros), `golden` those after it."""
+
+    name: str
+    direction: str
+    dtype: str
+    shape: Shape
+    initial: bytes | memoryview | None = field(default=None, repr=False)
+    golden: bytes | memoryview | None = field(default=None, repr=False)
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * ITEMSIZE[self.dtype]
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is compared: declared OUT or INOUT, or declared IN although the snapshot has a golden for it."""
+        return self.direction != "IN" or self.golden is not None
+
+
+@dataclass(frozen=True)
+class ScalarArg:
+    """One scalar parameter and the 64 bits its value is passed as."""
+
+    name: str
+    dtype: str
+    value: Scalar
+    bits: int
+
+
+@dataclass(frozen=True)
+class Binding:
+    """All arguments, tensors and scalars each in `orch_args` order. `seed` is set when inputs were made up."""
+
+    tensors: tuple[TensorArg, ...]
+    scalars: tuple[ScalarArg, ...]
+    seed: int | None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def checked(self) -> bool:
+        """Whether there is anything to compare with."""
+        return self.seed is None and any(tensor.golden is not None for tensor in self.tensors)
+
+
+def bind(
+    interface: Interface, data: Snapshot, *, seed: int = 0, scalars: Mapping[str, Scalar] | None = None
+) -> Binding:
+    """The arguments of one replay.
+
+    `scalars` overrides values by name. Raises `ArtifactError`: `golden_error` for the snapshot's faults, `usage_error`
+    for an override that does not fit and for a parameter whose shape nothing tells.
+    """
+    given = dict(scalars or {})
+    names = {param.name for param in interface.params}
+    for name in given:
+        if all(param.name != name or param.kind != "scalar" for param in interface.params):
+            known = ", ".join(param.name for param in interface.params if param.kind == "scalar") or "none"
+            raise ArtifactError(f"--scalar {name}", "no such scalar", f"the artifact's scalars: {known}")
+    seeded = not data.inputs
+    if not seeded:
+        _require_inputs(interface, data, given)
+    ordered = sorted(interface.params, key=lambda param: param.index)
+    bind_scalar = _seeded_scalar if seeded else _snapshot_scalar
+    bound_scalars = tuple(
+        _given_scalar(param, given[param.name]) if param.name in given else bind_scalar(param, data)
+        for param in ordered
+        if param.kind == "scalar"
+    )
+    parameters = [param for param in ordered if param.kind == "tensor"]
+    bind_tensor: Callable[[Param], TensorArg]
+    bind_tensor = _Seeded(seed).tensor if seeded else _FromSnapshot(data).tensor
+    tensors = tuple(bind_tensor(param) for param in parameters)
+    unknown = tuple(sorted((set(data.inputs) | set(data.outputs)) - names))
+    return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
+
+
+def _require_inputs(interface: Interface, data: Snapshot, given: Mapping[str, Scalar]) -> None:
+    """All missing input files at once; an OUT tensor needs none."""
+    missing = [
+        param.name
+        for param in interface.params
+        if param.direction != "OUT"
+        and param.name not in data.inputs
+        and param.name not in given
+        and not (param.direction is None and param.name in data.outputs)
+    ]
+    if missing:
+        raise ArtifactError(
+            data.root / "in" / f"{missing[0]}.pt",
+            f"missing, with the input of {', '.join(missing)}",
+            f"the directory has {', '.join(data.inputs)}; save it there, or give another snapshot with DATA=",
+            kind="golden_error",
+        )
+
+
+class _FromSnapshot:
+    """Tensors whose bytes come from the snapshot's files; what the interface leaves open comes from them too."""
+
+    def __init__(self, data: Snapshot) -> None:
+        self._data = data
+
+    def tensor(self, param: Param) -> TensorArg:
+        source, golden = self._data.inputs.get(param.name), self._data.outputs.get(param.name)
+        direction = param.direction or _direction_from_files(source, golden)
+        initial = _read(source, param) if source is not None and direction != "OUT" else None
+        known = initial or (_read(golden, param) if golden is not None else None)
+        dtype, shape = (known.dtype, known.shape) if known else (param.dtype, _declared_shape(param))
+        if dtype is None or shape is None:
+            raise _unknown_shape(param)
+        return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)
+
+
+def with_goldens(binding: Binding, data: Snapshot) -> Binding:
+    """The binding with the golden of every output, as far as there are any.
+
+    Raises a `golden_error` for an output whose golden is missing while others have one, and for a golden of another
+    dtype or shape than the tensor.
+    """
+    if binding.seed is not None:
+        return binding
+    require_goldens(data, [tensor.name for tensor in binding.tensors if tensor.direction != "IN"])
+    return dataclasses.replace(binding, tensors=tuple(_with_golden(tensor, data) for tensor in binding.tensors))
+
+
+def _with_golden(tensor: TensorArg, data: Snapshot) -> TensorArg:
+    path = data.outputs.get(tensor.name)
+    if path is None:
+        return tensor
+    golden = read_pt(path, kind="golden_error")
+    for what, have, want in (("dtype", golden.dtype, tensor.dtype), ("shape", golden.shape, tensor.shape)):
+        if have != want:
+            raise ArtifactError(
+                path,
+                f"{what} {_text(have)}, but output '{tensor.name}' has {_text(want)}",
+                "save the golden again as the program computes it",
+                kind="golden_error",
+            )
+    return dataclasses.replace(tensor, golden=golden.contiguous())
+
+
+def _text(value: str | Shape) -> str:
+    return value if isinstance(value, str) else str(list(value))
+
+
+def _direction_from_files(source: Path | None, golden: Path | None) -> str:
+    """An unknown direction: a tensor with a golden is written, one with both files is read and written."""
+    if golden is None:
+        return "IN"
+    return "OUT" if source is None else "INOUT"
+
+
+class _Seeded:
+    """Tensors made from a seed: reproducible, and different for each parameter."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def tensor(self, param: Param) -> TensorArg:
+        shape, dtype = _declared_shape(param), param.dtype
+        if shape is None or dtype is None:
+            raise _unknown_shape(param)
+        direction = param.direction or "INOUT"
+        if direction == "OUT":
+            return TensorArg(param.name, direction, dtype, shape)
+        from pypto_build.replay.seeded import seeded_bytes
+
+        return TensorArg(param.name, direction, dtype, shape, seeded_bytes(self._seed, param.name, dtype, shape))
+
+
+def _declared_shape(param: Param) -> Shape | None:
+    """The parameter's own shape, dynamic dimensions taken as 1."""
+    return None if param.shape is None else tuple(1 if size < 0 else size for size in param.shape)
+
+
+def _unknown_shape(param: Param) -> ArtifactError:
+    return ArtifactError(
+        "compiled_meta.json",
+        f"nothing tells the shape and dtype of tensor '{param.name}'",
+        "save a snapshot under data/in and data/out, or give one with DATA=",
+    )
+
+
+def _read(path: Path, param: Param) -> PtTensor:
+    """The tensor in `path`, checked against what the parameter is declared as."""
+    tensor = read_pt(path, kind="golden_error")
+    if param.dtype is not None and tensor.dtype != param.dtype:
+        raise ArtifactError(
+            path,
+            f"dtype {tensor.dtype}, but parameter '{param.name}' is {param.dtype}",
+            "save it again in that dtype, or compile the artifact anew",
+            kind="golden_error",
+        )
+    if param.shape is not None and not _fits(tensor.shape, param.shape):
+        raise ArtifactError(
+            path,
+            f"shape {list(tensor.shape)}, but parameter '{param.name}' is {list(param.shape)}",
+            "save it again in that shape, or compile the artifact anew",
+            kind="golden_error",
+        )
+    return tensor
+
+
+def _fits(actual: Shape, declared: Shape | list[int]) -> bool:
+    """Whether a shape is the declared one; -1 stands for any size."""
+    return len(actual) == len(declared) and all(
+        size in (want, -1) or want == -1 for size, want in zip(actual, declared, strict=True)
+    )
+
+
+def _snapshot_scalar(param: Param, data: Snapshot) -> ScalarArg:
+    path = data.inputs[param.name]
+    tensor = read_pt(path, kind="golden_error")
+    if math.prod(tensor.shape) != 1 or len(tensor.shape) > 1:
+        raise ArtifactError(
+            path,
+            f"shape {list(tensor.shape)}, but parameter '{param.name}' is a scalar",
+            "save it as a 0-dim tensor",
+            kind="golden_error",
+        )
+    if param.dtype is not None and tensor.dtype != param.dtype:
+        raise ArtifactError(
+            path,
+            f"dtype {tensor.dtype}, but scalar '{param.name}' is {param.dtype}",
+            "save it again in that dtype",
+            kind="golden_error",
+        )
+    try:
+        value = scalar_value(bytes(tensor.contiguous()), tensor.dtype)
+        return ScalarArg(param.name, tensor.dtype, value, scalar_bits(value, tensor.dtype))
+    except ValueError as error:
+        raise ArtifactError(path, str(error), kind="golden_error") from None
+
+
+def _seeded_scalar(param: Param, data: Snapshot) -> ScalarArg:
+    """A scalar without data is one: scalars are sizes, counts and factors, for which random bits make no sense."""
+    dtype = param.dtype or "int64"
+    return ScalarArg(param.name, dtype, 1, scalar_bits(1, dtype))
+
+
+def _given_scalar(param: Param, value: Scalar) -> ScalarArg:
+    dtype = param.dtype
+    if dtype is None:
+        dtype = "float32" if isinstance(value, float) else "bool" if isinstance(value, bool) else "int64"
+    try:
+        return ScalarArg(param.name, dtype, value, scalar_bits(value, dtype))
+    except ValueError as error:
+        raise ArtifactError(f"--scalar {param.name}", str(error)) from None

@@ -1,0 +1,143 @@
+"""The child process: loads the runtime and the compiled files, runs rounds on command, answers with one line of JSON.
+
+It is forked, not started anew, so the tensors are simply there. Whatever a kernel does to it (crash, hang, exit,
+allocate without end) leaves the parent whole.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+RUN = b"R"
+
+
+@dataclass(frozen=True)
+class KernelBinary:
+    """One compiled kernel."""
+
+    func_id: int
+    name: str
+    core_type: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the child needs besides the tensors. `threads` 0 is this machine's number."""
+
+    embedded: Path
+    platform: str
+    kernels: tuple[KernelBinary, ...]
+    orchestration: Path
+    function_name: str
+    config_name: str
+    scalars: tuple[int, ...]
+    threads: int = 0
+
+
+class Reply(msgspec.Struct):
+    """The child's answer to one round: the numbers of a run, or the fault that ended it."""
+
+    tasks: int = 0
+    run_s: float = 0.0
+    fault: str = ""
+    kind: str = ""
+    task: str | None = None
+    kernel: str | None = None
+    hint: str = ""
+
+
+TensorBuffer = tuple[memoryview, tuple[int, ...], str, str]
+
+
+def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: int, results: int) -> None:
+    """Run one round for every `RUN` byte read from `commands`, until it closes. The first fault ends the service."""
+
+    def reply(message: Reply) -> None:
+        data = msgspec.json.encode(message) + b"\n"
+        while data:
+            data = data[os.write(results, data) :]
+
+    try:
+        module = load_embedded(job.embedded)
+    except (ImportError, OSError) as error:
+        reply(Reply(fault=f"{job.embedded}: cannot be loaded: {error}", kind="build_error", hint="build it again"))
+        return
+    try:
+        runtime = _prepare(module, job)
+        while os.read(commands, 1) == RUN:
+            stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options={"report": report})
+            reply(Reply(tasks=int(stats.tasks), run_s=float(stats.run_s)))
+    except module.RuntimeFault as fault:
+        reply(_fault_reply(fault))
+
+
+def load_embedded(path: Path) -> ModuleType:
+    """The embedded runtime's extension module, from any path. Raises `ImportError`."""
+    loader = importlib.machinery.ExtensionFileLoader("_embedded", str(path))
+    spec = importlib.util.spec_from_loader("_embedded", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _prepare(module: Any, job: Job) -> Any:
+    runtime = module.Runtime(platform=job.platform, threads=job.threads)
+    for kernel in job.kernels:
+        runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(kernel.path))
+    runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
+    return runtime
+
+
+def _fault_reply(fault: Any) -> Reply:
+    """The runtime's fault as a reply; its attributes may be missing or None."""
+
+    def text(name: str) -> str | None:
+        value = getattr(fault, name, None)
+        return None if value is None or value == "" else str(value)
+
+    message = text("message") or str(fault) or type(fault).__name__
+    return Reply(
+        fault=message,
+        kind=text("kind") or "runtime_error",
+        task=text("task"),
+        kernel=text("kernel"),
+        hint=text("hint") or "",
+    )
+
+
+def limit_resources(memory_bytes: int, cpu_s: int) -> None:
+    """Bound data memory and, as a backstop for a parent that was killed, processor time; leave no core file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = cpu_s if hard == resource.RLIM_INFINITY else min(cpu_s, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+
+
+def child_main(body: Callable[[], None]) -> None:
+    """Run `body` in a forked child and leave without any of the parent's clean-up. Does not return."""
+    status = 70
+    try:
+        body()
+        status = 0
+    except BaseException as error:
+        print(f"replay: internal error in the child process: {type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)

@@ -1,0 +1,156 @@
+"""The command line: `python -m pypto_build.replay ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH …`.
+
+Exit status: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay.scalars import Scalar, parse_scalar
+from pypto_build.replay.session import Request, replay
+from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are usage errors like all others: one line, and a verdict."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ArtifactError("python -m pypto_build.replay", message, "--help lists the options")
+
+
+def _above(low: float, convert: Callable[[str], float]) -> Callable[[str], float]:
+    """A number of at least `low`, or above it when it is a duration."""
+
+    def parse(text: str) -> float:
+        value = convert(text)
+        if not value >= low:
+            raise ValueError
+        return value
+
+    parse.__name__ = f"number (at least {low:g})"
+    return parse
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not (name and separator and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _scalar_pair(text: str) -> tuple[str, Scalar]:
+    name, value = _pair(text)
+    try:
+        return name, parse_scalar(value, None)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's options."""
+    options = _Parser(
+        prog="python -m pypto_build.replay",
+        description="Runs a built artifact, compares its outputs with the golden, writes OUT/verdict.json.",
+        allow_abbrev=False,
+    )
+    add = options.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory, for its data/ and golden.py")
+    add("--platform", required=True, metavar="P", help="a2a3sim or a5sim")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built; gets verdict.json and actual/")
+    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add("--rtol", type=_above(0, float), metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
+    add("--atol", type=_above(0, float), metavar="A", help="absolute tolerance (golden.py's ATOL, else 1e-5)")
+    add("--seed", type=_above(0, int), default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--timeout", type=_above(0.001, float), default=60.0, metavar="S", help="seconds a round may take (60)")
+    add("--rounds", type=_above(1, int), default=1, metavar="N", help="runs, each with fresh inputs and checked (1)")
+    add("--threads", type=_above(0, int), default=0, metavar="N", help="threads that run kernels (this machine's)")
+    add("--memory", type=_above(1, int), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
+    add("--runtime", default="embedded", metavar="NAME", help="what executes the replay: embedded")
+    add(
+        "--comparator",
+        action="append",
+        type=_pair,
+        default=[],
+        metavar="NAME=SPEC",
+        help="rule for one output, such as y=ratio_allclose(max_error_ratio=0.01); may be given again",
+    )
+    add(
+        "--scalar",
+        action="append",
+        type=_scalar_pair,
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a scalar parameter instead of the snapshot's; may be given again",
+    )
+    return options
+
+
+def request_from(argv: Sequence[str]) -> Request:
+    """The request a command line makes. Raises `ArtifactError` for one that makes none."""
+    given = parser().parse_args(argv)
+    return Request(
+        artifact_dir=given.artifact,
+        build_dir=given.build_dir,
+        embedded=given.embedded,
+        platform=given.platform,
+        runtime=given.runtime,
+        data=given.data,
+        rtol=given.rtol,
+        atol=given.atol,
+        seed=given.seed,
+        timeout_s=given.timeout,
+        rounds=given.rounds,
+        threads=given.threads,
+        memory_mb=given.memory,
+        comparators=dict(given.comparator),
+        scalars=dict(given.scalar),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        request = request_from(words)
+    except ArtifactError as error:
+        return _usage_error(words, error)
+    try:
+        return replay(request).exit_status
+    except KeyboardInterrupt:
+        print("[RUN] interrupted", file=sys.stderr)
+        return 130
+
+
+def _usage_error(words: Sequence[str], error: ArtifactError) -> int:
+    """Report a command line that cannot be parsed, in the verdict too if it says where that is."""
+    print(f"[RUN] FAIL: usage_error: {error}", file=sys.stderr)
+    build_dir = _value_of(words, "--build-dir")
+    if build_dir:
+        info = ErrorInfo("usage_error", error.message, hint=error.hint)
+        platform = _value_of(words, "--platform") or ""
+        write_verdict(Verdict("usage_error", "", platform, "embedded", error=info), Path(build_dir) / "verdict.json")
+    return EXIT_STATUS["usage_error"]
+
+
+def _value_of(words: Sequence[str], flag: str) -> str:
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == flag:
+            return following
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Leave through the finally blocks, so that the child process goes too."""
+    raise SystemExit(143)

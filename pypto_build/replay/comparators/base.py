@@ -1,0 +1,86 @@
+"""What every comparator shares: the protocol, the name that records its parameters, the valid prefix, the listing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pypto_build.replay.values import Array
+
+Arrays = Mapping[str, Array]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Result = tuple[bool, str]
+
+
+class Comparator(Protocol):
+    """The protocol: decoded arrays in, `(ok, detail)` out. `detail` explains a failure and may inform about a pass.
+
+    `inputs` are the pure inputs and the scalars (0-dim) as they were before the run.
+    """
+
+    __name__: str
+
+    def __call__(
+        self,
+        actual: Array,
+        expected: Array,
+        *,
+        actual_outputs: Arrays,
+        expected_outputs: Arrays,
+        inputs: Arrays,
+        rtol: float,
+        atol: float,
+    ) -> Result: ...
+
+
+def named(name: str, parameters: Mapping[str, Any], compare: Callable[..., Result]) -> Comparator:
+    """`compare` under the name `name(parameter=value, …)`."""
+    compare.__name__ = f"{name}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
+    comparator: Comparator = compare
+    return comparator
+
+
+def as_float32(array: Array) -> Floats:
+    """Values rounded to float32, in which the ratio rules are stated, widened so that their differences are exact."""
+    return array.astype(np.float32).astype(np.float64)
+
+
+def valid_prefix(
+    actual: Array, expected: Array, valid_rows: int | None, valid_axis: int, zero_tail: bool
+) -> tuple[Array, Array, str]:
+    """The part of both sides that counts, and what is wrong with the rest ("" if nothing).
+
+    `valid_rows` leading entries along `valid_axis` are compared; with `zero_tail` all others of `actual` must be zero.
+    """
+    if valid_rows is None:
+        return actual, expected, ""
+    if not -actual.ndim <= valid_axis < actual.ndim:
+        return actual, expected, f"valid_axis={valid_axis} is no axis of shape {actual.shape}"
+    size = actual.shape[valid_axis]
+    if not 0 <= valid_rows <= size:
+        return actual, expected, f"valid_rows={valid_rows} is outside 0..{size}, the size of axis {valid_axis}"
+    head, tail = (np.moveaxis(side, valid_axis, 0)[:valid_rows] for side in (actual, expected)), None
+    kept_actual, kept_expected = head
+    tail = np.moveaxis(actual, valid_axis, 0)[valid_rows:]
+    if zero_tail and np.count_nonzero(tail):
+        count = int(np.count_nonzero(tail))
+        return (
+            kept_actual,
+            kept_expected,
+            f"{count} non-zero elements after the first {valid_rows} of axis {valid_axis}",
+        )
+    return kept_actual, kept_expected, ""
+
+
+def position(flat: int, shape: tuple[int, ...]) -> str:
+    """Coordinates as text, `(3, 7)`."""
+    return str(tuple(int(i) for i in np.unravel_index(flat, shape))) if shape else "()"
+
+
+def listing(bad: Bools, max_show: int, line: Callable[[int], str]) -> str:
+    """`line(flat index)` for the first `max_show` bad elements, one below the other."""
+    return "".join(f"\n      {line(int(at))}" for at in np.flatnonzero(bad)[:max_show])

@@ -1,0 +1,97 @@
+"""The default comparison: element by element, `abs(actual - expected) <= atol + rtol * abs(expected)`.
+
+Integers and bool compare exactly. NaN equals nothing, an infinity only itself. Floating-point elements are compared in
+float64 chunk by chunk, so neither half-precision rounding nor the size of a tensor matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pypto_build.replay.values import Array, decode, is_float
+from pypto_build.replay.verdict import Mismatch, json_number
+
+#: Elements per chunk; the working set stays in the cache.
+_CHUNK = 1 << 18
+
+#: Mismatches listed in the verdict and in the report.
+MAX_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two tensors differ: `mask` marks the mismatched elements in the tensor's shape.
+
+    `max_abs` and `max_rel` run over elements that are finite on both sides (`max_rel`: and not expected to be zero);
+    the positions are flat indices, -1 where there is no such element.
+    """
+
+    mask: npt.NDArray[np.bool_]
+    max_abs: float = 0.0
+    max_abs_at: int = -1
+    max_rel: float = 0.0
+    max_rel_at: int = -1
+
+    @property
+    def count(self) -> int:
+        """Number of mismatched elements."""
+        return int(np.count_nonzero(self.mask))
+
+
+def difference(actual: Array, expected: Array, dtype: str, rtol: float, atol: float) -> Difference:
+    """Compare stored elements (see `values.STORAGE`) of equal shape and dtype."""
+    mask = np.zeros(actual.shape, dtype=np.bool_)
+    flat_mask, flat_actual, flat_expected = mask.reshape(-1), actual.reshape(-1), expected.reshape(-1)
+    max_abs = max_rel = 0.0
+    max_abs_at = max_rel_at = -1
+    for start in range(0, flat_actual.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        stored_a, stored_e = flat_actual[part], flat_expected[part]
+        if np.array_equal(stored_a, stored_e) and not _may_hold_nan(stored_e, dtype):
+            continue
+        a, e = decode(stored_a, dtype), decode(stored_e, dtype)
+        delta, size = _distance(a, e)
+        if is_float(dtype):
+            flat_mask[part] = ~((delta <= atol + rtol * size) | (a == e))
+        else:
+            flat_mask[part] = a != e
+        with np.errstate(invalid="ignore", divide="ignore"):
+            relative = np.where(size > 0, delta / size, 0.0)
+        finite = np.isfinite(delta)
+        if finite.any():
+            at = int(np.argmax(np.where(finite, delta, -1.0)))
+            if delta[at] > max_abs:
+                max_abs, max_abs_at = float(delta[at]), start + at
+            at = int(np.argmax(np.where(finite, relative, -1.0)))
+            if relative[at] > max_rel:
+                max_rel, max_rel_at = float(relative[at]), start + at
+    return Difference(mask, max_abs, max_abs_at, max_rel, max_rel_at)
+
+
+def _may_hold_nan(stored: Array, dtype: str) -> bool:
+    return is_float(dtype) and bool(np.isnan(decode(stored, dtype)).any())
+
+
+def _distance(a: Array, e: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Absolute difference and the size of the expected value, in float64."""
+    wide_a, wide_e = a.astype(np.float64), e.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.abs(wide_a - wide_e), np.abs(wide_e)
+
+
+def coordinates(flat: int, shape: tuple[int, ...]) -> list[int]:
+    """The index of an element in each dimension."""
+    return [int(i) for i in np.unravel_index(flat, shape)] if shape else []
+
+
+def first_mismatches(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bool_]) -> list[Mismatch]:
+    """The first `MAX_SHOWN` mismatched elements in row-major order, values exactly as stored."""
+    positions = np.flatnonzero(mask)[:MAX_SHOWN]
+    values = [decode(side.reshape(-1)[positions], dtype).tolist() for side in (actual, expected)]
+    return [
+        Mismatch(coordinates(int(at), mask.shape), json_number(a), json_number(e))
+        for at, a, e in zip(positions, *values, strict=True)
+    ]

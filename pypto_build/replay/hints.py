@@ -1,0 +1,247 @@
+"""Hints: what the pattern of a mismatch says about its cause.
+
+Two tables of rules. The first asks how the whole output relates to the golden, the second where the mismatches lie; of
+each the first rule that applies speaks. Every rule looks at plain arrays, so it is tested by a pair of small arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from pypto_build.replay.compare import Difference, coordinates
+from pypto_build.replay.values import Array, is_float
+
+#: Elements that the rules on values look at; patterns show in the first of them.
+_SAMPLE = 1 << 18
+
+#: Unit roundoff of each floating-point dtype.
+_EPSILON: dict[str, float] = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+}
+
+_ROUNDING_ULPS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mismatched output, decoded; `initial` is what an INOUT tensor held before the run."""
+
+    actual: Array
+    expected: Array
+    dtype: str
+    difference: Difference
+    direction: str = "OUT"
+    initial: Array | None = None
+
+    @cached_property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        return self.difference.mask
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.mask.shape
+
+    @cached_property
+    def sample(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The first elements of both sides, flat, as float64."""
+        return tuple(side.reshape(-1)[:_SAMPLE].astype(np.float64) for side in (self.actual, self.expected))  # type: ignore[return-value]
+
+
+Rule = Callable[[Case], str | None]
+
+
+def find_hints(case: Case) -> list[str]:
+    """What the mismatch looks like, most telling first; empty when it has no pattern that we know."""
+    if not case.mask.any():
+        return []
+    found = [_nan_in_golden(case), _not_finite(case)]
+    if not found[1]:
+        found.append(_first(WHOLE_RULES, case))
+    if not any(found[1:]) or found[1]:
+        found.append(_first(PLACE_RULES, case))
+    return [hint for hint in found if hint]
+
+
+def _first(rules: tuple[Rule, ...], case: Case) -> str | None:
+    return next((hint for rule in rules if (hint := rule(case))), None)
+
+
+# --- values that are no numbers ---------------------------------------------------------------------------------------
+
+
+def _nan_in_golden(case: Case) -> str | None:
+    if not is_float(case.dtype):
+        return None
+    count = int(np.count_nonzero(np.isnan(case.expected)))
+    return f"the golden itself has {count} NaN, which equal nothing" if count else None
+
+
+def _not_finite(case: Case) -> str | None:
+    if not is_float(case.dtype):
+        return None
+    for name, test in (("NaN", np.isnan), ("inf", np.isinf)):
+        stray = test(case.actual) & ~test(case.expected)
+        count = int(np.count_nonzero(stray))
+        if count:
+            at = tuple(coordinates(int(np.argmax(stray)), case.shape))
+            cause = (
+                "0/0, inf-inf or memory that was never written" if name == "NaN" else "overflow or a division by zero"
+            )
+            return f"{count} {name} where the golden is finite, first at {at}: {cause}"
+    return None
+
+
+# --- how the whole output relates to the golden -----------------------------------------------------------------------
+
+
+def _all_zero(case: Case) -> str | None:
+    if case.actual.any() or not case.expected.any():
+        return None
+    if case.direction == "IN":
+        return "all zero: it is declared IN, so no task writes it; declare it OUT"
+    return "all zero: never written, or a kernel writes it through an argument declared IN"
+
+
+def _unchanged(case: Case) -> str | None:
+    if case.initial is None or not np.array_equal(case.actual, case.initial):
+        return None
+    return "unchanged from its initial value: no task wrote it"
+
+
+def _transposed(case: Case) -> str | None:
+    if len(case.shape) != 2 or min(case.shape) < 2:
+        return None
+    rows, columns = case.shape
+    if _close(case.actual.reshape(-1), case.expected.T.reshape(-1)):
+        return "it holds the transpose of the golden"
+    if rows == columns:
+        return None
+    return (
+        "it holds the transpose of the golden" if _close(case.actual.reshape(columns, rows).T, case.expected) else None
+    )
+
+
+def _shifted(case: Case) -> str | None:
+    actual, expected = case.sample
+    width = case.shape[-1] if case.shape else 1
+    if np.all(expected == expected[0]):
+        return None
+    for step in sorted(
+        {*range(1, 17), 32, 64, 128, width, 2 * width, 4 * width, 8 * width, 16 * width, 32 * width, 64 * width}
+    ):
+        if step > actual.size // 2:
+            break
+        for sign, ours, theirs in (
+            ("later", actual[step:], expected[:-step]),
+            ("earlier", actual[:-step], expected[step:]),
+        ):
+            if _close(ours, theirs):
+                rows = step // width
+                unit = f" ({rows} row{'s' if rows > 1 else ''})" if len(case.shape) > 1 and step % width == 0 else ""
+                return f"the golden appears {step} element{'s' if step > 1 else ''}{unit} {sign}: an offset is wrong"
+    return None
+
+
+def _factor(case: Case) -> str | None:
+    actual, expected = case.sample
+    nonzero = np.abs(expected) > 1e-30
+    if np.count_nonzero(nonzero) < 2:
+        return None
+    ratios = actual[nonzero] / expected[nonzero]
+    ratio = float(np.median(ratios))
+    if ratio == 0 or not _close(actual, expected * ratio):
+        return None
+    return f"actual is {ratio:.6g} times the golden everywhere"
+
+
+def _offset(case: Case) -> str | None:
+    actual, expected = case.sample
+    if actual.size < 2:
+        return None
+    offset = float(np.median(actual - expected))
+    if offset == 0 or not _close(actual - offset, expected):
+        return None
+    return f"actual is the golden {'plus' if offset > 0 else 'minus'} {abs(offset):.6g} everywhere"
+
+
+def _rounding(case: Case) -> str | None:
+    epsilon = _EPSILON.get(case.dtype)
+    if epsilon is None or case.difference.max_rel > _ROUNDING_ULPS * 2 * epsilon:
+        return None
+    return f"within {_ROUNDING_ULPS} units in the last place of {case.dtype}: rounding; RTOL or ATOL may be too tight"
+
+
+def _close(a: Array, b: Array) -> bool:
+    """Equal up to a few roundings of float32, and not trivially so."""
+    return a.size > 0 and bool(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=False))
+
+
+WHOLE_RULES: tuple[Rule, ...] = (_all_zero, _unchanged, _rounding, _transposed, _factor, _offset, _shifted)
+
+
+# --- where the mismatches lie -----------------------------------------------------------------------------------------
+
+
+def _span(flags: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """First and last true position when all between are true and some outside are not."""
+    positions = np.flatnonzero(flags)
+    if positions.size == 0 or positions.size == flags.size or positions[-1] - positions[0] + 1 != positions.size:
+        return None
+    return int(positions[0]), int(positions[-1])
+
+
+def _rows(case: Case) -> str | None:
+    if len(case.shape) < 2:
+        return None
+    matrix = case.mask.reshape(-1, case.shape[-1])
+    span, total = _span(np.asarray(matrix.any(axis=1))), matrix.shape[0]
+    if span is None:
+        return None
+    first, last = span
+    count = last - first + 1
+    if last == total - 1:
+        return f"only the last {count} of {total} rows differ: a tail block; look at its valid rows"
+    if first == 0:
+        return f"only the first {count} of {total} rows differ: the first block"
+    if count == 1:
+        return f"only row {first} of {total} differs"
+    return f"only rows {first} to {last} of {total} differ: one block"
+
+
+def _columns(case: Case) -> str | None:
+    if len(case.shape) < 1:
+        return None
+    matrix = case.mask.reshape(-1, case.shape[-1])
+    span, total = _span(np.asarray(matrix.any(axis=0))), matrix.shape[1]
+    if span is None:
+        return None
+    first, last = span
+    noun = "columns" if len(case.shape) > 1 else "elements"
+    if last == total - 1:
+        return f"only the last {last - first + 1} of {total} {noun} differ: a tail block; look at its valid columns"
+    if first == 0:
+        return f"only the first {last - first + 1} of {total} {noun} differ: the first block"
+    return f"only {noun} {first} to {last} of {total} differ: one block"
+
+
+def _stride(case: Case) -> str | None:
+    positions = np.flatnonzero(case.mask)
+    if positions.size < 3:
+        return None
+    steps = np.diff(positions)
+    if steps[0] < 2 or np.any(steps != steps[0]):
+        return None
+    return f"every {int(steps[0])}th element differs, from element {int(positions[0])} on: a stride is wrong"
+
+
+PLACE_RULES: tuple[Rule, ...] = (_stride, _rows, _columns)

@@ -1,0 +1,99 @@
+"""What a replay prints: the log lines of pypto-lib's harness, word for word, and ours between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from pypto_build.replay.verdict import OutputResult, Verdict
+
+Print = Callable[[str], None]
+
+
+class Log:
+    """Prints through `write`; measures stages. A stage that raises has no "done" line."""
+
+    def __init__(self, write: Print) -> None:
+        self._write = write
+        self._start = time.perf_counter()
+
+    def line(self, text: str) -> None:
+        """One line under the run's tag."""
+        self._write(f"[RUN] {text}")
+
+    def text(self, text: str) -> None:
+        """Lines without a tag."""
+        self._write(text)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """`[RUN] name ...` before the block and `[RUN] name done (0.01s)` after it."""
+        self.line(f"{name} ...")
+        start = time.perf_counter()
+        yield
+        self.line(f"{name} done ({time.perf_counter() - start:.2f}s)")
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the log was opened."""
+        return time.perf_counter() - self._start
+
+
+def output_line(result: OutputResult) -> str:
+    """`  'y' PASS  shape=(1024, 512) dtype=torch.float32`, with the comparator if it is not the default."""
+    word = {"pass": "PASS", "mismatch": "FAIL", "unchecked": "UNCHECKED"}[result.status]
+    rule = f" ({result.comparator})" if result.comparator not in ("", "allclose") else ""
+    return f"  '{result.name}' {word}  shape={tuple(result.shape)} dtype=torch.{result.dtype}{rule}"
+
+
+def mismatch_block(result: OutputResult, rtol: float, atol: float) -> list[str]:
+    """The details of an output that does not match."""
+    lines = [
+        f"  '{result.name}' FAIL  shape={tuple(result.shape)} dtype=torch.{result.dtype}",
+        f"    Mismatched elements: {result.mismatched}/{result.numel}  rtol={rtol:g} atol={atol:g}",
+        f"    max abs error {result.max_abs:.6g}, max rel error {result.max_rel:.6g}",
+    ]
+    if result.detail:
+        lines.append(f"    {result.comparator}: {result.detail}")
+    if result.first:
+        lines.append(f"    first {len(result.first)} mismatches:")
+        for item in result.first:
+            flat = _flat(item.index, result.shape)
+            lines.append(f"    [{flat}] actual={item.actual}, expected={item.expected}  at {tuple(item.index)}")
+    return lines + [f"    hint: {hint}" for hint in result.hints]
+
+
+def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
+    flat = 0
+    for coordinate, size in zip(index, shape, strict=True):
+        flat = flat * size + coordinate
+    return flat
+
+
+def last_line(verdict: Verdict, elapsed_s: float) -> str:
+    """The line that says how it ended."""
+    match verdict.status:
+        case "pass":
+            return f"PASS ({elapsed_s:.2f}s)"
+        case "unchecked":
+            return f"PASS ({elapsed_s:.2f}s, validation skipped: no golden_fn or golden_data)"
+        case "mismatch":
+            names = [output.name for output in verdict.outputs if output.status == "mismatch"]
+            return f"FAIL ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"
+        case status:
+            return f"FAIL ({elapsed_s:.2f}s): {status}: {verdict.error}"
+
+
+def rounds_line(times_s: Sequence[float]) -> str:
+    """Statistics over rounds, in microseconds of this machine's clock."""
+    ordered = sorted(times_s)
+    values = {
+        "min": ordered[0],
+        "median": ordered[len(ordered) // 2],
+        "mean": sum(ordered) / len(ordered),
+        "max": ordered[-1],
+    }
+    return f"  host_us ({len(ordered)} rounds) " + " ".join(
+        f"{name}={value * 1e6:.1f}" for name, value in values.items()
+    )

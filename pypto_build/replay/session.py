@@ -1,0 +1,235 @@
+"""One replay from beginning to end: read, bind, run, check, record. The public entry is `replay()`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.interface import Interface, read_interface
+from pypto_build.artifact.pt import write_pt
+from pypto_build.artifact.snapshot import Snapshot, snapshot
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding, bind, with_goldens
+from pypto_build.replay.child import Job, KernelBinary
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.report import Log, last_line, mismatch_block, output_line, rounds_line
+from pypto_build.replay.scalars import Scalar
+from pypto_build.replay.tolerances import tolerances
+from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.worker import Worker, default_memory_bytes
+
+if TYPE_CHECKING:
+    from pypto_build.replay.comparators import Comparator
+
+RUNTIMES = ("embedded",)
+#: platform -> whether it is simulated, which is what the embedded runtime can do.
+PLATFORMS: dict[str, bool] = {"a2a3": False, "a5": False, "a2a3sim": True, "a5sim": True}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
+
+    `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`) and gets verdict.json and
+    `actual/`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
+    """
+
+    artifact_dir: Path
+    build_dir: Path
+    embedded: Path
+    platform: str = "a2a3sim"
+    runtime: str = "embedded"
+    data: Path | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    seed: int = 0
+    timeout_s: float = 60.0
+    rounds: int = 1
+    threads: int = 0
+    memory_mb: int | None = None
+    comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def verdict_path(self) -> Path:
+        """Where the verdict goes."""
+        return self.build_dir / "verdict.json"
+
+
+def replay(request: Request, write: Callable[[str], None] | None = print) -> Verdict:
+    """Run an artifact in a process of its own, compare its outputs with the golden, write verdict.json.
+
+    Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
+    the log, line by line; None runs silently.
+    """
+    log = Log(write or (lambda _: None))
+    verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
+    request.verdict_path.unlink(missing_ok=True)
+    try:
+        _Session(request, verdict, log).run()
+    except ArtifactError as error:
+        place = f"{error.path}: " if error.path else ""
+        verdict.status = error.kind
+        verdict.error = ErrorInfo(error.kind, f"{place}{error.message}", hint=error.hint)
+    except RunFault as fault:
+        verdict.status, verdict.error = fault.status, fault.error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        verdict.error = ErrorInfo("runtime_error", f"{place}{error.strerror or error}")
+    write_verdict(verdict, request.verdict_path)
+    log.line(last_line(verdict, log.elapsed_s))
+    return verdict
+
+
+class _Session:
+    """The stages of a replay, filling in the verdict as they go."""
+
+    def __init__(self, request: Request, verdict: Verdict, log: Log) -> None:
+        self._request = request
+        self._verdict = verdict
+        self._log = log
+
+    def run(self) -> None:
+        request, verdict = self._request, self._verdict
+        for stale in (request.build_dir / "actual").glob("*.pt"):
+            stale.unlink()
+        _require_platform(request)
+        interface = read_interface(request.build_dir / "interface.json")
+        verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
+        verdict.rtol, verdict.atol = tolerances(request.artifact_dir, request.rtol, request.atol)
+        self._log.line(f"runtime_only: skipping compile, using {request.artifact_dir}")
+        binding = self._bind(interface, snapshot(request.artifact_dir, request.data))
+        verdict.seed = binding.seed
+        comparators = _comparators(request.comparators, binding)
+        job = _job(request, interface, binding)
+        arena = Arena([tensor.nbytes for tensor in binding.tensors])
+        self._execute(job, binding, arena, comparators)
+        self._finish(binding, arena)
+
+    def _bind(self, interface: Interface, data: Snapshot) -> Binding:
+        """Inputs, then goldens; a fault of either is found before anything runs."""
+        with self._log.stage("generate inputs"):
+            binding = bind(interface, data, seed=self._request.seed, scalars=self._request.scalars)
+            hit = binding.seed is None
+            self._log.line(
+                f"  cache hit: {data.root / 'in'}" if hit else f"  no data/in: made up from seed {binding.seed}"
+            )
+            for name in binding.unknown:
+                self._log.line(f"  note: the snapshot's '{name}' is no parameter of the artifact")
+        if hit and data.outputs:
+            with self._log.stage("compute golden"):
+                binding = with_goldens(binding, data)
+                self._log.line(f"  cache hit: {data.root / 'out'}")
+        return binding
+
+    def _execute(self, job: Job, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator]) -> None:
+        """All rounds, up to the first that goes wrong."""
+        request, verdict, times = self._request, self._verdict, []
+        tensors = [
+            (arena.tensor(i), tensor.shape, tensor.dtype, tensor.direction) for i, tensor in enumerate(binding.tensors)
+        ]
+        memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
+        limits = {"timeout_s": request.timeout_s, "rounds": request.rounds, "memory_bytes": memory}
+        with Worker(job, arena, tensors, **limits) as worker, self._log.stage("runtime"):  # type: ignore[arg-type]
+            for _ in range(request.rounds):
+                for index, tensor in enumerate(binding.tensors):
+                    arena.fill(index, tensor.initial)
+                worker.start_round()
+                # numpy's import takes longer than most runs: do it while the child works.
+                from pypto_build.replay.check import Rules, check_memory, check_outputs
+
+                reply = worker.finish_round()
+                times.append(reply.run_s)
+                verdict.tasks, verdict.rounds = reply.tasks, len(times)
+                verdict.run_s = sorted(times)[len(times) // 2]
+                verdict.error = check_memory(binding, arena)
+                verdict.outputs = check_outputs(binding, arena, Rules(verdict.rtol, verdict.atol, comparators))
+                if verdict.error or any(output.status == "mismatch" for output in verdict.outputs):
+                    break
+        if len(times) > 1:
+            self._log.line(rounds_line(times))
+
+    def _finish(self, binding: Binding, arena: Arena) -> None:
+        """Keep what was computed, report it, decide."""
+        verdict, log = self._verdict, self._log
+        for index, tensor in enumerate(binding.tensors):
+            if tensor.is_output:
+                write_pt(
+                    self._request.build_dir / "actual" / f"{tensor.name}.pt",
+                    tensor.dtype,
+                    tensor.shape,
+                    arena.tensor(index),
+                )
+        with log.stage("validate") if binding.checked else contextlib.nullcontext():
+            for output in verdict.outputs:
+                log.line(output_line(output))
+                if output.status == "pass" and output.detail:
+                    log.text(f"    {output.detail}")
+        failed = [output for output in verdict.outputs if output.status == "mismatch"]
+        for output in failed:
+            for line in mismatch_block(output, verdict.rtol, verdict.atol):
+                log.text(line)
+        if verdict.error is not None:
+            verdict.status = "runtime_error"
+        else:
+            verdict.status = "mismatch" if failed else "pass" if binding.checked else "unchecked"
+
+
+def _require_platform(request: Request) -> None:
+    if request.runtime not in RUNTIMES:
+        raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(RUNTIMES)}")
+    if request.platform not in PLATFORMS:
+        raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
+    if not PLATFORMS[request.platform]:
+        raise ArtifactError(
+            f"--platform {request.platform}",
+            "is hardware, which the embedded runtime does not drive",
+            f"replay with {request.platform}sim",
+        )
+
+
+def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dict[str, Comparator]:
+    """The comparators by output name; only loaded when there are any."""
+    if not given:
+        return {}
+    from pypto_build.replay.comparators import parse_comparator
+
+    outputs = [tensor.name for tensor in binding.tensors if tensor.is_output]
+    for name, spec in given.items():
+        if name not in outputs:
+            raise ArtifactError(
+                f"--comparator {name}={spec}", f"'{name}' is no output", f"outputs: {', '.join(outputs)}"
+            )
+    return {name: parse_comparator(spec) if isinstance(spec, str) else spec for name, spec in given.items()}
+
+
+def _job(request: Request, interface: Interface, binding: Binding) -> Job:
+    """What the child loads; every file is there."""
+    out = request.build_dir
+    kernels = tuple(
+        KernelBinary(k.func_id, k.name, k.core_type, out / "kernels" / k.core_type / f"{k.name}.so")
+        for k in interface.kernels
+    )
+    entry = interface.orchestration
+    orchestration = out / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
+    _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels)])
+    return Job(
+        request.embedded,
+        request.platform,
+        kernels,
+        orchestration,
+        entry.function_name,
+        entry.config_name,
+        tuple(scalar.bits for scalar in binding.scalars),
+        request.threads,
+    )
+
+
+def _require_files(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.is_file():
+            raise ArtifactError(path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error")

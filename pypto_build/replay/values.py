@@ -1,0 +1,100 @@
+"""Element types as numpy sees them: how stored bytes become numbers, and numbers become stored bytes.
+
+numpy has no bfloat16 and no 8-bit floats; those are stored as unsigned integers and decoded exactly into float32.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: torch name -> numpy dtype of the stored elements.
+STORAGE: dict[str, str] = {
+    "float64": "<f8",
+    "float32": "<f4",
+    "float16": "<f2",
+    "bfloat16": "<u2",
+    "int64": "<i8",
+    "int32": "<i4",
+    "int16": "<i2",
+    "int8": "i1",
+    "uint64": "<u8",
+    "uint32": "<u4",
+    "uint16": "<u2",
+    "uint8": "u1",
+    "bool": "?",
+    "float8_e4m3fn": "u1",
+    "float8_e5m2": "u1",
+    "float8_e8m0fnu": "u1",
+}
+
+#: 8-bit floats: exponent bits, mantissa bits, bias, and whether the format has infinities.
+_FLOAT8: dict[str, tuple[int, int, int, bool]] = {
+    "float8_e4m3fn": (4, 3, 7, False),
+    "float8_e5m2": (5, 2, 15, True),
+}
+
+
+def is_float(dtype: str) -> bool:
+    """Whether elements are floating point, so that tolerances apply; integers and bool compare exactly."""
+    return "float" in dtype
+
+
+def storage(data: memoryview | bytes, dtype: str, shape: tuple[int, ...]) -> Array:
+    """The stored elements of a tensor, without a copy."""
+    return np.frombuffer(data, dtype=STORAGE[dtype]).reshape(shape)
+
+
+def decode(stored: Array, dtype: str) -> Array:
+    """Stored elements as numbers: numpy's own types as they are, the others as float32."""
+    if dtype == "bfloat16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    if dtype.startswith("float8"):
+        return _float8_values(dtype)[stored]
+    return stored
+
+
+@cache
+def _float8_values(dtype: str) -> npt.NDArray[np.float32]:
+    """The 256 values of an 8-bit format."""
+    codes = np.arange(256)
+    if dtype == "float8_e8m0fnu":
+        return np.where(codes == 255, np.nan, np.exp2(codes.astype(np.float64) - 127)).astype(np.float32)
+    exponent_bits, mantissa_bits, bias, has_inf = _FLOAT8[dtype]
+    exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
+    mantissa = (codes & (1 << mantissa_bits) - 1) / (1 << mantissa_bits)
+    magnitude = np.where(exponent == 0, mantissa * 2.0 ** (1 - bias), (1 + mantissa) * np.exp2(exponent - float(bias)))
+    top = exponent == (1 << exponent_bits) - 1
+    if has_inf:
+        magnitude = np.where(top, np.where(mantissa == 0, np.inf, np.nan), magnitude)
+    else:
+        magnitude = np.where(codes & 0x7F == 0x7F, np.nan, magnitude)
+    return np.where(codes & 0x80, -magnitude, magnitude).astype(np.float32)
+
+
+def encode(values: npt.NDArray[np.float32], dtype: str) -> Array:
+    """float32 values as stored elements of `dtype`, rounded to nearest even; integers are taken as they are."""
+    if dtype == "bfloat16":
+        bits = values.view(np.uint32)
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        return np.where(np.isnan(values), bits >> 16 | 0x40, rounded).astype(np.uint16)
+    if dtype.startswith("float8"):
+        return _encode_float8(values, dtype)
+    return values.astype(STORAGE[dtype])
+
+
+def _encode_float8(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.uint8]:
+    """The code of the nearest finite value, ties to the even code; magnitudes beyond the largest saturate."""
+    table = _float8_values(dtype)[: 255 if dtype == "float8_e8m0fnu" else 128].astype(np.float64)
+    finite = table[np.isfinite(table)]
+    magnitude = np.clip(np.abs(values.astype(np.float64)), finite[0], finite[-1])
+    upper = np.clip(np.searchsorted(finite, magnitude), 1, len(finite) - 1)
+    below, above = magnitude - finite[upper - 1], finite[upper] - magnitude
+    code = np.where((below < above) | ((below == above) & (upper % 2 == 1)), upper - 1, upper)
+    sign = np.where(np.signbit(values), 0x80, 0) if dtype != "float8_e8m0fnu" else 0
+    return (code | sign).astype(np.uint8)

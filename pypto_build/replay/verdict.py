@@ -1,0 +1,116 @@
+"""verdict.json: the one record a replay leaves, whatever happened.
+
+`schema`, the status names and the fields up to `error` are fixed, since people and scripts read them; later ones are
+added at the end. The file is written to a temporary name and renamed, so a reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+
+Status = Literal["pass", "mismatch", "unchecked", "usage_error", "build_error", "golden_error", "runtime_error", "hang"]
+OutputStatus = Literal["pass", "mismatch", "unchecked"]
+Number = float | int | bool | str
+
+SCHEMA = 1
+
+#: Exit status of `python -m pypto_build.replay` and of `pypto-build` for each verdict.
+EXIT_STATUS: dict[Status, int] = {
+    "pass": 0,
+    "unchecked": 0,
+    "mismatch": 1,
+    "usage_error": 2,
+    "build_error": 3,
+    "golden_error": 4,
+    "runtime_error": 5,
+    "hang": 6,
+}
+
+
+class Mismatch(msgspec.Struct):
+    """One element that differs; `index` has one coordinate per dimension. NaN and infinities are written as strings."""
+
+    index: list[int]
+    actual: Number
+    expected: Number
+
+
+class OutputResult(msgspec.Struct):
+    """How one output compared. `max_abs` and `max_rel` are over all elements where both sides are finite."""
+
+    name: str
+    status: OutputStatus
+    shape: list[int]
+    dtype: str
+    numel: int
+    mismatched: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    first: list[Mismatch] = []
+    comparator: str = "allclose"
+    hints: list[str] = []
+    detail: str = ""
+
+
+class ErrorInfo(msgspec.Struct):
+    """What went wrong: `kind` (a status, or the runtime's finer name for it), one line of message, and the way out."""
+
+    kind: str
+    message: str
+    task: str | None = None
+    kernel: str | None = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f" (task {self.task}, kernel {self.kernel})" if self.task and self.kernel else ""
+        return f"{self.message}{place}" + (f"; {self.hint}" if self.hint else "")
+
+
+class Verdict(msgspec.Struct):
+    """The result of one replay. `run_s` is the median over the rounds of the time from submission to the last task."""
+
+    status: Status
+    artifact: str
+    platform: str
+    runtime: str
+    vintage: str = ""
+    cached: bool = False
+    tasks: int = 0
+    run_s: float = 0.0
+    outputs: list[OutputResult] = []
+    error: ErrorInfo | None = None
+    rtol: float = 1e-5
+    atol: float = 1e-5
+    rounds: int = 0
+    seed: int | None = None
+    schema: int = SCHEMA
+
+    @property
+    def exit_status(self) -> int:
+        """The process exit status that goes with this verdict."""
+        return EXIT_STATUS[self.status]
+
+
+def json_number(value: float | int | bool) -> Number:
+    """`value` as JSON can hold it: NaN and infinities become "nan", "inf" and "-inf"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def write_verdict(verdict: Verdict, path: Path) -> None:
+    """Write `path` atomically, `schema` first, indented for people."""
+    fields = msgspec.to_builtins(verdict)
+    ordered = {"schema": fields.pop("schema"), **fields}
+    write_bytes(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
+
+
+def read_verdict(path: Path) -> Verdict:
+    """The verdict in `path`. Raises `msgspec.ValidationError` where it does not fit the schema."""
+    return msgspec.json.decode(path.read_bytes(), type=Verdict)

@@ -1,0 +1,174 @@
+"""The parent's side of one child process: start it, run rounds in it under a time limit, end it for good."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import selectors
+import signal
+import sys
+import time
+from contextlib import suppress
+
+import msgspec
+
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.child import RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
+from pypto_build.replay.faults import Death, Place, RunFault, describe_death
+from pypto_build.replay.report_buffer import REPORT_BYTES, read_place
+from pypto_build.replay.verdict import ErrorInfo
+
+_POLL_S = 0.05
+_TAIL_BYTES = 8192
+
+
+def default_memory_bytes() -> int:
+    """Three quarters of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+
+
+class Worker:
+    """A forked child that executes rounds. Use as a context manager: leaving it kills whatever is left of the child.
+
+    `timeout_s` bounds each round, the first with the loading of the compiled files.
+    """
+
+    def __init__(
+        self, job: Job, arena: Arena, tensors: list[TensorBuffer], *, timeout_s: float, rounds: int, memory_bytes: int
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._memory_bytes = memory_bytes
+        self._report = mmap.mmap(-1, REPORT_BYTES)
+        self._kernels = {kernel.func_id: kernel.name for kernel in job.kernels}
+        self._tail = b""
+        self._pending = b""
+        self._status: int | None = None
+        self._peak_bytes = 0
+        command_read, self._commands = os.pipe()
+        self._results, result_write = os.pipe()
+        self._errors, error_write = os.pipe()
+        cpu_s = int((timeout_s + 10) * rounds * (os.cpu_count() or 1))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+
+            def body() -> None:
+                os.setpgid(0, 0)
+                for descriptor in (self._commands, self._results, self._errors):
+                    os.close(descriptor)
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(error_write, 2)
+                limit_resources(memory_bytes, cpu_s)
+                serve(job, tensors, memoryview(self._report), command_read, result_write)
+
+            child_main(body)
+        for descriptor in (command_read, result_write, error_write):
+            os.close(descriptor)
+        with suppress(OSError):  # the child was faster, or is gone already
+            os.setpgid(self.pid, self.pid)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._results, selectors.EVENT_READ)
+        self._selector.register(self._errors, selectors.EVENT_READ)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+        self._selector.close()
+        for descriptor in (self._commands, self._results, self._errors):
+            os.close(descriptor)
+
+    def start_round(self) -> None:
+        """Tell the child to run; returns at once."""
+        self._deadline = time.monotonic() + self._timeout_s
+        with suppress(BrokenPipeError):  # the child is gone; finish_round() says how
+            os.write(self._commands, RUN)
+
+    def finish_round(self) -> Reply:
+        """The child's reply to the round started last.
+
+        Raises `RunFault`: `hang` at the time limit, `runtime_error` for a crash, an exit or a fault of the runtime,
+        `build_error` for files that cannot be loaded.
+        """
+        while b"\n" not in self._pending:
+            remaining = self._deadline - time.monotonic()
+            if remaining <= 0:
+                raise self._hang()
+            alive = self._alive()
+            self._collect(min(remaining, _POLL_S) if alive else 0)
+            if not alive and b"\n" not in self._pending:
+                self._collect(0)
+                raise RunFault("runtime_error", describe_death(self._death(), self._place()))
+        line, _, self._pending = self._pending.partition(b"\n")
+        reply = msgspec.json.decode(line, type=Reply)
+        if reply.fault:
+            self._drain()
+            raise _fault(reply)
+        return reply
+
+    def _collect(self, timeout_s: float) -> None:
+        """Take what the child wrote; its error output goes on to ours."""
+        for key, _ in self._selector.select(timeout_s):
+            data = os.read(key.fd, 1 << 16)
+            if not data:
+                self._selector.unregister(key.fd)
+            elif key.fd == self._results:
+                self._pending += data
+            else:
+                self._tail = (self._tail + data)[-_TAIL_BYTES:]
+                sys.stderr.write(data.decode(errors="replace"))
+                sys.stderr.flush()
+
+    def _drain(self) -> None:
+        """Wait for the rest of what a finished child prints."""
+        while self._alive() and time.monotonic() < self._deadline:
+            self._collect(_POLL_S)
+        self._collect(0)
+
+    def _alive(self) -> bool:
+        if self._status is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self._status, self._peak_bytes = status, usage.ru_maxrss * 1024
+        return self._status is None
+
+    def _kill(self) -> None:
+        """End the child and everything it started."""
+        with suppress(ProcessLookupError, PermissionError):  # all gone already
+            os.killpg(self.pid, signal.SIGKILL)
+        if self._status is None:
+            _, self._status, _ = os.wait4(self.pid, 0)
+
+    def _death(self) -> Death:
+        assert self._status is not None
+        return Death(self._status, self._peak_bytes, self._memory_bytes, self._tail)
+
+    def _place(self) -> Place:
+        return read_place(memoryview(self._report), self._kernels)
+
+    def _hang(self) -> RunFault:
+        place = self._place()
+        self._kill()
+        subject = f"kernel '{place.kernel}' had" if place.kernel else "the run had"
+        return RunFault(
+            "hang",
+            ErrorInfo(
+                "hang",
+                f"{subject} not finished after the time limit of {self._timeout_s:g} s",
+                place.task,
+                place.kernel,
+                "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
+            ),
+        )
+
+
+def _fault(reply: Reply) -> RunFault:
+    """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
+    error = ErrorInfo(reply.kind, reply.fault, reply.task, reply.kernel, reply.hint)
+    match reply.kind:
+        case "hang" | "build_error" as status:
+            return RunFault(status, error)
+        case _:
+            return RunFault("runtime_error", error)
