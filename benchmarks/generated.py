@@ -128,7 +128,9 @@ def write_chain(directory: Path, kernels: int) -> Path:
     _write_tensor(root / "data/out/y.pt", _rounded(golden))
     _write(root / "orchestration/chain.cpp", _ORCHESTRATION.format(body=body))
     _write(root / "kernel_config.py", _manifest(entries))
-    params = [{"name": n, "direction": d, "shape": [_ROWS, _COLUMNS], "dtype": "fp32"} for n, d in (("x", "In"), ("y", "Out"))]
+    params = [
+        {"name": n, "direction": d, "shape": [_ROWS, _COLUMNS], "dtype": "fp32"} for n, d in (("x", "In"), ("y", "Out"))
+    ]
     meta = {"schema": 1, "params": params, "num_return_types": 0, "platform": "a2a3sim", "backend_type": "Ascend910B"}
     _write(root / "compiled_meta.json", json.dumps(meta, indent=2))
     return root

@@ -10,6 +10,7 @@ from typing import Any
 from pypto_build.rules.actions import command, run_streaming
 from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.runtime import build as runtime_build
+from pypto_build.toolchain.host import HostCompiler
 
 
 def cache_dir() -> Path:
@@ -19,15 +20,20 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"
 
 
-def embedded_runtime(env: Any) -> Any:
-    """The node of the runtime's Python module.
+def module_path(compiler: HostCompiler) -> Path:
+    """Where the runtime's Python module lies once it is built.
 
-    Its directory is named after a digest of its sources, the compiler and the Python it is for, so a module that is
+    The directory is named after a digest of its sources, the compiler and the Python it is for, so a module that is
     there is the right one and needs no check.
     """
+    key = runtime_build.build_key(compiler.path, compiler.identity)
+    return cache_dir() / "runtime" / key[:32] / runtime_build.MODULE_FILE
+
+
+def embedded_runtime(env: Any) -> Any:
+    """The node of the runtime's Python module."""
     workspace = workspace_of(env)
-    key = runtime_build.build_key(workspace.compiler.path, workspace.compiler.identity)
-    module = cache_dir() / "runtime" / key[:32] / runtime_build.MODULE_FILE
+    module = module_path(workspace.compiler)
     if module.exists():
         return env.File(escape(str(module)))
     argv = [sys.executable, "-m", "pypto_build.runtime.build", str(module.parent), "--cxx", workspace.compiler.path]

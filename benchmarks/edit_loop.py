@@ -1,0 +1,182 @@
+"""The edit loop against its budgets, with ninja on the same commands as the yardstick.
+
+    python -m benchmarks.edit_loop [--kernels 3 50 400] [--repeat 5]
+
+For each size an artifact is generated, replayed once, and then measured: a replay with nothing to do, and the time from
+an edit of one kernel to the verdict. The edit's budget is the compile of that file, measured alone in the same run, plus
+a fixed overhead. ninja compiles, links and replays with the very same command lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.generated import write_chain
+from pypto_build.toolchain.host import find_compiler, link_argv
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+_NULL_BUDGET_S = {3: 0.3, 50: 0.3, 400: 0.6}
+_EDIT_BUDGET_S = 0.6
+_COLUMNS = (
+    "kernels",
+    "first build",
+    "null replay",
+    "budget",
+    "compile alone",
+    "edit to verdict",
+    "overhead",
+    "budget",
+    "ninja null",
+    "ninja edit",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Seconds, medians over the repeats."""
+
+    kernels: int
+    first: float
+    null: float
+    compile: float
+    edit: float
+    ninja_null: float
+    ninja_edit: float
+
+    @property
+    def overhead(self) -> float:
+        """What the loop adds to the compiler."""
+        return self.edit - self.compile
+
+
+def main() -> int:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description="the edit loop against its budgets")
+    parser.add_argument("--kernels", type=int, nargs="+", default=[3, 50, 400])
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--scons", default=f"{shlex.quote(sys.executable)} -m SCons", help="how scons is started")
+    arguments = parser.parse_args()
+    rows = []
+    for kernels in arguments.kernels:
+        with tempfile.TemporaryDirectory(prefix="edit_loop") as directory:
+            print(f"measuring {kernels} kernels ...", file=sys.stderr, flush=True)
+            rows.append(_measure(Path(directory), kernels, arguments.repeat, shlex.split(arguments.scons)))
+    _print(rows)
+    return 0
+
+
+def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -> Row:
+    artifact = write_chain(directory / "build_output", kernels)
+    sconstruct = "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+    (directory / "SConstruct").write_text(sconstruct, encoding="utf-8")
+    replay = [*scons, "-Q", "replay", f"JIT={artifact.name}"]
+    first = _seconds(directory, replay)
+    source = artifact / "kernels" / "aiv" / f"step_{kernels // 2}.cpp"
+    null = _median(repeat, lambda: _seconds(directory, replay))
+    entry = next(e for e in _commands(directory) if e["file"] == str(source))
+    alone = [*entry["arguments"][:-1], str(directory / "alone.o")]
+    compile_s = _median(repeat, lambda: _seconds(directory, alone))
+    edit = _median(repeat, lambda: _edited(source, directory, replay))
+    output = _write_ninja(directory, artifact)
+    ninja = ["ninja", "-C", str(output)]
+    _seconds(directory, ninja)
+    ninja_null = _median(repeat, lambda: _seconds(directory, ninja))
+    ninja_edit = _median(repeat, lambda: _edited(source, directory, ninja))
+    return Row(kernels, first, null, compile_s, edit, ninja_null, ninja_edit)
+
+
+def _edited(source: Path, directory: Path, command: Sequence[str]) -> float:
+    """An edit that changes the object and not the result: the statement is repeated into an unused tile."""
+    text = source.read_text(encoding="utf-8")
+    line = "  TADDS(v6, v6, 0.000000f);\n"
+    anchor = "  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
+    text = text.replace(line + anchor, anchor) if line + anchor in text else text.replace(anchor, line + anchor)
+    source.write_text(text, encoding="utf-8")
+    return _seconds(directory, command)
+
+
+def _write_ninja(directory: Path, artifact: Path) -> Path:
+    """A ninja build of the same artifact with the same commands, in a directory of its own."""
+    scons_output = directory / "build" / "a2a3sim" / artifact.name
+    output = directory / "ninja"
+    shutil.copytree(scons_output, output, ignore=shutil.ignore_patterns("*.o", "*.so", "verdict.json", "actual"))
+    compiler = find_compiler()
+    lines = ["rule run", "  command = $cmd", "  depfile = $depfile", "  deps = gcc", ""]
+    binaries = []
+    for entry in _commands(directory):
+        relative = Path(entry["output"]).relative_to(scons_output)
+        target = output / relative
+        depfile = f"{target}.d"
+        compile_words = [*entry["arguments"][:-1], str(target), "-MD", "-MF", depfile]
+        lines += [
+            f"build {target}: run {entry['file']}",
+            f"  cmd = {shlex.join(compile_words)}",
+            f"  depfile = {depfile}",
+        ]
+        binary = target.with_suffix(".so")
+        lines += [
+            f"build {binary}: link {target}",
+            f"  cmd = {shlex.join(link_argv(compiler, str(target), str(binary)))}",
+        ]
+        binaries.append(str(binary))
+    words = _replay_words(artifact, output, directory)
+    data = [str(path) for path in sorted(artifact.glob("data/*/*.pt"))]
+    lines += [f"build {output}/verdict.json: link {' '.join([*binaries, *data])}", f"  cmd = {shlex.join(words)}"]
+    rules = ["rule link", "  command = $cmd", ""]
+    (output / "build.ninja").write_text("\n".join([*rules, *lines, ""]), encoding="utf-8")
+    return output
+
+
+def _replay_words(artifact: Path, output: Path, directory: Path) -> list[str]:
+    from pypto_build.rules.embedded_runtime import module_path
+
+    module = str(module_path(find_compiler()))
+    words = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", "a2a3sim"]
+    words += ["--build-dir", str(output), "--embedded", module]
+    return ["env", f"PYTHONPATH={_REPOSITORY}", *words]
+
+
+def _commands(directory: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads((directory / "build" / "compile_commands.json").read_bytes())
+    return entries
+
+
+def _seconds(directory: Path, command: Sequence[str]) -> float:
+    environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+    start = time.perf_counter()
+    run = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    if run.returncode:
+        raise SystemExit(f"{shlex.join(command)} failed:\n{run.stdout}{run.stderr}")
+    return seconds
+
+
+def _median(repeat: int, measure: Callable[[], float]) -> float:
+    return statistics.median(measure() for _ in range(repeat))
+
+
+def _print(rows: Sequence[Row]) -> None:
+    print("| " + " | ".join(_COLUMNS) + " |")
+    print("|" + "---|" * len(_COLUMNS))
+    for row in rows:
+        budget = _NULL_BUDGET_S.get(row.kernels)
+        cells = [row.kernels, row.first, row.null, budget if budget is not None else "", row.compile, row.edit]
+        cells += [row.overhead, _EDIT_BUDGET_S, row.ninja_null, row.ninja_edit]
+        print("| " + " | ".join(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells) + " |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
