@@ -2,9 +2,9 @@
 
     python -m benchmarks.edit_loop [--kernels 3 50 400] [--repeat 5]
 
-For each size an artifact is generated, replayed once, and then measured: a replay with nothing to do, and the time from
-an edit of one kernel to the verdict. The edit's budget is the compile of that file, measured alone in the same run, plus
-a fixed overhead. ninja compiles, links and replays with the very same command lines.
+For each size an artifact is generated, replayed once, and then measured: a replay with nothing to do, and the time
+from an edit of one kernel to the verdict. The edit's budget is the compile of that file, measured alone in the same
+run, plus a fixed overhead. ninja compiles, links and replays with the very same command lines.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def help_text(workspace: Workspace) -> str:
     """The help of a workspace."""
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
     artifacts = [workspace.short(path) for path in find_artifacts(*places)]
-    options = [f"{name}={_default(option.default)}" for name, option in OPTIONS.items()]
+    options = [f"{name}={default_text(option.default)}" for name, option in OPTIONS.items()]
     return "\n".join(
         (
             "Usage: scons TARGET [NAME=value ...]",
@@ -59,7 +59,8 @@ def help_text(workspace: Workspace) -> str:
     )
 
 
-def _default(value: Any) -> str:
+def default_text(value: Any) -> str:
+    """A default as one would type it."""
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

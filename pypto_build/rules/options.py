@@ -34,7 +34,7 @@ def _text(value: str) -> str:
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(value: str) -> str:
         if value not in allowed:
-            raise ValueError(f"is not one of {', '.join(allowed)}")
+            raise ValueError(f"is not one of {', '.join(filter(None, allowed))}")
         return value
 
     return parse

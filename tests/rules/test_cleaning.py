@@ -1,0 +1,62 @@
+"""``scons -c`` removes what was built and nothing else; ``scons`` alone prints help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.rules.project import Project
+
+
+def tree(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def test_clean_leaves_the_workspace_as_it_was(project: Project) -> None:
+    before = tree(project.root)
+    assert project.replay().status == 0
+    assert tree(project.root) > before
+    run = project.scons("-c")
+    assert run.status == 0
+    assert tree(project.root) == before
+    assert not (project.root / "build").exists()
+
+
+def test_clean_of_one_artifact_keeps_the_others(project: Project) -> None:
+    assert project.replay().status == 0
+    assert project.scons("replay", "JIT=_jit_chain", "PLATFORM=a5sim", "BUILD_DIR=build").status == 0
+    (project.root / "build/a2a3sim/other").mkdir()
+    (project.root / "build/a2a3sim/other/note.txt").write_text("mine", encoding="utf-8")
+    assert project.scons("-c", "JIT=_jit_chain").status == 0
+    assert [path for path in tree(project.root) if path.startswith("build/")] == ["build/a2a3sim/other/note.txt"] or {
+        "build/a2a3sim/other/note.txt",
+        "build/compile_commands.json",
+    } == {path for path in tree(project.root) if path.startswith("build/")}
+
+
+def test_clean_keeps_files_it_does_not_know(project: Project) -> None:
+    assert project.replay().status == 0
+    (project.out / "notes.md").write_text("mine", encoding="utf-8")
+    assert project.scons("-c").status == 0
+    assert [path for path in tree(project.root) if path.startswith("build/")] == ["build/a2a3sim/_jit_chain/notes.md"]
+
+
+def test_clean_dry_run_removes_nothing(project: Project) -> None:
+    assert project.replay().status == 0
+    before = tree(project.root)
+    run = project.scons("-c", "-n")
+    assert "Removed build/a2a3sim/_jit_chain/verdict.json" in run.output
+    assert tree(project.root) == before
+
+
+def test_an_artifact_is_never_written(project: Project) -> None:
+    files = {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*")}
+    assert project.replay().status == 0
+    assert {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*")} == files
+
+
+def test_scons_alone_prints_help(project: Project) -> None:
+    run = project.scons()
+    assert run.status == 0
+    assert "replay JIT=x" in run.output
+    assert "build_output/_jit_chain" in run.output
+    assert not (project.root / "build").exists()

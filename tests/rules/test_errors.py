@@ -1,0 +1,110 @@
+"""Bad input on the command line: one line, the right status, nothing harmed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.rules.project import Project
+
+CASES = {
+    "no such artifact": (
+        ["JIT=_jit_chan"],
+        "JIT=_jit_chan: no such artifact in build_output or examples/artifacts; there are: _jit_chain",
+    ),
+    "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one of: _jit_chain"),
+    "unknown option": (["JIT=_jit_chain", "PLATFROM=a5sim"], "PLATFROM=a5sim: no such option; did you mean PLATFORM=?"),
+    "unknown platform": (
+        ["JIT=_jit_chain", "PLATFORM=a3"],
+        "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; PLATFORM is a2a3sim, a5sim, a2a3 or a5",
+    ),
+    "bad number": (
+        ["JIT=_jit_chain", "RTOL=small"],
+        "RTOL=small: is not a number that is 0 or more; RTOL is relative tolerance (1e-5, or what the artifact says)",
+    ),
+    "negative tolerance": (
+        ["JIT=_jit_chain", "ATOL=-1"],
+        "ATOL=-1: is not a number that is 0 or more; ATOL is absolute tolerance (1e-5, or what the artifact says)",
+    ),
+    "nan tolerance": (
+        ["JIT=_jit_chain", "ATOL=nan"],
+        "ATOL=nan: is not a number that is 0 or more; ATOL is absolute tolerance (1e-5, or what the artifact says)",
+    ),
+    "hardware without a toolchain": (
+        ["JIT=_jit_chain", "PLATFORM=a2a3"],
+        "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; "
+        "set it to the toolkit's directory, or replay with PLATFORM=a2a3sim",
+    ),
+    "no compiler": (
+        ["JIT=_jit_chain", "CXX=no-such-compiler"],
+        "CXX=no-such-compiler: not found on PATH; install g++ 12 or newer, or name one with CXX=",
+    ),
+    "no launcher": (
+        ["JIT=_jit_chain", "LAUNCHER=fastcc"],
+        "LAUNCHER=fastcc: is not one of ccache, sccache, distcc, icecc; "
+        "LAUNCHER is run compilations through ccache, sccache, distcc, icecc",
+    ),
+}
+
+
+@pytest.mark.parametrize("words, message", CASES.values(), ids=CASES)
+def test_one_line_and_nothing_built(project: Project, words: list[str], message: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "ASCEND_HOME_PATH"}
+    run = project.scons("replay", *words, env=environment)
+    assert run.status == 2
+    assert run.output == f"scons: *** {message}\n"
+    assert list(project.root.glob("build/**/*.o")) == []
+
+
+def test_usage_error_has_a_verdict(project: Project) -> None:
+    project.edit("orchestration/chain.cpp", "ChipTaskArgs", "SomeTaskArgs")
+    project.edit("orchestration/chain.cpp", "ChipTensor", "SomeTensor")
+    project.edit("orchestration/chain.cpp", "CoreTaskArgs", "OtherTaskArgs")
+    run = project.replay()
+    assert run.status == 2
+    assert run.output.count("\n") == 1
+    assert "orchestration/chain.cpp" in run.output
+    assert project.verdict()["status"] == "usage_error"
+
+
+def test_ambiguous_glob_lists_the_matches(project: Project) -> None:
+    (project.artifact.parent / "_jit_chair").mkdir()
+    (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
+    run = project.scons("replay", "JIT=_jit_cha*")
+    assert (run.status, run.output) == (
+        2,
+        "scons: *** JIT=_jit_cha*: matches 2 artifacts; pick one of _jit_chain, _jit_chair\n",
+    )
+
+
+def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
+    project.edit("orchestration/chain.cpp", "rt_submit_aiv_task(1, params_t1)", "rt_submit_aiv_task(7, params_t1)")
+    run = project.replay()
+    assert run.status == 2
+    assert "orchestration/chain.cpp:36: " in run.output
+    assert "7" in run.output
+    assert project.verdict()["status"] in ("usage_error", "build_error")
+
+
+def test_missing_golden_of_an_output(project: Project) -> None:
+    (project.artifact / "data/out/y.pt").unlink()
+    (project.artifact / "data/out/z.pt").write_bytes(b"")
+    run = project.replay()
+    assert run.status == 2
+    assert project.verdict()["status"] == "golden_error"
+
+
+@pytest.mark.parametrize(
+    "words, status",
+    [(["replay", "_jit_chain"], 0), (["replay", "_jit_nothing"], 2), (["replay"], 2), (["fly", "_jit_chain"], 2)],
+)
+def test_exit_status_of_the_command(project: Project, words: list[str], status: int) -> None:
+    assert project.cli(*words).status == status
+
+
+def test_exit_status_says_what_happened(project: Project) -> None:
+    project.write_tensor("out/y", [0.0] * 16)
+    assert project.cli("replay", "_jit_chain", "-p", "a2a3sim").status == 1
+    project.edit("kernels/aiv/twice.cpp", "2.0f", "oops")
+    assert project.cli("replay", "_jit_chain").status == 3

@@ -1,0 +1,145 @@
+"""The public rules: what they check, what they build, and their use from a repository of kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto_build.rules.attributes import Attribute, Rule, RuleError
+from tests.rules.project import Project
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+RULE = Rule(
+    "Example",
+    "An example.",
+    (
+        Attribute("name", (str,), "a name", required=True),
+        Attribute("rtol", (int, float), "a tolerance", default=1e-5),
+        Attribute("core_type", (str,), "a core", choices=("aic", "aiv")),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({}, "Example: attribute 'name' is missing; it is a name"),
+        ({"name": 3}, "Example: name=3 is not a string; it is a name"),
+        ({"name": "x", "rtol": True}, "Example: rtol=True is not a integer or number; it is a tolerance"),
+        ({"name": "x", "rtoll": 1}, "Example: no attribute 'rtoll'; did you mean 'rtol'?"),
+        ({"name": "x", "colour": 1}, "Example: no attribute 'colour'; it takes name, rtol, core_type"),
+        ({"name": "x", "core_type": "gpu"}, "Example: core_type='gpu' is not one of aic, aiv"),
+    ],
+)
+def test_attributes_are_checked(given: dict[str, object], message: str) -> None:
+    with pytest.raises(RuleError) as error:
+        RULE.check(given)
+    assert str(error.value) == message
+
+
+def test_attributes_have_defaults() -> None:
+    assert RULE.check({"name": "x"}) == {"name": "x", "rtol": 1e-5, "core_type": None}
+
+
+def test_a_mistake_in_an_sconstruct_is_one_line(project: Project) -> None:
+    project.write("SConstruct", "from pypto_build.rules import pypto\nEnvironment(tools=[pypto]).ReplayTest(nme='x')\n")
+    run = project.scons("test")
+    assert (run.status, run.output) == (2, "scons: *** ReplayTest: no attribute 'nme'; did you mean 'name'?\n")
+
+
+def test_single_rules(project: Project) -> None:
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "base = 'build_output/_jit_chain'\n"
+        "kernel = env.PtoKernel(name='twice', source=base + '/kernels/aiv/twice.cpp', core_type='aiv')\n"
+        "orchestration = env.PtoOrchestration(source=base + '/orchestration/chain.cpp')\n"
+        "config = env.KernelConfig(artifact=base)\n"
+        "env.Alias('parts', [kernel, orchestration, config])\n",
+    )
+    run = project.scons("parts")
+    assert run.status == 0, run.output
+    assert run.actions == [
+        "compile build_output/_jit_chain/orchestration/chain.cpp",
+        "compile kernels/aiv/twice.cpp",
+        "link kernels/aiv/twice.so",
+        "link orchestration/chain.so",
+        "sign kernel_config.py",
+    ] or sorted(action.replace("build_output/_jit_chain/", "") for action in run.actions) == [
+        "compile kernels/aiv/twice.cpp",
+        "compile orchestration/chain.cpp",
+        "link kernels/aiv/twice.so",
+        "link orchestration/chain.so",
+        "sign kernel_config.py",
+    ]
+    assert project.scons("parts").actions == []
+
+
+def test_a_file_name_is_a_target(project: Project) -> None:
+    run = project.scons("build/a2a3sim/_jit_chain/kernels/aiv/twice.so", "JIT=_jit_chain")
+    assert run.status == 0, run.output
+    assert run.actions == ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so"]
+
+
+def test_compile_commands_for_editors(project: Project) -> None:
+    assert project.scons("build", "JIT=_jit_chain").status == 0
+    entries = json.loads((project.root / "build/compile_commands.json").read_bytes())
+    assert [Path(entry["file"]).name for entry in entries] == ["plus_one.cpp", "twice.cpp", "chain.cpp"]
+    for entry in entries:
+        assert entry["arguments"][-4:] == ["-c", entry["file"], "-o", entry["output"]]
+        command = [*entry["arguments"][:-2], "-fsyntax-only"]
+        assert subprocess.run(command, cwd=entry["directory"], check=False).returncode == 0
+
+
+def test_verbose_prints_whole_commands(project: Project) -> None:
+    run = project.scons("build", "JIT=_jit_chain", "VERBOSE=1")
+    assert f"-c {project.artifact}/kernels/aiv/twice.cpp -o " in run.output or "kernels/aiv/twice.cpp -o " in run.output
+
+
+def test_replay_test_rule_and_tags(project: Project) -> None:
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "base = 'build_output/_jit_chain'\n"
+        "env.ReplayTest(name='strict', artifact=base, rtol=0, atol=0, tags=['quick'])\n"
+        "env.ReplayTest(name='a5', artifact=base, platform='a5sim', comparators={'y': 'ratio_allclose(atol=1e-3)'})\n",
+    )
+    run = project.scons("test", "TAGS=quick")
+    assert run.status == 0, run.output
+    assert (project.root / "build/a2a3sim/_jit_chain/verdict.json").exists()
+    assert not (project.root / "build/a5sim/_jit_chain/verdict.json").exists()
+    run = project.scons("test")
+    assert run.status == 0, run.output
+    assert (project.root / "build/a5sim/_jit_chain/verdict.json").exists()
+    assert project.scons("test").actions == []
+
+
+def test_a_repository_of_kernels_uses_the_installed_package(project: Project, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    source = tmp_path / "source"
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, files.split("\0")):
+        if name.startswith("pypto_build/") or name in ("pyproject.toml", "README.md"):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((REPOSITORY / name).read_bytes())
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*install, "--target", str(site), str(source)], check=True)
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "env.ReplayTest(name='chain', artifact='build_output/_jit_chain', platform='a2a3sim')\n",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-m", "SCons", "-Q", "test"]
+    run = subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert project.verdict()["status"] == "pass"
