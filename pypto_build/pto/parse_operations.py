@@ -11,7 +11,7 @@ from .errors import PtoError
 from .model import GENERIC, Operation, Region, Source
 from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
-from .ops.roles import assign, choose_form, describe_forms
+from .ops.roles import assign, choose_form, describe_forms, generic_roles
 from .parse_attributes import AttributeReader, number
 from .types import FunctionType, Type
 
@@ -205,14 +205,11 @@ class OperationReader(AttributeReader):
         if len(signature.inputs) != len(values):
             self.fail(f"expected {len(values)} operand types, found {len(signature.inputs)}", self.at - 1)
         op.result_types = signature.results
-        for form in definition.forms:
-            taken = len(form.ins) if form.outs else len(values)
-            outs = len(values) - taken
-            if choose_form(definition, taken, outs, signature.inputs) is not None:
-                assign(op, form.ins, values[:taken], signature.inputs[:taken])
-                assign(op, form.outs, values[taken:], signature.inputs[taken:])
-                return op
-        self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", self.at - 1)
+        roles = generic_roles(definition, signature.inputs)
+        if roles is None:
+            self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", self.at - 1)
+        assign(op, roles, values, signature.inputs)
+        return op
 
     def function_type(self) -> FunctionType:
         """`(T, T) -> R` or `(T) -> (R, R)`."""

@@ -131,10 +131,8 @@ def _ins_outs(definition: OpDef, op: Operation) -> str:
 
 
 def _generic(op: Operation) -> str:
-    definition = TABLE[op.name]
-    roles = [role for role in definition.roles() if role.name in op.operands]
-    values = [v for role in roles for v in op.operands[role.name]]
-    types = [t for role in roles for t in op.types.get(role.name, ())]
+    values = [v for _, v in op.all_operands()]
+    types = [t for role in op.operands for t in op.types.get(role, ())]
     properties = f" <{print_dict(op.attrs)}>" if op.attrs else ""
     results = f"({_commas(op.result_types)})" if len(op.result_types) != 1 else str(op.result_types[0])
     return f'"{op.name}"({_commas(values)}){properties} : ({_commas(types)}) -> {results}'

@@ -103,7 +103,7 @@ for _name in ("tstore_fp", "tstore.fp"):
     )  # fmt: skip
 define("pto.tprefetch", "src:part", "dst:tile", family="none", fn="prefetch")
 define(
-    "pto.mgather", ("src:part idx:tile@vec", "src:part idx:tile@vec scratch:part"), "dst:tile@vec",
+    "pto.mgather", ("src:part idx:any", "src:part idx:any scratch:part"), "dst:tile@vec",
     attrs="coalesce=enum(row|elem) gatherOob=enum(undefined|clamp|wrap|zero)", family="gather", fn="gm", cpp="MGATHER",
 )  # fmt: skip
 define(
@@ -114,7 +114,7 @@ define(
     ),
     family="scatter", fn="gm", cpp="MSCATTER",
 )  # fmt: skip
-define("pto.tmov", ("src:tile", "src:tile pre_quant:int"), "dst:tile", attrs=f"{ACC_TO_VEC} {RELU}", rule="move", family="move", fn="copy", cpp="TMOV")
+define("pto.tmov", ("src:tile", "src:tile pre_quant:any", "src:tile"), ("dst:tile", "dst:tile", "dst:tile pre_quant:int=r"), attrs=f"{ACC_TO_VEC} {RELU}", rule="move", family="move", fn="copy", cpp="TMOV")
 define("pto.tmov.fp", "src:tile@acc fp:tile@scaling", "dst:tile", attrs=RELU, family="move", fn="copy_fp", cpp="TMOV_FP", core="cube")
 define(
     "pto.textract", ("src:tile row:index col:index", "src:tile row:index col:index pre_quant:int"), "dst:tile",
@@ -122,7 +122,7 @@ define(
 )  # fmt: skip
 define(
     "pto.tinsert", "src:tile row:index col:index", "dst:tile=rw",
-    attrs=f"{RELU} {ACC_TO_VEC} mode=any", rule="insert", family="move", fn="insert", cpp="TINSERT",
+    attrs=f"{RELU} {ACC_TO_VEC} mode=any tinsertMode=any", rule="insert", family="move", fn="insert", cpp="TINSERT",
 )  # fmt: skip
 for _name, _cpp in (("textract_fp", "TEXTRACT_FP"), ("tinsert_fp", "TINSERT_FP")):
     _access = "" if _name[1] == "e" else "=rw"

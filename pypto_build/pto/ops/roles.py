@@ -71,6 +71,17 @@ def choose_form(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -
     return possible[0]
 
 
+def generic_roles(definition: OpDef, types: Sequence[Type]) -> tuple[Role, ...] | None:
+    """The roles of the values of the quoted form, which lists them all in one row; None when no form takes them."""
+    for form in definition.forms:
+        roles = form.roles()
+        if _count_fits(roles, len(types)) and all(
+            fits(role.kind, type_) for role, type_ in zip(spread(roles, len(types)), types, strict=True)
+        ):
+            return roles
+    return None
+
+
 def spread(roles: Sequence[Role], count: int) -> list[Role]:
     """The role of each of `count` positional values; optional roles are left out from the right until the count fits."""
     least, _ = counts(roles)

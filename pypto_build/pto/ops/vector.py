@@ -70,7 +70,7 @@ define(
     "pto.tdivs", (f"src:{V} scalar:scalar", f"scalar:scalar src:{V}"), f"dst:{V}",
     attrs=PRECISION, rule="same", family="elementwise", fn="div", cpp="TDIVS", core="vector",
 )  # fmt: skip
-define("pto.taxpy", f"src:{V} scalar:scalar", f"dst:{V}=rw", rule="same", family="elementwise", fn="axpy", cpp="TAXPY", core="vector")
+define("pto.taxpy", f"src:{V} scalar:scalar", f"dst:{V}=rw", rule="shape", family="elementwise", fn="axpy", cpp="TAXPY", core="vector")
 define("pto.texpands", "scalar:scalar", f"dst:{V}|mat", family="fill", fn="scalar", cpp="TEXPANDS")
 
 _UNARY = (
@@ -186,7 +186,7 @@ define(
     "pto.tquant",
     (f"src:{V} scale:{V}", f"src:{V} scale:{V} offset:{V}", f"src:{V} scale:{V} offset:{V}", f"src:{V} scale:{V}"),
     (f"dst:{V}", f"dst:{V}", f"dst:{V} tmp:{V}=s", f"dst:{V} tmp:{V}=s"),
-    attrs="quantType=enum(INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1)", family="quantize", fn="scale", cpp="TQUANT", core="vector",
+    attrs="quantType=enum(INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1) quant_type=enum(INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1)", family="quantize", fn="scale", cpp="TQUANT", core="vector",
 )  # fmt: skip
-define("pto.tdequant", f"src:{V} scale:{V} offset:{V}", f"dst:{V}", rule="shape", family="quantize", fn="restore", cpp="TDEQUANT", core="vector")
+define("pto.tdequant", f"src:{V} scale:{V} offset:{V}", f"dst:{V}", family="quantize", fn="restore", cpp="TDEQUANT", core="vector")
 define("pto.thistogram", f"src:{V} idx:{V}", f"dst:{V}=rw", attrs="byte=int isMSB=bool", family="histogram", cpp="THISTOGRAM", core="vector")

@@ -1,0 +1,80 @@
+"""Memory spaces of operands, and capacity and alignment of tiles on each platform.
+
+Capacities in bytes and the 32-byte rules: pto-isa's tile instruction reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model import Module, Operation
+from ..ops import TABLE
+from ..resolve import Problem, Resolved
+from ..types import TileType, element_bytes
+
+KIB = 1024
+CAPACITY = {
+    "a2a3": {"vec": 192 * KIB, "mat": 512 * KIB, "left": 64 * KIB, "right": 64 * KIB, "acc": 128 * KIB, "bias": KIB},
+    "a5": {"vec": 248 * KIB, "mat": 512 * KIB, "left": 64 * KIB, "right": 64 * KIB, "acc": 256 * KIB, "bias": 4 * KIB},
+}
+ALIGNMENT = 32
+
+
+def check_memory(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+    function = resolved.function
+    assert function.body is not None
+    for op in function.body.walk():
+        for message in _spaces(resolved, op):
+            yield Problem(op, message, function)
+        if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
+            for message in _allocation(resolved, op, op.result_types[0], arch):
+                yield Problem(op, message, function)
+
+
+def _spaces(resolved: Resolved, op: Operation) -> Iterator[str]:
+    definition = TABLE[op.name]
+    for name in op.operands:
+        role = definition.role(name, op.form)
+        if role is None or not role.spaces:
+            continue
+        for value in resolved.values(op, name):
+            if isinstance(value.type, TileType) and value.type.loc not in role.spaces:
+                yield f"{name} is a tile in {' or '.join(role.spaces)}, but {value.name} is in {value.type.loc}"
+
+
+def _allocation(resolved: Resolved, op: Operation, tile: TileType, arch: str) -> Iterator[str]:
+    address = resolved.constant(op, "addr")
+    capacity = CAPACITY.get(arch, {}).get(tile.loc)
+    if address is not None:
+        if address % ALIGNMENT:
+            yield f"address {address} is not a multiple of {ALIGNMENT}"
+        if address < 0:
+            yield f"address {address} is negative"
+    if capacity is not None and (address or 0) + tile.bytes > capacity:
+        start = address or 0
+        yield f"bytes {start} to {start + tile.bytes} do not fit into {tile.loc}, which has {capacity} on {arch}"
+    yield from _layout(tile)
+
+
+def _layout(tile: TileType) -> Iterator[str]:
+    size = element_bytes(tile.dtype)
+    if tile.loc not in ("vec", "mat", "left", "right", "acc") or size == 0 or str(tile.dtype) in ("i1", "i4"):
+        return
+    if tile.slayout == "none_box":
+        axis, extent = ("row", tile.cols) if tile.blayout == "row_major" else ("column", tile.rows)
+        if extent * size % ALIGNMENT:
+            yield f"a {axis} of {extent} {tile.dtype} has {extent * size} bytes, not a multiple of {ALIGNMENT}"
+        return
+    rows, cols = inner_box(tile)
+    if tile.rows % rows and tile.rows != 1 and tile.loc != "vec":
+        yield f"{tile.rows} rows are not a multiple of the {rows} x {cols} box of {tile.dtype}"
+    if tile.cols % cols:
+        yield f"{tile.cols} columns are not a multiple of the {rows} x {cols} box of {tile.dtype}"
+
+
+def inner_box(tile: TileType) -> tuple[int, int]:
+    """Rows and columns of the box a boxed layout is made of."""
+    if tile.fractal == 1024:
+        return 16, 16
+    per_row = 2 if tile.fractal == 32 else max(32 // max(element_bytes(tile.dtype), 1), 1)
+    return (16, per_row) if tile.slayout == "row_major" else (per_row, 16)

@@ -1,0 +1,166 @@
+"""Cross-core pipes: opened before use, tiles that fit a slot, and as many pops as pushes and frees as pops.
+
+Numbers are compared when they are known: traffic under a condition or in a loop of unknown length is only required to exist
+on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..attributes import int_value
+from ..model import Module, Operation, Region
+from ..resolve import Problem, Resolved
+from ..types import TileType
+
+# operation -> (direction, step); a push of one side meets the pop of the other in the same direction
+_TRAFFIC = {
+    "pto.tpush_to_aiv": ("to_aiv", "push"),
+    "pto.tpop_from_aic": ("to_aiv", "pop"),
+    "pto.tfree_from_aic": ("to_aiv", "free"),
+    "pto.tpush_to_aic": ("to_aic", "push"),
+    "pto.tpop_from_aiv": ("to_aic", "pop"),
+    "pto.tfree_from_aiv": ("to_aic", "free"),
+}
+_MASK = {"to_aiv": 1, "to_aic": 2}
+_PLURAL = {"push": "pushes", "pop": "pops", "free": "frees"}
+Key = tuple[str, int]  # direction, pipe id
+
+
+@dataclass
+class _Traffic:
+    """What one function does with its pipes; a count of None is not known before it runs."""
+
+    resolved: Resolved
+    opened: dict[int, Operation] = field(default_factory=dict)
+    counts: dict[tuple[Key, str], int | None] = field(default_factory=dict)
+    first: dict[tuple[Key, str], Operation] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.resolved.function.name
+
+    def total(self, key: Key, step: str) -> int | None:
+        return self.counts.get((key, step), 0)
+
+
+def check_pipes(functions: list[Resolved], module: Module) -> Iterator[Problem]:
+    traffic = [_collect(resolved) for resolved in functions]
+    for one in traffic:
+        yield from _alone(one)
+    cubes = [t for t in traffic if t.resolved.function.kernel_kind == "cube"]
+    vectors = [t for t in traffic if t.resolved.function.kernel_kind == "vector"]
+    for cube in cubes:
+        for vector in vectors:
+            if len(cubes) == len(vectors) == 1 or _peers(cube, vector):
+                yield from _between(cube, vector)
+
+
+def _peers(a: _Traffic, b: _Traffic) -> bool:
+    """Whether one of the two functions imports the other's buffer."""
+    for one, other in ((a, b), (b, a)):
+        assert one.resolved.function.body is not None
+        for op in one.resolved.function.body.walk():
+            if op.name == "pto.import_reserved_buffer" and str(op.attrs.get("peer_func")) == f"@{other.name}":
+                return True
+    return False
+
+
+def _collect(resolved: Resolved) -> _Traffic:
+    traffic = _Traffic(resolved)
+    assert resolved.function.body is not None
+    _region(traffic, resolved.function.body, 1)
+    return traffic
+
+
+def _region(traffic: _Traffic, region: Region, times: int | None) -> None:
+    for op in region.ops:
+        if op.name in ("pto.aic_initialize_pipe", "pto.aiv_initialize_pipe"):
+            traffic.opened[int_value(op.attrs.get("id"))] = op
+        elif op.name in _TRAFFIC:
+            direction, step = _TRAFFIC[op.name]
+            slot = ((direction, int_value(op.attrs.get("id"))), step)
+            before = traffic.counts.get(slot, 0)
+            traffic.counts[slot] = None if before is None or times is None else before + times
+            traffic.first.setdefault(slot, op)
+        for inner in op.regions:
+            _region(traffic, inner, _times(traffic.resolved, op, times))
+
+
+def _times(resolved: Resolved, op: Operation, times: int | None) -> int | None:
+    """How often the regions of `op` run."""
+    if op.name.startswith("pto.section."):
+        return times
+    if op.name != "scf.for" or times is None:
+        return None
+    lower, upper, step = (resolved.constant(op, role) for role in ("lower", "upper", "step"))
+    if lower is None or upper is None or step is None or step <= 0:
+        return None
+    return times * max(0, -((lower - upper) // step))
+
+
+def _alone(traffic: _Traffic) -> Iterator[Problem]:
+    function = traffic.resolved.function
+    for (key, step), op in traffic.first.items():
+        opened = traffic.opened.get(key[1])
+        if opened is None:
+            yield Problem(op, f"pipe {key[1]} is not opened in @{traffic.name}", function)
+            continue
+        if not int_value(opened.attrs.get("dir_mask")) & _MASK[key[0]]:
+            yield Problem(op, f"pipe {key[1]} is opened with dir_mask {opened.attrs.get('dir_mask')}, which has no {key[0]}", function)
+        pops, frees = traffic.total(key, "pop"), traffic.total(key, "free")
+        if step == "pop" and pops != frees and (frees == 0 or None not in (pops, frees)):
+            yield Problem(op, f"pipe {key[1]} {key[0]}: {pops} pops, but {frees} frees in @{traffic.name}", function)
+        if step == "free" and pops == 0:
+            yield Problem(op, f"pipe {key[1]} {key[0]}: frees without a pop in @{traffic.name}", function)
+    assert function.body is not None
+    for op in function.body.walk():
+        yield from _slot(traffic, op)
+
+
+def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
+    """The tile that travels fits into a slot."""
+    if op.name not in _TRAFFIC or op.name.startswith("pto.tfree"):
+        return
+    opened = traffic.opened.get(int_value(op.attrs.get("id")))
+    value = traffic.resolved.value(op, "tile") if "tile" in op.operands else None
+    type_ = value.type if value is not None else next(iter(op.result_types), None)
+    if opened is None or not isinstance(type_, TileType):
+        return
+    size = int_value(opened.attrs.get("slot_size"))
+    if op.name == "pto.tpop_from_aiv" and int_value(op.attrs.get("split")):
+        size *= 2  # each of the two vector cores fills a slot of its own
+    if type_.bytes > size:
+        yield Problem(op, f"a tile of {type_.bytes} bytes does not fit into a slot of {size}", traffic.resolved.function)
+
+
+def _between(cube: _Traffic, vector: _Traffic) -> Iterator[Problem]:
+    for pipe, op in cube.opened.items():
+        other = vector.opened.get(pipe)
+        if other is None:
+            continue
+        for name in ("dir_mask", "slot_size", "slot_num"):
+            ours, theirs = op.attrs.get(name), other.attrs.get(name)
+            if ours != theirs:
+                yield Problem(other, f"pipe {pipe}: {name} is {theirs}, but {ours} in @{cube.name}", vector.resolved.function)
+    keys = dict.fromkeys(key for traffic in (cube, vector) for key, _ in traffic.first)
+    for key in keys:
+        push, pop = (cube, vector) if key[0] == "to_aiv" else (vector, cube)
+        pushes, pops = push.total(key, "push"), pop.total(key, "pop")
+        if pushes == pops or (None in (pushes, pops) and 0 not in (pushes, pops)):
+            continue
+        where, step = (push, "push") if pushes else (pop, "pop")
+        counts = f"{_count(pushes, 'push')} in @{push.name}, but {_count(pops, 'pop')} in @{pop.name}"
+        yield Problem(where.first[(key, step)], f"pipe {key[1]} {key[0]}: {counts}", where.resolved.function)
+
+
+def _count(number: int | None, step: str) -> str:
+    if number is None:
+        return f"some {_PLURAL[step]}"
+    return f"{number} {step if number == 1 else _PLURAL[step]}"
+
+
+
+
+

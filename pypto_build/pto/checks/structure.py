@@ -1,0 +1,119 @@
+"""Attributes, terminators, calls, and which core has an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..attributes import (
+    Attribute,
+    BoolAttr,
+    EnumAttr,
+    FloatAttr,
+    IntAttr,
+    StrAttr,
+    SymbolAttr,
+    TypeAttr,
+)
+from ..model import Module, Operation, Region
+from ..ops import TABLE, AttrDef
+from ..resolve import Problem, Resolved
+
+_KINDS: dict[str, tuple[type[Attribute], ...]] = {
+    "int": (IntAttr,),
+    "bool": (BoolAttr, IntAttr),
+    "float": (FloatAttr, IntAttr),
+    "str": (StrAttr,),
+    "symbol": (SymbolAttr,),
+    "type": (TypeAttr,),
+}
+_TERMINATOR = {"scf.for": "scf.yield", "scf.if": "scf.yield", "scf.while": "scf.yield"}
+
+
+def check_structure(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+    function = resolved.function
+    assert function.body is not None
+    callees = {f.name: f for f in module.functions()}
+    for op in function.body.walk():
+        for message in _attributes(op):
+            yield Problem(op, message, function)
+        core = TABLE[op.name].core
+        if core and function.kernel_kind and core != function.kernel_kind:
+            yield Problem(op, f"is an operation of the {core} core, but the function is a {function.kernel_kind} kernel", function)
+        if TABLE[op.name].fn == "call":
+            callee = callees.get(getattr(op.attrs["callee"], "name", ""))
+            if callee is None:
+                yield Problem(op, f"there is no function {op.attrs['callee']} in the module", function)
+            else:
+                yield from (Problem(op, message, function) for message in _call(resolved, op, callee.args, callee.results))
+        for region, wanted in _yielding(op):
+            yield from _terminator(resolved, op, region, wanted)
+    last = function.body.ops[-1] if function.body.ops else None
+    if last is None or last.name not in ("return", "func.return"):
+        yield Problem(last, "the function does not end with return", function)
+    elif len(last.operands.get("args", ())) != len(function.results):
+        count = len(last.operands.get("args", ()))
+        yield Problem(last, f"the function returns {len(function.results)} values, found {count}", function)
+
+
+def _attributes(op: Operation) -> Iterator[str]:
+    definition = TABLE[op.name]
+    for name, attr in definition.attrs.items():
+        if attr.required and name not in op.attrs:
+            yield f"attribute '{name}' is missing"
+    for name, value in op.attrs.items():
+        known = definition.attrs.get(name)
+        if known is None:
+            if "." not in name and name != "operandSegmentSizes":
+                allowed = ", ".join(definition.attrs) or "none"
+                yield f"unknown attribute '{name}' (allowed: {allowed})"
+        elif known.kind == "enum":
+            yield from _case(known, value)
+        elif known.kind in _KINDS and not isinstance(value, _KINDS[known.kind]):
+            yield f"attribute '{name}' is a {known.kind}, found {value}"
+
+
+def _case(known: AttrDef, value: Attribute) -> Iterator[str]:
+    # a few attributes may be written as the number of their case
+    if isinstance(value, IntAttr) or (isinstance(value, EnumAttr) and value.case in known.cases):
+        return
+    yield f"attribute '{known.name}' is one of {', '.join(known.cases)}, found {value}"
+
+
+def _call(resolved: Resolved, op: Operation, args, results) -> Iterator[str]:  # type: ignore[no-untyped-def]
+    values = resolved.values(op, "args")
+    if len(values) != len(args):
+        yield f"{op.attrs['callee']} takes {len(args)} arguments, found {len(values)}"
+        return
+    for value, arg in zip(values, args, strict=True):
+        if value.type is not None and value.type != arg.type:
+            yield f"argument {arg.name} of {op.attrs['callee']} has type {arg.type}, found {value.name} of type {value.type}"
+    if len(op.results) != len(results):
+        yield f"{op.attrs['callee']} has {len(results)} results, found {len(op.results)}"
+
+
+def _yielding(op: Operation) -> Iterator[tuple[Region, str]]:
+    """Regions that have to end with an operation that passes values on."""
+    if op.name == "scf.while":
+        yield op.regions[0], "scf.condition"
+        yield op.regions[1], "scf.yield"
+    elif op.name in _TERMINATOR and op.result_types:
+        for region in op.regions:
+            yield region, "scf.yield"
+
+
+def _terminator(resolved: Resolved, op: Operation, region: Region, wanted: str) -> Iterator[Problem]:
+    function = resolved.function
+    last = region.ops[-1] if region.ops else None
+    if last is None or last.name != wanted:
+        yield Problem(last or op, f"the body does not end with {wanted}", function)
+        return
+    types = op.result_types
+    if op.name == "scf.while" and wanted == "scf.yield":
+        types = op.types.get("init", ())
+    values = resolved.values(last, "args")
+    if len(values) != len(types):
+        yield Problem(last, f"expected {len(types)} values for {op.name}, found {len(values)}", function)
+        return
+    for value, type_ in zip(values, types, strict=True):
+        if value.type is not None and value.type != type_:
+            yield Problem(last, f"{value.name} has type {value.type}, but {op.name} expects {type_}", function)
