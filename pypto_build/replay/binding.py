@@ -88,9 +88,10 @@ def bind(
         if all(param.name != name or param.kind != "scalar" for param in interface.params):
             known = ", ".join(param.name for param in interface.params if param.kind == "scalar") or "none"
             raise ArtifactError(f"--scalar {name}", "no such scalar", f"the artifact's scalars: {known}")
-    seeded = not data.inputs
+    needed = [param.name for param in interface.params if param.name not in given and _needs_input(param, data)]
+    seeded = bool(needed) and not data.inputs
     if not seeded:
-        _require_inputs(interface, data, given)
+        _require_inputs(needed, data)
     ordered = sorted(interface.params, key=lambda param: param.index)
     bind_scalar = _seeded_scalar if seeded else _snapshot_scalar
     bound_scalars = tuple(
@@ -106,20 +107,20 @@ def bind(
     return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
 
 
-def _require_inputs(interface: Interface, data: Snapshot, given: Mapping[str, Scalar]) -> None:
-    """All missing input files at once; an OUT tensor needs none."""
-    missing = [
-        param.name
-        for param in interface.params
-        if param.direction != "OUT"
-        and param.name not in data.inputs
-        and param.name not in given
-        and not (param.direction is None and param.name in data.outputs)
-    ]
+def _needs_input(param: Param, data: Snapshot) -> bool:
+    """Whether a parameter has a value before the run: all but OUT tensors, and those that look like one."""
+    return param.direction != "OUT" and not (
+        param.kind == "tensor" and param.direction is None and param.name in data.outputs
+    )
+
+
+def _require_inputs(needed: list[str], data: Snapshot) -> None:
+    """All missing input files at once."""
+    missing = [name for name in needed if name not in data.inputs]
     if missing:
         raise ArtifactError(
             data.root / "in" / f"{missing[0]}.pt",
-            f"missing, with the input of {', '.join(missing)}",
+            f"input missing for {', '.join(missing)}",
             f"the directory has {', '.join(data.inputs)}; save it there, or give another snapshot with DATA=",
             kind="golden_error",
         )

@@ -1,0 +1,143 @@
+"""Hints: one small pair of arrays for each pattern, and the exact words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pypto_build.replay.compare import difference
+from pypto_build.replay.hints import Case, find_hints
+
+Floats = npt.NDArray[np.float32]
+RANDOM = np.random.default_rng(5).standard_normal((64, 48)).astype(np.float32) + 3
+
+
+def _hints(actual: Floats, expected: Floats, dtype: str = "float32", tolerance: float = 1e-5, **more: Any) -> list[str]:
+    return find_hints(Case(actual, expected, dtype, difference(actual, expected, dtype, tolerance, tolerance), **more))
+
+
+def _changed(change: Callable[[Floats], Any]) -> Floats:
+    """RANDOM with noise where `change` put a NaN."""
+    marked = RANDOM.copy()
+    change(marked)
+    noise = np.random.default_rng(6).standard_normal(RANDOM.shape).astype(np.float32) * 10
+    return np.where(np.isnan(marked), noise, marked).astype(np.float32)
+
+
+def _mark(index: Any) -> Callable[[Floats], None]:
+    def change(array: Floats) -> None:
+        array[index] = np.nan
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("actual", "hint"),
+    [
+        (np.zeros_like(RANDOM), "all zero: never written, or a kernel writes it through an argument declared IN"),
+        (RANDOM * 2, "actual is 2 times the golden everywhere"),
+        (-RANDOM, "actual is -1 times the golden everywhere"),
+        (RANDOM + 0.5, "actual is the golden plus 0.5 everywhere"),
+        (RANDOM - 0.25, "actual is the golden minus 0.25 everywhere"),
+        (
+            np.ascontiguousarray(RANDOM.T).reshape(64, 48),
+            "it holds the transpose of the golden",
+        ),
+        (
+            np.roll(RANDOM.reshape(-1), 1).reshape(64, 48),
+            "the golden appears 1 element later: an offset is wrong",
+        ),
+        (
+            np.roll(RANDOM, 4, axis=0),
+            "the golden appears 192 elements (4 rows) later: an offset is wrong",
+        ),
+        (
+            np.roll(RANDOM, -1, axis=0),
+            "the golden appears 48 elements (1 row) earlier: an offset is wrong",
+        ),
+        (
+            (RANDOM * (1 + 3e-7)).astype(np.float32),
+            "within 4 units in the last place of float32: rounding; RTOL or ATOL may be too tight",
+        ),
+        (_changed(_mark(np.s_[56:])), "only the last 8 of 64 rows differ: a tail block; look at its valid rows"),
+        (_changed(_mark(np.s_[:16])), "only the first 16 of 64 rows differ: the first block"),
+        (_changed(_mark(np.s_[16:32])), "only rows 16 to 31 of 64 differ: one block"),
+        (_changed(_mark(np.s_[9])), "only row 9 of 64 differs"),
+        (
+            _changed(_mark(np.s_[:, 40:])),
+            "only the last 8 of 48 columns differ: a tail block; look at its valid columns",
+        ),
+        (_changed(_mark(np.s_[:, :16])), "only the first 16 of 48 columns differ: the first block"),
+        (_changed(_mark(np.s_[:, 16:32])), "only columns 16 to 31 of 48 differ: one block"),
+        (_changed(_mark(np.s_[:, 5::8])), "every 8th element differs, from element 5 on: a stride is wrong"),
+    ],
+)
+def test_pattern(actual: Floats, hint: str) -> None:
+    assert _hints(actual.astype(np.float32), RANDOM, tolerance=1e-7) == [hint]
+
+
+def test_no_pattern_no_hint() -> None:
+    scattered = np.random.default_rng(1).random(RANDOM.shape) < 0.3
+    assert _hints(_changed(_mark(scattered)), RANDOM) == []
+
+
+def test_no_mismatch_no_hint() -> None:
+    assert _hints(RANDOM, RANDOM) == []
+
+
+def test_all_zero_and_declared_in() -> None:
+    assert _hints(np.zeros_like(RANDOM), RANDOM, direction="IN") == [
+        "all zero: it is declared IN, so no task writes it; declare it OUT"
+    ]
+
+
+def test_inout_left_as_it_was() -> None:
+    initial = RANDOM - 7
+    assert _hints(initial, RANDOM, direction="INOUT", initial=initial) == [
+        "unchanged from its initial value: no task wrote it"
+    ]
+
+
+def test_nan_names_the_first_and_the_place() -> None:
+    actual = RANDOM.copy()
+    actual[60:, :] = np.nan
+    assert _hints(actual, RANDOM) == [
+        "192 NaN where the golden is finite, first at (60, 0): 0/0, inf-inf or memory that was never written",
+        "only the last 4 of 64 rows differ: a tail block; look at its valid rows",
+    ]
+
+
+def test_infinity() -> None:
+    actual = RANDOM.copy()
+    actual[3, 7] = np.inf
+    assert _hints(actual, RANDOM) == [
+        "1 inf where the golden is finite, first at (3, 7): overflow or a division by zero",
+        "only row 3 of 64 differs",
+    ]
+
+
+def test_nan_in_the_golden() -> None:
+    expected = RANDOM.copy()
+    expected[0, 0] = np.nan
+    actual = RANDOM.copy()
+    assert _hints(actual, expected)[0] == "the golden itself has 1 NaN, which equal nothing"
+
+
+def test_integers() -> None:
+    expected = np.arange(1, 65, dtype=np.int32).reshape(8, 8)
+    actual = expected.copy()
+    actual[:, 4:] = -3
+    assert find_hints(Case(actual, expected, "int32", difference(actual, expected, "int32", 0, 0))) == [
+        "only the last 4 of 8 columns differ: a tail block; look at its valid columns"
+    ]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (0, 4), (1, 1), (2, 3, 4)])
+def test_any_shape_is_fine(shape: tuple[int, ...]) -> None:
+    expected = np.ones(shape, dtype=np.float32)
+    actual = (expected + np.arange(expected.size).reshape(shape) + 1).astype(np.float32)
+    assert isinstance(_hints(actual, expected), list)
