@@ -94,7 +94,7 @@ class _Evaluator:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return  # a docstring or a lone `...`
         elif not isinstance(node, ast.Pass):
-            raise self.refuse(node, f"a {_form(node)} statement is not read")
+            raise self.refuse(node, f"statement {_excerpt(node)!r} is not read")
 
     def bind_import(self, node: ast.stmt, dotted: str, name: str | None, *, whole_module: bool = False) -> None:
         root = dotted.partition(".")[0]
@@ -127,7 +127,7 @@ class _Evaluator:
     def expression(self, node: ast.expr) -> Any:
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:
-            raise self.refuse(node, f"{_excerpt(node)!r} ({_form(node)}) is not read")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not read")
         return handler(self, node)
 
     def constant(self, node: ast.Constant) -> Any:
@@ -232,7 +232,7 @@ class _Evaluator:
             symbol = self.expression(function)
             if isinstance(symbol, _Symbol):
                 return self.function(node, symbol.name, arguments)
-        raise self.refuse(node, f"call {_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
     def path_method(self, node: ast.Call, owner: PurePosixPath, method: str, arguments: list[Any]) -> Any:
         if method in ("resolve", "absolute", "expanduser") and not arguments:
@@ -243,16 +243,16 @@ class _Evaluator:
             return owner.joinpath(*arguments)
         if method == "with_name" and len(arguments) == 1 and isinstance(arguments[0], str):
             return owner.parent / arguments[0]
-        raise self.refuse(node, f"call {_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
     def function(self, node: ast.Call, name: str, arguments: list[Any]) -> Any:
         function = _FUNCTIONS.get(name)
         if function is None or not arguments or not all(isinstance(a, (str, PurePosixPath)) for a in arguments):
-            raise self.refuse(node, f"call {_excerpt(node)!r} is not read")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not read")
         try:
             return function(*arguments)
         except TypeError:
-            raise self.refuse(node, f"call {_excerpt(node)!r} is not read") from None
+            raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
 
 
 #: Functions a manifest may call; strings and paths in, strings or paths out, no file is touched.
@@ -290,10 +290,6 @@ def _symbol_member(owner: _Symbol, attribute: str) -> Any:
     if owner.name == "os" and attribute == "path":
         return owner
     return _Symbol("Path") if owner.name == "pathlib" and attribute in ("Path", "PurePath") else None
-
-
-def _form(node: ast.AST) -> str:
-    return type(node).__name__
 
 
 def _excerpt(node: ast.AST, limit: int = 60) -> str:

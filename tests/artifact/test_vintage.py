@@ -1,0 +1,36 @@
+"""Each vintage is told from its orchestration's text."""
+
+from __future__ import annotations
+
+import pytest
+
+from pypto_build.artifact import VINTAGES, ArtifactError, detect_vintage
+
+from .artifacts import VINTAGE_NAMES, generated
+
+
+def test_every_vintage_has_a_sample() -> None:
+    assert sorted(vintage.name for vintage in VINTAGES) == VINTAGE_NAMES
+
+
+@pytest.mark.parametrize("name", VINTAGE_NAMES)
+def test_detects(name: str) -> None:
+    assert detect_vintage(generated(name)).name == name
+
+
+def test_replayable_from_2026_03_28_on() -> None:
+    assert [vintage.name for vintage in VINTAGES if vintage.replayable] == ["2026-08", "2026-06", "2026-05", "2026-04"]
+
+
+def test_comments_and_strings_do_not_count() -> None:
+    text = '// ChipTaskArgs\n/* L2TaskArgs\n */ const char* s = "CoreTaskArgs";\n' + generated("2026-05")
+    assert detect_vintage(text).name == "2026-05"
+
+
+def test_unknown_vintage() -> None:
+    with pytest.raises(ArtifactError) as caught:
+        detect_vintage("int main() { return 0; }", "o.cpp")
+    assert str(caught.value) == (
+        "o.cpp: unknown vintage: neither ChipTaskArgs (2026-08) nor any older orchestration API is used in it; "
+        "check that ORCHESTRATION.source names the orchestration the compiler wrote"
+    )
