@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+_SETTING = "setting: "
+
 
 def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
     """What differs between ``node`` now and the last time it was built, as one phrase.
@@ -15,7 +17,6 @@ def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
     old = node.get_stored_info().binfo
     if not hasattr(old, "bsources") or old.bactsig is None:
         return "not built before"
-    old.prepare_dependencies()
     before = _signatures(old)
     new = node.get_binfo()
     after = _signatures(new)
@@ -35,12 +36,12 @@ def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
 
 def setting(env: Any, name: str, value: object) -> Any:
     """An input that is no file: its value decides, its name is what people are told."""
-    return env.Value(f"{name}={value}")
+    return env.Value(f"{_SETTING}{name}={value}")
 
 
 def _setting_name(key: str) -> str:
-    """The name of a setting; SCons knows it by its quoted value, and a file by its path."""
-    return key[1:].partition("=")[0] if key[:1] in "'\"" else ""
+    """The name of a setting, empty for a file: SCons knows the one by its text and the other by its path."""
+    return key[len(_SETTING) :].partition("=")[0] if key.startswith(_SETTING) else ""
 
 
 def _signatures(info: Any) -> dict[str, str]:

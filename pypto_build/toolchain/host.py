@@ -29,6 +29,7 @@ _KERNEL_FLAGS = (
     "-D__CPU_SIM",
     "-DNDEBUG",
     "-Wno-attributes",  # generated entries are always_inline without being inline
+    "-Wno-psabi",
 )
 _GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM")
