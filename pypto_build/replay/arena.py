@@ -1,7 +1,7 @@
 """The memory a replay runs on: one shared mapping with every tensor in it, seen by the parent and by the child.
 
-Between and around the tensors lie red zones with a known pattern; a kernel that writes past a tensor is found by the
-changed pattern after the run, without making the run slower.
+Every tensor owns its pages, so the runtime can guard inputs. Around the tensors lie red zones with a known pattern; a
+kernel that writes past a tensor is found by the changed pattern after the run, without making the run slower.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import mmap
 from dataclasses import dataclass
 
-ALIGNMENT = 128
-RED_ZONE = 4096
+ALIGNMENT = mmap.PAGESIZE
+RED_ZONE = ALIGNMENT
 _PATTERN = 0xA5
 
 
@@ -27,7 +27,7 @@ class Overrun:
 
 
 class Arena:
-    """Shared memory for tensors of the given sizes in bytes, 128-byte aligned and zero-filled."""
+    """Shared memory for tensors of the given sizes in bytes, page-aligned and zero-filled."""
 
     def __init__(self, sizes: list[int]) -> None:
         self._sizes = sizes
@@ -37,20 +37,25 @@ class Arena:
             self._offsets.append(position)
             position = _round_up(position + size) + RED_ZONE
         self._map = mmap.mmap(-1, position)
-        self._view = memoryview(self._map)
+        self.memory = memoryview(self._map)
         self._end = position
         for start, stop in self._zones():
-            self._view[start:stop] = bytes([_PATTERN]) * (stop - start)
+            self.memory[start:stop] = bytes([_PATTERN]) * (stop - start)
 
     def _zones(self) -> list[tuple[int, int]]:
-        starts = [0, *(offset + size for offset, size in zip(self._offsets, self._sizes, strict=True))]
+        starts = [0, *(offset + size for offset, size in self.layout)]
         stops = [*self._offsets, self._end]
         return list(zip(starts, stops, strict=True))
+
+    @property
+    def layout(self) -> list[tuple[int, int]]:
+        """Offset in `memory` and size in bytes of each tensor."""
+        return list(zip(self._offsets, self._sizes, strict=True))
 
     def tensor(self, index: int) -> memoryview:
         """The bytes of tensor `index`, writable."""
         offset = self._offsets[index]
-        return self._view[offset : offset + self._sizes[index]]
+        return self.memory[offset : offset + self._sizes[index]]
 
     def fill(self, index: int, data: memoryview | bytes | None) -> None:
         """Set tensor `index` to `data`, or to zeros."""
@@ -59,7 +64,7 @@ class Arena:
     def overrun(self) -> Overrun | None:
         """The first write that hit a red zone, restoring nothing; None when all are intact."""
         for zone, (start, stop) in enumerate(self._zones()):
-            found = bytes(self._view[start:stop])
+            found = bytes(self.memory[start:stop])
             stripped = found.lstrip(bytes([_PATTERN]))
             if not stripped:
                 continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+
 import pytest
 
-from pypto_build.replay.arena import ALIGNMENT, Arena, Overrun
+from pypto_build.replay.arena import Arena, Overrun
 
 
 def test_tensors_are_zero_and_take_data() -> None:
@@ -28,10 +30,13 @@ def test_tensors_are_zero_and_take_data() -> None:
 )
 def test_a_write_beside_a_tensor_is_found(index: int, offset: int, found: Overrun) -> None:
     arena = Arena([5, 256])
-    start = arena._offsets[index]
-    arena._view[start + offset] = 0
+    start, _ = arena.layout[index]
+    arena.memory[start + offset] = 0
     assert arena.overrun() == found
 
 
-def test_alignment() -> None:
-    assert all(offset % ALIGNMENT == 0 for offset in Arena([1, 3, 1000])._offsets)
+def test_every_tensor_owns_its_pages() -> None:
+    arena = Arena([1, 4096, 5000, 3])
+    pages = [{(offset + byte) // mmap.PAGESIZE for byte in (0, size - 1)} for offset, size in arena.layout]
+    assert all(offset % mmap.PAGESIZE == 0 for offset, _ in arena.layout)
+    assert not any(a & b for i, a in enumerate(pages) for b in pages[i + 1 :])

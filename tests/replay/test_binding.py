@@ -154,8 +154,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "golden of another shape": (
         {"out/y": torch.zeros(2, 2)},
-        "out/y.pt: shape [2, 2], but parameter 'y' is [2, 3]; save it again in that shape, or compile the artifact "
-        "anew",
+        "out/y.pt: shape [2, 2], but output 'y' has [2, 3]; save the golden again as the program computes it",
     ),
     "golden of an INOUT of another shape": (
         {"out/acc": torch.zeros(3, 3)},

@@ -22,7 +22,13 @@ NAN, INF = float("nan"), float("inf")
 
 
 def _compare(comparator: Comparator, actual: Any, expected: Any, **given: Any) -> tuple[bool, str]:
-    rest = {"actual_outputs": {}, "expected_outputs": {}, "inputs": {}, "rtol": 1e-5, "atol": 1e-5} | given
+    rest: dict[str, Any] = {
+        "actual_outputs": {},
+        "expected_outputs": {},
+        "inputs": {},
+        "rtol": 1e-5,
+        "atol": 1e-5,
+    } | given
     return comparator(np.asarray(actual), np.asarray(expected), **rest)
 
 
@@ -228,7 +234,8 @@ def test_error_distribution_and_nan(always_pass: bool, ok: bool) -> None:
     [
         (
             "ratio_allclose",
-            "ratio_allclose(atol=None, rtol=None, max_error_ratio=0.005, valid_rows=None, valid_axis=0, zero_tail=False)",
+            "ratio_allclose(atol=None, rtol=None, max_error_ratio=0.005, "
+            "valid_rows=None, valid_axis=0, zero_tail=False)",
         ),
         ("topk_pair_compare('vals', dim=0)", "topk_pair_compare(vals_name='vals', dim=0, descending=True)"),
     ],
