@@ -76,7 +76,8 @@ def load_record(data: bytes) -> TensorRecord:
     except Exception as error:  # a damaged pickle raises almost anything
         raise RefusedPickle(f"is damaged: its pickle cannot be read ({error})") from None
     if not isinstance(result, TensorRecord):
-        raise RefusedPickle(f"holds a {type(result).__name__}, not a tensor")
+        what = "dtype" if isinstance(result, _Dtype) else type(result).__name__
+        raise RefusedPickle(f"holds a {what}, not a tensor")
     return result
 
 
@@ -118,10 +119,13 @@ def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
 def _check_opcodes(data: bytes) -> None:
     if len(data) > _MAX_PICKLE:
         raise RefusedPickle("holds more than one tensor: its pickle is too long")
+    named = ""
     try:
         for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name not in _ALLOWED_OPCODES:
-                raise RefusedPickle(f"holds an object that is not a tensor (pickle opcode {opcode.name})")
+            if opcode.name == "GLOBAL":
+                named = str(argument).replace(" ", ".")
+            elif opcode.name not in _ALLOWED_OPCODES:
+                raise RefusedPickle(f"holds {named or 'an object'}, not a plain tensor (pickle opcode {opcode.name})")
             if opcode.name.startswith("LONG_BIN") and isinstance(argument, int) and argument > _MAX_MEMO:
                 raise RefusedPickle("is damaged: its pickle memo is too large")
     except RefusedPickle:

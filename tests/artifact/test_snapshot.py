@@ -61,7 +61,8 @@ def test_missing_goldens(artifact: Artifact) -> None:
         require_goldens(found, ["y", "z", "v"])
     assert caught.value.kind == "golden_error"
     assert str(caught.value) == (
-        f"{data}/out/z.pt: golden missing for output z, v; save it there, or take all of {data}/out away to run unchecked"
+        f"{data}/out/z.pt: golden missing for output z, v; "
+        f"save it there, or take all of {data}/out away to run unchecked"
     )
 
 
