@@ -46,7 +46,7 @@ class ArtifactTargets:
     @property
     def all(self) -> list[Any]:
         """Everything a replay needs."""
-        return [self.binaries, *self.config, self.embedded]
+        return [self.embedded, self.binaries, *self.config]
 
 
 def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:

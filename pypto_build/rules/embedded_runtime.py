@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from pypto_build.rules.actions import command, run_streaming
+from pypto_build.rules.actions import command
 from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.host import HostCompiler
@@ -26,8 +27,10 @@ def module_path(compiler: HostCompiler) -> Path:
     The directory is named after a digest of its sources, the compiler and the Python it is for, so a module that is
     there is the right one and needs no check.
     """
-    key = runtime_build.build_key(compiler.path, compiler.identity)
-    return cache_dir() / "runtime" / key[:32] / runtime_build.MODULE_FILE
+    digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
+    for path in (*runtime_build.sources(), *runtime_build.headers(), Path(runtime_build.__file__)):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
 
 
 def embedded_runtime(env: Any) -> Any:
@@ -36,10 +39,17 @@ def embedded_runtime(env: Any) -> Any:
     module = module_path(workspace.compiler)
     if module.exists():
         return env.File(escape(str(module)))
-    argv = [sys.executable, "-m", "pypto_build.runtime.build", str(module.parent), "--cxx", workspace.compiler.path]
+    argv = [
+        sys.executable,
+        "-m",
+        "pypto_build.runtime.build",
+        str(module.parent),
+        "--compiler",
+        workspace.compiler.path,
+    ]
     build = command(
         "[runtime] build", [escape(word) for word in argv], temporary=False, show=lambda _: "the embedded runtime, once"
     )
-    node = env.Command(escape(str(module)), [], build, SPAWN=run_streaming)
+    node = env.Command(escape(str(module)), [], build)
     env.Precious(node)
     return node[0]

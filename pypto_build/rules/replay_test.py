@@ -76,7 +76,7 @@ def declare_replay(
     verdict = targets.output / "verdict.json"
     node = env.Command(
         escape(str(verdict)),
-        [interface, targets.binaries, targets.embedded, *_files(env, targets, found)],
+        [targets.embedded, interface, targets.binaries, *_files(env, targets, found)],
         [command("[replay] run", argv, temporary=False, show=lambda _: targets.artifact.name), Action(_note_run, None)],
         SPAWN=run_streaming,
     )
