@@ -11,7 +11,7 @@ from ..attributes import case_of
 from ..errors import PtoError
 from ..model import Module
 from ..resolve import Problem, Resolved, resolve
-from .memory import check_memory
+from .memory import CAPACITY, check_memory
 from .pipes import check_pipes
 from .shapes import check_shapes
 from .stale import check_stale

@@ -1,0 +1,167 @@
+"""Assembling: a .pto unit to the C++ body its kernel wrappers contain, for the simulated platforms.
+
+The body has the form ptoas output takes once a wrapper has taken it in: `static __aicore__ void f(__gm__ float* …)`, no
+includes. No pipeline synchronisation is inserted, which the CPU does not need and hardware does, so the hardware platforms
+are refused.
+
+    python -m pypto_build.pto.assemble UNIT.pto --platform a2a3sim -o OUT.cpp
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .checks import CAPACITY, PLATFORMS, module_arch
+from .cpp.emitter import Emitter
+from .cpp.lowering import find_lowering
+from .errors import Place, PtoError
+from .model import Function, Module, Operation
+from .ops import TABLE
+from .parser import parse_file
+from .resolve import resolve
+from .types import MultiTileType, TileType
+
+HARDWARE = ("a2a3", "a5")
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """`text` is the C++ body, `lines` the line of the .pto file each of its lines came from (0: none)."""
+
+    text: str
+    functions: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def assemble(module: Module, platform: str) -> Assembled:
+    """The C++ of every function that has a body, callees first; raises PtoError."""
+    if platform in HARDWARE:
+        raise PtoError(
+            Place(module.source.path),
+            f"{platform} needs ptoas: the built-in assembler inserts no pipeline synchronisation; "
+            f"set PTOAS_ROOT, or build for {platform}sim",
+        )
+    if platform not in PLATFORMS:
+        raise PtoError(Place(module.source.path), f"unknown platform '{platform}'; one of {', '.join(PLATFORMS)}")
+    arch = module_arch(module, platform)
+    texts: list[str] = []
+    tokens: list[int] = []
+    names: list[str] = []
+    addresses: dict[int, int] = {}
+    functions = [f for f in _callees_first(module) if f.body is not None]
+    for function in functions:
+        addresses |= place_tiles(function, module, arch)
+    for function in functions:
+        lines = Emitter(function, module, addresses, find_lowering).emit()
+        texts += [*lines.text, ""]
+        tokens += [*lines.tokens, -1]
+        names.append(function.name)
+    places = tuple(module.source.place(token).line if token >= 0 else 0 for token in tokens)
+    return Assembled("\n".join(texts), tuple(names), places)
+
+
+def _callees_first(module: Module) -> list[Function]:
+    """Functions in program order, each after the functions it calls."""
+    by_name = {f.name: f for f in module.functions()}
+    done: dict[str, Function] = {}
+    visiting: set[str] = set()
+
+    def visit(function: Function) -> None:
+        if function.name in done:
+            return
+        if function.name in visiting:
+            raise PtoError(module.source.place(function.token), "calls itself", f"func.func @{function.name}")
+        visiting.add(function.name)
+        for op in function.body.walk() if function.body is not None else ():
+            callee = by_name.get(getattr(op.attrs.get("callee"), "name", "")) if TABLE[op.name].fn == "call" else None
+            if callee is not None:
+                visit(callee)
+        done[function.name] = function
+
+    for function in module.functions():
+        visit(function)
+    return list(done.values())
+
+
+def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]:
+    """Addresses for the tiles and buffers that have none (what `--pto-level=level2` leaves to the assembler).
+
+    Each gets bytes of its own behind everything that has an address. Keyed by the identity of the operation.
+    """
+    resolved = resolve(function, module)
+    assert function.body is not None
+    top: dict[str, int] = {}
+    open_: list[tuple[Operation, str, int]] = []
+    for op in function.body.walk():
+        space, size, base = _allocation(op)
+        if size == 0:
+            continue
+        base = resolved.constant(op, "addr") if "addr" in op.operands else base
+        if base is not None:
+            top[space] = max(top.get(space, 0), base + size)
+        elif "addr" not in op.operands:
+            open_.append((op, space, size))
+    placed = {}
+    for op, space, size in open_:
+        start = -(-top.get(space, 0) // 128) * 128
+        top[space] = start + size
+        if top[space] > CAPACITY[arch or "a2a3"].get(space, 1 << 62):
+            message = f"has no address, and {size} bytes do not fit into {space} beside the others; give addresses"
+            raise PtoError(module.source.place(op.token), message, op.name)
+        placed[id(op)] = start
+    return placed
+
+
+def _allocation(op: Operation) -> tuple[str, int, int | None]:
+    """Memory space, bytes, and address where it is an attribute, of an operation that allocates."""
+    type_ = op.result_types[0] if op.result_types else None
+    if op.name == "pto.alloc_tile" and isinstance(type_, TileType):
+        return type_.loc, type_.bytes, None
+    if op.name == "pto.alloc_multi_tile" and isinstance(type_, MultiTileType) and isinstance(type_.tile, TileType):
+        return type_.tile.loc, type_.tile.bytes * type_.count, None
+    if op.name == "pto.reserve_buffer":
+        space = getattr(op.attrs.get("location"), "case", "vec")
+        base = getattr(op.attrs.get("base"), "value", None)
+        return space, int(getattr(op.attrs.get("size"), "value", 0)), base
+    return "", 0, None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write under a temporary name, then rename: a failure leaves what was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status 0, 1 when the unit cannot be assembled, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.assemble", description=__doc__.splitlines()[0])
+    parser.add_argument("unit", type=Path, help="the .pto file")
+    parser.add_argument("--platform", required=True, help=f"one of {', '.join(PLATFORMS)}")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the C++ file to write")
+    options = parser.parse_args(argv)
+    try:
+        body = assemble(parse_file(options.unit), options.platform)
+        write_atomically(options.output, body.text)
+    except PtoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {options.output}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

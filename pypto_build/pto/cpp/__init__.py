@@ -1,0 +1,1 @@
+"""Translation of .pto functions to the C++ that the tile instruction headers compile."""

@@ -1,0 +1,177 @@
+"""Loops, branches and calls to C++. Carried values become variables that the loop or branch assigns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..attributes import SymbolAttr
+from ..model import Operation, Region
+from ..resolve import Value
+from .emitter import Bound, Emitter, Lines
+
+
+def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Bound]:
+    found = []
+    for value in values:
+        bound = e.bound.get(id(value))
+        if bound is None or not hasattr(bound, "components"):
+            e.fail(op, f"{value.name} cannot be carried through a loop or branch")
+        found.append(bound)
+    return found
+
+
+def _declare(e: Emitter, name: str, bound: Bound, *, initial: bool) -> tuple[Bound, list[str]]:
+    """Variables for the parts of a carried value, holding it or still empty."""
+    names = []
+    for ctype, text in bound.components():  # type: ignore[union-attr]
+        variable = e.names.new(name)
+        e.out.add(f"{ctype} {variable} = {text};" if initial else f"{ctype} {variable};")
+        names.append(variable)
+    return bound.rebuilt(names), names  # type: ignore[union-attr]
+
+
+def _assign(e: Emitter, targets: list[list[str]], values: list[Bound]) -> None:
+    """All at once: a value may be read by another's assignment."""
+    pairs = [
+        (name, ctype, text)
+        for names, value in zip(targets, values, strict=True)
+        for name, (ctype, text) in zip(names, value.components(), strict=True)  # type: ignore[union-attr]
+        if name != text
+    ]
+    if len(pairs) == 1:
+        e.out.add(f"{pairs[0][0]} = {pairs[0][2]};")
+        return
+    held = []
+    for name, ctype, text in pairs:
+        temporary = e.names.new(f"next_{name}")
+        e.out.add(f"const {ctype} {temporary} = {text};" if "*" not in ctype else f"{ctype} {temporary} = {text};")
+        held.append((name, temporary))
+    for name, temporary in held:
+        e.out.add(f"{name} = {temporary};")
+
+
+def _yielded(e: Emitter, region: Region) -> list[Bound]:
+    """What the region's last operation passes on."""
+    last = region.ops[-1] if region.ops else None
+    if last is None or last.name not in ("scf.yield", "scf.condition"):
+        return []
+    return _bounds(e, last, e.resolved.values(last, "args"))
+
+
+def loop(e: Emitter, op: Operation) -> None:
+    region = op.regions[0]
+    index, *carried = e.resolved.region_args[id(region)]
+    initial = _bounds(e, op, e.resolved.values(op, "init"))
+    targets: list[list[str]] = []
+    variables = []
+    for value, bound, result in zip(carried, initial, e.resolved.results(op), strict=True):
+        variable, names = _declare(e, result.name, bound, initial=True)
+        variables.append(variable)
+        targets.append(names)
+        e.bound[id(value)] = variable
+    from .emitter import Scalar
+    from .spell import scalar
+
+    ctype = scalar(index.type)
+    name = e.names.new(index.name)
+    e.bound[id(index)] = Scalar(name, ctype)
+    lower, upper, step = (e.text(op, role) for role in ("lower", "upper", "step"))
+    e.out.add(f"for ({ctype} {name} = {lower}; {name} < {upper}; {name} += {step}) {{")
+    e.out.indent += 1
+    e.region(region)
+    _assign(e, targets, _yielded(e, region))
+    e.out.indent -= 1
+    e.out.add("}")
+    for result, variable in zip(e.resolved.results(op), variables, strict=True):
+        e.bound[id(result)] = variable
+
+
+def branch(e: Emitter, op: Operation) -> None:
+    """The branches are written aside first: what they yield decides how the results are declared in front of them."""
+    results = e.resolved.results(op)
+    outer, bodies, yielded = e.out, [], []
+    for region in op.regions:
+        e.out = Lines(indent=outer.indent + 1, token=outer.token)
+        e.region(region)
+        yielded.append(_yielded(e, region))
+        bodies.append(e.out)
+    e.out = outer
+    targets: list[list[str]] = []
+    for number, result in enumerate(results):
+        bound, names = _declare(e, result.name, yielded[0][number], initial=False)
+        e.bound[id(result)] = bound
+        targets.append(names)
+    for number, (body, values) in enumerate(zip(bodies, yielded, strict=True)):
+        outer.add("} else {" if number else f"if ({e.text(op, 'cond')}) {{")
+        outer.text += body.text
+        outer.tokens += body.tokens
+        outer.indent += 1
+        if targets:
+            _assign(e, targets, values)
+        outer.indent -= 1
+    outer.add("}")
+
+
+def while_loop(e: Emitter, op: Operation) -> None:
+    before, after = op.regions
+    targets: list[list[str]] = []
+    initial = _bounds(e, op, e.resolved.values(op, "init"))
+    for value, bound in zip(e.resolved.region_args[id(before)], initial, strict=True):
+        variable, names = _declare(e, value.name, bound, initial=True)
+        e.bound[id(value)] = variable
+        targets.append(names)
+    outer = e.out
+    e.out = Lines(indent=outer.indent + 1, token=outer.token)
+    e.region(before)
+    passed = _yielded(e, before)
+    test, e.out = e.out, outer
+    finals: list[list[str]] = []
+    for result, bound in zip(e.resolved.results(op), passed, strict=True):
+        variable, names = _declare(e, result.name, bound, initial=False)
+        e.bound[id(result)] = variable
+        finals.append(names)
+    outer.add("while (true) {")
+    outer.text += test.text
+    outer.tokens += test.tokens
+    outer.indent += 1
+    _assign(e, finals, passed)
+    condition = before.ops[-1]
+    outer.add(f"if (!{e.text(condition, 'cond')}) break;")
+    for value, bound in zip(e.resolved.region_args[id(after)], passed, strict=True):
+        e.bound[id(value)] = bound
+    e.region(after)
+    _assign(e, targets, _yielded(e, after))
+    outer.indent -= 1
+    outer.add("}")
+
+
+def passing(e: Emitter, op: Operation) -> None:
+    """yield and condition are written by the loop or branch around them."""
+
+
+def function_return(e: Emitter, op: Operation) -> None:
+    """The last statement of a kernel; the end of the function says it."""
+
+
+def function_call(e: Emitter, op: Operation) -> None:
+    callee = op.attrs["callee"]
+    assert isinstance(callee, SymbolAttr)
+    args = [e.expression(value, op) for value in e.resolved.values(op, "args")]
+    e.out.add(f"{callee.name}({', '.join(args)});")
+
+
+def section(e: Emitter, op: Operation) -> None:
+    """Code for one of the two cores within a function for both."""
+    from .emitter import GUARDS
+
+    guard = GUARDS[op.name.rpartition(".")[2]]
+    e.out.add(f"#if defined({guard})")
+    e.out.add("{")
+    e.out.indent += 1
+    if op.name.endswith("vector"):
+        e.out.add("set_mask_norm();")
+        e.out.add("set_vector_mask(-1, -1);")
+    e.region(op.regions[0])
+    e.out.indent -= 1
+    e.out.add("}")
+    e.out.add(f"#endif // {guard}")

@@ -1,0 +1,201 @@
+"""One function to C++: the values in scope and the lines written. What becomes of an operation is in the other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from ..errors import PtoError
+from ..model import Function, Module, Operation, Region
+from ..resolve import Resolved, Value, resolve
+from ..types import DYNAMIC, TileType, Type
+from . import spell
+from .views import Extent, View
+
+GUARDS = {"cube": "__DAV_CUBE__", "vector": "__DAV_VEC__"}
+
+
+@dataclass(frozen=True)
+class TileVar:
+    """A Tile variable; `type` is how it is declared, which for a window is the type of the tile it lies in."""
+
+    name: str
+    type: TileType
+
+    def components(self) -> list[tuple[str, str]]:
+        return [(spell.tile(self.type), self.name)]
+
+    def rebuilt(self, names: list[str]) -> TileVar:
+        return replace(self, name=names[0])
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A C++ expression, a name or a literal; `ctype` its type."""
+
+    text: str
+    ctype: str
+
+    def components(self) -> list[tuple[str, str]]:
+        return [(self.ctype, self.text)]
+
+    def rebuilt(self, names: list[str]) -> Scalar:
+        return replace(self, text=names[0])
+
+
+@dataclass(frozen=True)
+class MultiTile:
+    address: str
+    type: TileType
+    count: int
+
+
+Bound = TileVar | Scalar | View | MultiTile
+
+
+@dataclass
+class Lines:
+    """C++ lines with, for each, the token of the .pto operation it came from."""
+
+    text: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    indent: int = 0
+    token: int = -1
+
+    def add(self, line: str) -> None:
+        self.text.append(line if line.startswith("#") or not line else "    " * self.indent + line)
+        self.tokens.append(self.token)
+
+
+Emit = Callable[["Emitter", Operation], None]
+Finder = Callable[[Operation], "Emit | None"]
+
+
+class Emitter:
+    def __init__(self, function: Function, module: Module, addresses: dict[int, int], find: Finder) -> None:
+        """`addresses` places the allocations without an address; `find` gives the lowering of an operation."""
+        self.function = function
+        self.module = module
+        self.resolved: Resolved = resolve(function, module)
+        self.addresses = addresses
+        self.find = find
+        self.names = spell.Names()
+        self.bound: dict[int, Bound] = {}
+        self.out = Lines()
+        self.pipes: dict[int, str] = {}  # pipe id, or id of a pipe value -> C++ variable
+
+    # --- the function --------------------------------------------------------------------------------------------
+
+    def emit(self) -> Lines:
+        """The whole function."""
+        if self.resolved.problems:
+            problem = self.resolved.problems[0]
+            self.fail(problem.op, problem.message)
+        if self.function.results:
+            self.fail(None, "a function with results cannot be assembled; kernels return through memory")
+        for name in self.function.name, *(f.name for f in self.module.functions()):
+            self.names.used.add(name)
+        self.out.token = self.function.token
+        parameters = []
+        for value in self.resolved.arguments:
+            try:
+                ctype = spell.scalar(value.type)
+            except spell.UnsupportedType as error:
+                self.fail(None, f"argument {value.name}: {error}")
+            name = self.names.new(value.name)
+            parameters.append(f"{ctype} {name}")
+            self.bound[id(value)] = Scalar(name, ctype)
+        self.out.add(f"static __aicore__ void {self.function.name}({', '.join(parameters)}) {{")
+        guard = GUARDS.get(self.function.kernel_kind)
+        if guard:
+            self.out.add(f"#if defined({guard})")
+        self.out.indent = 1
+        if self.function.kernel_kind == "vector":
+            self.out.add("set_mask_norm();")
+            self.out.add("set_vector_mask(-1, -1);")
+        assert self.function.body is not None
+        self.region(self.function.body)
+        self.out.indent = 0
+        if guard:
+            self.out.add(f"#endif // {guard}")
+        self.out.add("}")
+        return self.out
+
+    def fail(self, op: Operation | None, message: str) -> NoReturn:
+        token = op.token if op is not None else self.function.token
+        raise PtoError(self.module.source.place(token), message, op.name if op is not None else f"@{self.function.name}")
+
+    def region(self, region: Region) -> None:
+        for op in region.ops:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        outer, self.out.token = self.out.token, op.token
+        emit = self.find(op)
+        if emit is None:
+            self.fail(op, "has no counterpart in this assembler; use ptoas")
+        try:
+            emit(self, op)
+        except spell.UnsupportedType as error:
+            self.fail(op, str(error))
+        self.out.token = outer
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def text(self, op: Operation, role: str, default: str = "") -> str:
+        """The C++ expression of the one value of a role."""
+        value = self.resolved.value(op, role)
+        return default if value is None else self.expression(value, op)
+
+    def expression(self, value: Value, op: Operation) -> str:
+        bound = self.bound.get(id(value))
+        if isinstance(bound, View):
+            name = self.names.new(f"{value.name}_tensor")
+            self.out.add(bound.declaration(name))
+            return name
+        if isinstance(bound, TileVar):
+            return bound.name
+        if isinstance(bound, Scalar):
+            return bound.text
+        self.fail(op, f"{value.name} cannot be used here")
+
+    def extent(self, value: Value, op: Operation) -> Extent:
+        return value.constant if value.constant is not None else self.expression(value, op)
+
+    def extents(self, op: Operation, role: str) -> tuple[Extent, ...]:
+        return tuple(self.extent(value, op) for value in self.resolved.values(op, role))
+
+    def tile(self, op: Operation, role: str) -> TileVar:
+        value = self.resolved.value(op, role)
+        bound = self.bound.get(id(value))
+        if not isinstance(bound, TileVar):
+            self.fail(op, f"{role} is not a tile this assembler knows")
+        return bound
+
+    def bind(self, op: Operation, bound: Bound) -> None:
+        self.bound[id(self.resolved.results(op)[0])] = bound
+
+    def define(self, op: Operation, expression: str, type_: Type | None = None) -> None:
+        """`const T name = expression;` for the operation's one result, or just its constant."""
+        value = self.resolved.results(op)[0]
+        ctype = spell.scalar(type_ or value.type)
+        if value.constant is not None:
+            self.bind(op, Scalar(spell.integer(value.constant, value.type), ctype))
+            return
+        name = self.names.new(value.name)
+        self.out.add(f"const {ctype} {name} = {expression};")
+        self.bind(op, Scalar(name, ctype))
+
+    def declare_tile(self, op: Operation, type_: TileType, rows: str = "", cols: str = "") -> TileVar:
+        """`Tile<…> name(rows, cols);` for the operation's result; extents are only given where the type leaves them open."""
+        name = self.names.new(self.resolved.results(op)[0].name)
+        given = [
+            text or str(size)
+            for text, extent, size in ((rows, type_.v_row, type_.rows), (cols, type_.v_col, type_.cols))
+            if extent == DYNAMIC
+        ]
+        self.out.add(f"{spell.tile(type_)} {name}{'(' + ', '.join(given) + ')' if given else ''};")
+        made = TileVar(name, type_)
+        self.bind(op, made)
+        return made

@@ -1,0 +1,119 @@
+"""Cross-core pipes to C++: a `TPipe` for each one opened, TPUSH, TPOP and TFREE on it."""
+
+from __future__ import annotations
+
+from ..attributes import StrAttr, SymbolAttr, int_value
+from ..model import Function, Operation
+from ..ops import TABLE
+from ..types import TileType
+from . import spell
+from .emitter import Emitter, Scalar
+
+_DIRECTIONS = {1: "DIR_C2V", 2: "DIR_V2C", 3: "DIR_BOTH"}
+_SPLITS = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT", "TILE_UP_DOWN_ODD", "TILE_LEFT_RIGHT_ODD")
+
+
+def open_pipe(e: Emitter, op: Operation) -> None:
+    number = int_value(op.attrs.get("id"))
+    gm = e.text(op, "gm_slot_buffer", "nullptr")
+    consumer = [e.text(op, role, "0") for role in ("c2v_consumer_buf", "v2c_consumer_buf")]
+    _declare(e, op, f"pipe{number}", number, [gm, *consumer], split_used(e, number))
+
+
+def open_value(e: Emitter, op: Operation) -> None:
+    """The forms whose result is the pipe: local buffer(s), or global and local ones."""
+    value = e.resolved.results(op)[0]
+    args = [e.expression(v, op) for v in e.resolved.values(op, "args")]
+    through_gm = op.name == "pto.initialize_l2g2l_pipe"
+    gm = args.pop(0) if through_gm and args else "nullptr"
+    buffers = (args + ["0", "0"])[:2]
+    if int_value(op.attrs.get("dir_mask")) == 2 and len(args) == 1:
+        buffers.reverse()
+    used = any(
+        int_value(user.attrs.get("split"))
+        for user in _operations(e.function)
+        if "pipe" in user.operands and e.resolved.value(user, "pipe") is value
+    )
+    _declare(e, op, value.name, id(value), [gm, *buffers], used)
+
+
+def _declare(e: Emitter, op: Operation, name: str, key: int, args: list[str], used_split: bool) -> None:
+    mask = int_value(op.attrs.get("dir_mask"))
+    if mask not in _DIRECTIONS:
+        e.fail(op, f"dir_mask is 1, 2 or 3, found {mask}")
+    slots = int_value(op.attrs.get("slot_num"), 4 if mask == 3 else 8)
+    local = int_value(op.attrs.get("local_slot_num"), slots)
+    flag = int_value(op.attrs.get("flag_base"), 2 * int_value(op.attrs.get("id")))
+    unsplit = int_value(op.attrs["nosplit"]) if "nosplit" in op.attrs else not used_split
+    size = int_value(op.attrs.get("slot_size"))
+    variable = e.names.new(name)
+    kind = f"TPipe<{flag}, Direction::{_DIRECTIONS[mask]}, {size}, {slots}, {local}, {'true' if unsplit else 'false'}>"
+    e.out.add(f"auto {variable} = {kind}({', '.join(args)});")
+    e.pipes[key] = variable
+
+
+def _operations(function: Function) -> list[Operation]:
+    assert function.body is not None
+    return list(function.body.walk())
+
+
+def split_used(e: Emitter, number: int) -> bool:
+    """Whether any traffic on the pipe is split between the two vector cores, in this function."""
+    return any(
+        int_value(op.attrs.get("split"))
+        for op in _operations(e.function)
+        if TABLE[op.name].family == "pipe" and "split" in op.attrs and int_value(op.attrs.get("id")) == number
+    )
+
+
+def _pipe(e: Emitter, op: Operation) -> str:
+    value = e.resolved.value(op, "pipe") if "pipe" in op.operands else None
+    key = id(value) if value is not None else int_value(op.attrs.get("id"))
+    if key not in e.pipes:
+        e.fail(op, "the pipe is not opened in this function")
+    return e.pipes[key]
+
+
+def _split(op: Operation) -> str:
+    split = int_value(op.attrs.get("split"))
+    return f"TileSplitAxis::{_SPLITS[split]}" if 0 <= split < len(_SPLITS) else f"TileSplitAxis({split})"
+
+
+def push(e: Emitter, op: Operation) -> None:
+    pipe, tile = _pipe(e, op), e.text(op, "tile")
+    e.out.add(f"TPUSH<decltype({pipe}), decltype({tile}), {_split(op)}>({pipe}, {tile});")
+
+
+def pop(e: Emitter, op: Operation) -> None:
+    pipe = _pipe(e, op)
+    if "tile" in op.operands:
+        tile = e.text(op, "tile")
+    else:
+        type_ = op.result_types[0]
+        if not isinstance(type_, TileType):
+            raise spell.UnsupportedType(f"no tile of type {type_}")
+        tile = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col")).name
+    e.out.add(f"TPOP<decltype({pipe}), decltype({tile}), {_split(op)}>({pipe}, {tile});")
+
+
+def free(e: Emitter, op: Operation) -> None:
+    pipe = _pipe(e, op)
+    e.out.add(f"TFREE<decltype({pipe}), {_split(op)}>({pipe});")
+
+
+def reserve(e: Emitter, op: Operation) -> None:
+    base = int_value(op.attrs.get("base"), e.addresses.get(id(op), 0))
+    e.bind(op, Scalar(str(base), "int32_t"))
+
+
+def import_buffer(e: Emitter, op: Operation) -> None:
+    """The peer's buffer of that name, whose address both sides have to know."""
+    peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
+    for function in e.module.functions():
+        if function.body is None or not (isinstance(peer, SymbolAttr) and function.name == peer.name):
+            continue
+        for other in function.body.walk():
+            if other.name == "pto.reserve_buffer" and isinstance(name, StrAttr) and other.attrs.get("name") == name:
+                e.bind(op, Scalar(str(int_value(other.attrs.get("base"), e.addresses.get(id(other), 0))), "int32_t"))
+                return
+    e.fail(op, f"there is no pto.reserve_buffer named {name} in {peer}")

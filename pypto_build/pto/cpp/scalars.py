@@ -1,0 +1,123 @@
+"""Scalar arithmetic, pointers and views of global memory to C++."""
+
+from __future__ import annotations
+
+from ..attributes import FloatAttr, case_of
+from ..model import Operation
+from ..ops import TABLE
+from . import spell
+from .emitter import Emitter, Scalar
+from .views import View
+
+def constant(e: Emitter, op: Operation) -> None:
+    value = e.resolved.results(op)[0]
+    if value.constant is not None:
+        e.bind(op, Scalar(spell.integer(value.constant, value.type), spell.scalar(value.type)))
+        return
+    attribute = op.attrs["value"]
+    if isinstance(attribute, FloatAttr) and value.type is not None:
+        e.define(op, spell.real(attribute.value, value.type))
+    elif str(attribute) in ("true", "false"):
+        e.bind(op, Scalar(str(attribute), "bool"))
+    else:
+        e.bind(op, Scalar("", ""))  # a vector constant: only seen by instructions that ignore it
+
+
+def arithmetic(e: Emitter, op: Operation) -> None:
+    type_ = e.resolved.results(op)[0].type
+    ctype = spell.scalar(type_)
+    unsigned = {"bool": "bool"}.get(ctype, ctype if ctype.startswith("u") else f"u{ctype}")
+    operands = {role: e.text(op, role) for role in op.operands}
+    e.define(op, TABLE[op.name].cpp.format(u=f"({unsigned})", **operands))
+
+
+_COMPARE = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+def compare(e: Emitter, op: Operation) -> None:
+    predicate = case_of(op.attrs["predicate"])
+    lhs, rhs = e.text(op, "lhs"), e.text(op, "rhs")
+    if op.name == "arith.cmpf":
+        e.define(op, _compare_floats(predicate, lhs, rhs))
+        return
+    sign = predicate[0] if predicate[1:] in _COMPARE and predicate not in _COMPARE else ""
+    operator = _COMPARE[predicate.removeprefix(sign) if sign else predicate]
+    if sign == "u":
+        value = e.resolved.value(op, "lhs")
+        ctype = spell.scalar(value.type if value else None)
+        cast = f"({ctype if ctype.startswith('u') else 'u' + ctype})"
+        lhs, rhs = cast + lhs, cast + rhs
+    e.define(op, f"{lhs} {operator} {rhs}")
+
+
+def _compare_floats(predicate: str, lhs: str, rhs: str) -> str:
+    """Ordered predicates are false, unordered ones true when an operand is not a number."""
+    if predicate in ("true", "false"):
+        return predicate
+    unordered = f"({lhs} != {lhs} || {rhs} != {rhs})"
+    if predicate in ("ord", "uno"):
+        return unordered if predicate == "uno" else f"!{unordered}"
+    test = f"{lhs} {_COMPARE[predicate[1:]]} {rhs}"
+    return f"{unordered} || {test}" if predicate[0] == "u" else f"!{unordered} && {test}"
+
+
+def select(e: Emitter, op: Operation) -> None:
+    e.define(op, f"{e.text(op, 'cond')} ? {e.text(op, 'on_true')} : {e.text(op, 'on_false')}")
+
+
+def cast(e: Emitter, op: Operation) -> None:
+    value = e.resolved.value(op, "in")
+    target = spell.scalar(e.resolved.results(op)[0].type)
+    text = e.text(op, "in")
+    source = spell.scalar(value.type if value else None)
+    if op.name in ("arith.extui", "arith.index_castui", "arith.uitofp") and source.startswith("int"):
+        text = f"(u{source}){text}"
+    if op.name == "arith.bitcast":
+        e.define(op, f"__builtin_bit_cast({target}, {text})")
+        return
+    e.define(op, f"({target}){text}")
+
+
+def core_id(e: Emitter, op: Operation) -> None:
+    e.define(op, TABLE[op.name].cpp)
+
+
+def tensor_view(e: Emitter, op: Operation) -> None:
+    type_ = op.result_types[0]
+    layout = case_of(op.attrs.get("layout"), "nd").upper()
+    element = spell.scalar(getattr(type_, "element", None))
+    e.bind(op, View(e.text(op, "ptr"), element, e.extents(op, "shape"), e.extents(op, "strides"), layout))
+
+
+def partition_view(e: Emitter, op: Operation) -> None:
+    view = e.bound.get(id(e.resolved.value(op, "view")))
+    if not isinstance(view, View):
+        e.fail(op, "the view is not a tensor_view this assembler knows")
+    e.bind(op, view.window(e.extents(op, "offsets"), e.extents(op, "sizes")))
+
+
+def view_dim(e: Emitter, op: Operation) -> None:
+    view = e.bound.get(id(e.resolved.value(op, "view")))
+    dim = e.resolved.constant(op, "dim")
+    if not isinstance(view, View) or dim is None or not 0 <= dim < len(view.shape):
+        e.fail(op, "the dimension of this view is not known")
+    e.define(op, str(view.shape[dim]))
+
+
+def add_pointer(e: Emitter, op: Operation) -> None:
+    e.define(op, f"{e.text(op, 'ptr')} + {e.text(op, 'offset')}")
+
+
+def cast_pointer(e: Emitter, op: Operation) -> None:
+    e.define(op, f"({spell.scalar(op.result_types[0])}){e.text(op, 'src')}")
+
+
+def load_scalar(e: Emitter, op: Operation) -> None:
+    ctype = spell.scalar(op.result_types[0])
+    e.define(op, f"({ctype}){e.text(op, 'ptr')}[{e.text(op, 'index')}]")
+
+
+def store_scalar(e: Emitter, op: Operation) -> None:
+    e.out.add(f"{e.text(op, 'ptr')}[{e.text(op, 'index')}] = {e.text(op, 'value')};")

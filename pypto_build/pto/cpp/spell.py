@@ -1,0 +1,102 @@
+"""C++ spellings of types, constants and names."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+
+from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type
+
+SCALARS = {
+    "i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
+    "ui8": "uint8_t", "ui16": "uint16_t", "ui32": "uint32_t", "ui64": "uint64_t", "si8": "int8_t", "si16": "int16_t",
+    "si32": "int32_t", "si64": "int64_t", "f16": "half", "bf16": "bfloat16_t", "f32": "float", "f64": "double",
+    "f8E4M3FN": "float8_e4m3_t", "f8E4M3": "float8_e4m3_t", "f8E5M2": "float8_e5m2_t", "f8E8M0": "float8_e8m0_t",
+    "hif8": "hifloat8_t", "f4E2M1x2": "float4_e2m1x2_t", "f4E1M2x2": "float4_e1m2x2_t",
+}  # fmt: skip
+SPACES = {
+    "vec": "Vec", "mat": "Mat", "left": "Left", "right": "Right", "acc": "Acc", "bias": "Bias", "scaling": "Scaling",
+}  # fmt: skip
+BLAYOUTS = {"row_major": "RowMajor", "col_major": "ColMajor"}
+SLAYOUTS = {"none_box": "NoneBox", "row_major": "RowMajor", "col_major": "ColMajor"}
+PADS = {"0": "PadValue::Null", "1": "PadValue::Zero", "2": "PadValue::Max", "3": "PadValue::Min"}
+COMPACTS = {"0": "Null", "1": "Normal", "2": "RowPlusOne", "3": "RowAlignedPadding"}
+
+# words a local variable must not be called: keywords, and names the generated code itself uses
+_TAKEN = frozenset(
+    """alignas alignof and asm auto bool break case catch char class compl const constexpr continue default delete do
+    double else enum explicit export extern false float for friend goto if inline int long mutable namespace new not
+    operator or private protected public register return short signed sizeof static struct switch template this throw
+    true try typedef typeid typename union unsigned using virtual void volatile while xor
+    half pto args kernel_entry Tile GlobalTensor Shape Stride Layout get_block_idx get_block_num""".split()
+) | frozenset(SCALARS.values())
+
+
+class UnsupportedType(ValueError):
+    """A type that has no C++ counterpart here."""
+
+
+def scalar(type_: Type | None) -> str:
+    """The C++ type of a scalar, a pointer, or an element."""
+    if isinstance(type_, ScalarType) and type_.name in SCALARS:
+        return SCALARS[type_.name]
+    if isinstance(type_, PtrType):
+        return f"__gm__ {scalar(type_.element)}*"
+    raise UnsupportedType(f"no C++ type for {type_}")
+
+
+def tile(type_: TileType) -> str:
+    """`Tile<…>`; unusual pad values are bit patterns."""
+    if type_.loc not in SPACES:
+        raise UnsupportedType(f"no tile in {type_.loc}")
+    pad = PADS.get(type_.pad) or f"PadValue({type_.pad})"
+    valid = [-1 if v == DYNAMIC else v for v in (type_.v_row, type_.v_col)]
+    return (
+        f"Tile<TileType::{SPACES[type_.loc]}, {scalar(type_.dtype)}, {type_.rows}, {type_.cols}, "
+        f"BLayout::{BLAYOUTS[type_.blayout]}, {valid[0]}, {valid[1]}, SLayout::{SLAYOUTS[type_.slayout]}, "
+        f"{type_.fractal}, {pad}, CompactMode::{COMPACTS.get(type_.compact, 'Null')}>"
+    )
+
+
+def integer(value: int, type_: Type | None = None) -> str:
+    """An integer literal."""
+    if isinstance(type_, ScalarType) and type_.name == "i1":
+        return "true" if value else "false"
+    if -(2**31) <= value < 2**31:
+        return str(value) if value >= 0 else f"({value})"
+    if value == -(2**63):
+        return "(-9223372036854775807LL - 1)"
+    return f"{value}LL" if value < 2**63 else f"{value}ULL"
+
+
+def real(value: float, type_: Type) -> str:
+    """A floating literal that has exactly the value `type_` rounds it to."""
+    name = type_.name if isinstance(type_, ScalarType) else "f64"
+    if math.isnan(value):
+        text = '__builtin_nanf("")'
+    elif math.isinf(value) or (name != "f64" and abs(value) > 3.5e38):
+        text = "__builtin_inff()" if value > 0 else "(-__builtin_inff())"
+    elif name == "f64":
+        return repr(value)
+    else:
+        text = f"{struct.unpack('<f', struct.pack('<f', value))[0]!r}f"
+    return text if name in ("f32", "f64") else f"({scalar(type_)})({text})"
+
+
+class Names:
+    """Unique C++ names for SSA values, close to what they are called in the .pto text."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set(_TAKEN)
+
+    def new(self, hint: str) -> str:
+        base = re.sub(r"\W", "_", hint.lstrip("%"), flags=re.ASCII)
+        if not base or base[0].isdigit():
+            base = f"v{base}"
+        name, count = base, 0
+        while name in self.used:
+            count += 1
+            name = f"{base}_{count}"
+        self.used.add(name)
+        return name

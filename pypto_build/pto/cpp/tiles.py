@@ -1,0 +1,110 @@
+"""Declarations of tiles and arrays, windows and reinterpretations of tiles to C++."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model import Operation
+from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType
+from . import spell
+from .emitter import Emitter, MultiTile, Scalar
+from .views import View, times
+
+def alloc_tile(e: Emitter, op: Operation) -> None:
+    type_ = op.result_types[0]
+    if not isinstance(type_, TileType):
+        raise spell.UnsupportedType(f"no tile of type {type_}")
+    made = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col"))
+    address = e.text(op, "addr") or str(e.addresses[id(op)])
+    e.out.add(f"TASSIGN({made.name}, {address});")
+
+
+def declare_tile(e: Emitter, op: Operation) -> None:
+    type_ = op.result_types[0]
+    if not isinstance(type_, TileType):
+        raise spell.UnsupportedType(f"no tile of type {type_}")
+    e.declare_tile(op, type_)
+
+
+def alloc_multi(e: Emitter, op: Operation) -> None:
+    type_ = op.result_types[0]
+    if not isinstance(type_, MultiTileType) or not isinstance(type_.tile, TileType):
+        raise spell.UnsupportedType(f"no tiles of type {type_}")
+    e.bind(op, MultiTile(e.text(op, "addr") or str(e.addresses[id(op)]), type_.tile, type_.count))
+
+
+def multi_slot(e: Emitter, op: Operation) -> None:
+    tiles = e.bound.get(id(e.resolved.value(op, "tiles")))
+    assert isinstance(tiles, MultiTile)
+    made = e.declare_tile(op, tiles.type)
+    step = times(e.extents(op, "slot")[0], tiles.type.bytes)
+    e.out.add(f"TASSIGN({made.name}, {tiles.address} + {step});")
+
+
+def subview(e: Emitter, op: Operation) -> None:
+    """A window keeps the pitch of the tile it lies in, so it is declared with that tile's extents."""
+    if "view" in op.operands:
+        sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
+        view = e.bound.get(id(e.resolved.value(op, "view")))
+        assert isinstance(view, View)
+        e.bind(op, view.window(e.extents(op, "offsets"), sizes))
+        return
+    src = e.tile(op, "src")
+    sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
+    valid = [str(extent) for extent in e.extents(op, "valid")] or [str(size) for size in sizes]
+    made = e.declare_tile(op, replace(src.type, v_row=DYNAMIC, v_col=DYNAMIC), *valid)
+    row, col = e.extents(op, "offsets")
+    e.out.add(f"TASSIGN({made.name}, (uint64_t)({src.name}.data() + decltype({src.name})::GetOffset({row}, {col})));")
+
+
+def reinterpret(e: Emitter, op: Operation) -> None:
+    src = e.tile(op, "src")
+    type_ = op.result_types[0]
+    assert isinstance(type_, TileType)
+    made = e.declare_tile(op, type_)
+    e.out.add(f"TASSIGN({made.name}, (uint64_t){src.name}.data());")
+
+
+def assign_tile(e: Emitter, op: Operation) -> None:
+    src = e.tile(op, "src")
+    name = e.names.new(e.resolved.results(op)[0].name)
+    e.out.add(f"auto {name} = {src.name};")
+    e.out.add(f"TASSIGN({name}, {e.text(op, 'addr')});")
+    e.bind(op, replace(src, name=name))
+
+
+def set_valid(e: Emitter, op: Operation) -> None:
+    e.out.add(f"{e.text(op, 'tile')}.SetValidShape({e.text(op, 'row')}, {e.text(op, 'col')});")
+
+
+def get_valid(e: Emitter, op: Operation) -> None:
+    tile = e.text(op, "tile")
+    for value, part in zip(e.resolved.results(op), ("Row", "Col"), strict=True):
+        name = e.names.new(value.name)
+        e.out.add(f"const int64_t {name} = {tile}.GetValid{part}();")
+        e.bound[id(value)] = Scalar(name, "int64_t")
+
+
+def get_element(e: Emitter, op: Operation) -> None:
+    e.define(op, f"({spell.scalar(op.result_types[0])}){e.text(op, 'tile')}.GetValue({e.text(op, 'offset')})")
+
+
+def declare_array(e: Emitter, op: Operation) -> None:
+    type_ = op.result_types[0]
+    name = e.names.new(op.results[0])
+    if isinstance(type_, LocalArrayType):
+        e.out.add(f"{spell.scalar(type_.element)} {name}{''.join(f'[{n}]' for n in type_.shape)};")
+    else:
+        e.out.add(f"int64_t {name}[16] = {{}};")
+    e.bind(op, Scalar(name, ""))
+
+
+def get_array(e: Emitter, op: Operation) -> None:
+    role = "indices" if "indices" in op.operands else "index"
+    e.define(op, e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role)))
+
+
+def set_array(e: Emitter, op: Operation) -> None:
+    role = "indices" if "indices" in op.operands else "index"
+    place = e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role))
+    e.out.add(f"{place} = {e.text(op, 'value')};")
