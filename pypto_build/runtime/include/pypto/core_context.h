@@ -40,21 +40,21 @@ struct PyptoPipeSpec {
 };
 
 struct PyptoCoreContext {
-    uint32_t abi;           // PYPTO_CORE_ABI of the runtime
-    uint32_t is_vector;     // 1 on an AIV core, 0 on an AIC core
-    int32_t sub_block;      // lane of an AIV core in its group: 0 or 1
-    int32_t sub_block_dim;  // AIV lanes in the group
-    int32_t block_idx;      // SPMD block
-    int32_t block_num;      // SPMD blocks of the task
+    uint32_t abi;          // PYPTO_CORE_ABI of the runtime
+    uint32_t is_vector;    // 1 on an AIV core, 0 on an AIC core
+    int32_t sub_block;     // lane of an AIV core in its group: 0 or 1
+    int32_t sub_block_dim; // AIV lanes in the group
+    int32_t block_idx;     // SPMD block
+    int32_t block_num;     // SPMD blocks of the task
     struct PyptoMemory memory[PYPTO_SPACE_COUNT];
 
-    // Cross-core pipes. `to_vector` is 1 for cube-to-vector traffic. The acquiring calls block until the slot is there and
-    // return its address; every call is made by the member that takes part, lanes that do not must not call.
+    // Cross-core pipes. `to_vector` is 1 for cube-to-vector traffic. The acquiring calls block until the slot is there
+    // and return its address; every call is made by the member that takes part, lanes that do not must not call.
     struct PyptoPipe *(*pipe_open)(struct PyptoCoreContext *, const struct PyptoPipeSpec *);
     uint8_t *(*pipe_acquire)(struct PyptoCoreContext *, struct PyptoPipe *, int to_vector); // producer: next free slot
     void (*pipe_commit)(struct PyptoCoreContext *, struct PyptoPipe *, int to_vector);      // producer: slot is full
     uint8_t *(*pipe_front)(struct PyptoCoreContext *, struct PyptoPipe *, int to_vector);   // consumer: next full slot
-    void (*pipe_release)(struct PyptoCoreContext *, struct PyptoPipe *, int to_vector);     // consumer: oldest slot is free
+    void (*pipe_release)(struct PyptoCoreContext *, struct PyptoPipe *, int to_vector); // consumer: oldest slot is free
 
     // Ends the task with a message; does not return.
     void (*fault)(struct PyptoCoreContext *, const char *message, const char *file, int line);

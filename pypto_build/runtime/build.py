@@ -1,0 +1,145 @@
+"""How the embedded runtime's extension module is built: sources, headers and command lines.
+
+Imported by the build rules, so it loads fast and imports nothing that is not needed to name files. Run by hand,
+``python -m pypto_build.runtime.build OUT_DIR`` compiles and links the module there and prints its path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+RUNTIME_DIR = Path(__file__).resolve().parent
+SOURCE_DIR = RUNTIME_DIR / "src"
+INCLUDE_DIR = RUNTIME_DIR / "include"
+MODULE_NAME = "_embedded"
+BINDING = "binding.cpp"
+
+COMPILE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
+LINK_FLAGS = ("-shared", "-pthread")
+LINK_LIBRARIES = ("-ldl",)
+
+
+class BuildError(Exception):
+    """The module cannot be built; the message is one line that says what to do."""
+
+
+def module_filename() -> str:
+    """File name of the module for this interpreter, like ``_embedded.cpython-311-x86_64-linux-gnu.so``."""
+    return MODULE_NAME + (sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+
+
+def sources() -> list[Path]:
+    """The module's translation units, the slowest first."""
+    return sorted(SOURCE_DIR.glob("*.cpp"), key=lambda path: (path.name != BINDING, path.name))
+
+
+def headers() -> list[Path]:
+    """Every header of ours the module is compiled from."""
+    return sorted([*SOURCE_DIR.glob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h")])
+
+
+def python_include_dirs() -> list[Path]:
+    """Where Python.h and pybind11's headers are.
+
+    Raises:
+        BuildError: one of them is not installed.
+    """
+    python = Path(sysconfig.get_path("include"))
+    if not (python / "Python.h").is_file():
+        raise BuildError(f"{python / 'Python.h'}: not found; install python3-dev (or your Python's development package)")
+    for directory in sys.path:
+        pybind11 = Path(directory) / "pybind11" / "include"
+        if pybind11.is_dir():
+            return [python, pybind11]
+    raise BuildError("pybind11: not installed; run pip install pybind11")
+
+
+def compile_command(source: Path, output: Path, compiler: str = "g++") -> list[str]:
+    """The command that compiles one translation unit to an object file.
+
+    Raises:
+        BuildError: the binding is asked for and Python's headers or pybind11 are missing.
+    """
+    includes = ["-I", str(INCLUDE_DIR)]
+    if source.name == BINDING:
+        for directory in python_include_dirs():
+            includes += ["-isystem", str(directory)]
+    return [compiler, *COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(output)]
+
+
+def link_command(objects: Sequence[Path], output: Path, compiler: str = "g++") -> list[str]:
+    """The command that links the object files to the module."""
+    return [compiler, *LINK_FLAGS, *map(str, objects), *LINK_LIBRARIES, "-o", str(output)]
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)}: failed\n{done.stderr.strip()}")
+
+
+def build(out_dir: Path, compiler: str = "g++", jobs: int | None = None) -> Path:
+    """Compile what is older than its inputs, link, and return the module's path.
+
+    The module appears by one rename, so a build that fails or is killed leaves the previous one.
+
+    Raises:
+        BuildError: a tool or header is missing, or a command failed.
+    """
+    out_dir.mkdir(parents=True, exist_ok=True)
+    with (out_dir / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever comes second finds it built
+        return _build(out_dir, compiler, jobs)
+
+
+def _build(out_dir: Path, compiler: str, jobs: int | None) -> Path:
+    module = out_dir / module_filename()
+    units = [(source, out_dir / f"{source.stem}.o") for source in sources()]
+    newest_header = max(path.stat().st_mtime for path in [*headers(), Path(__file__)])
+    stale = [
+        (source, target)
+        for source, target in units
+        if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, newest_header)
+    ]
+    if not stale and module.exists():
+        return module
+
+    def compile_one(unit: tuple[Path, Path]) -> None:
+        source, target = unit
+        partial = target.with_suffix(".o.tmp")
+        _run(compile_command(source, partial, compiler))
+        partial.replace(target)
+
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        list(pool.map(compile_one, stale))
+    partial = module.with_name(module.name + ".tmp")
+    _run(link_command([target for _, target in units], partial, compiler))
+    partial.replace(module)
+    return module
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line: build the module into a directory."""
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.runtime.build", description=main.__doc__)
+    parser.add_argument("out_dir", type=Path)
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--jobs", type=int, default=None)
+    options = parser.parse_args(argv)
+    try:
+        print(build(options.out_dir, options.compiler, options.jobs))
+    except BuildError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+// What an orchestration entry receives, under every name and in every form it had since February 2026.
+#ifndef PYPTO_ENTRY_ARGS_H
+#define PYPTO_ENTRY_ARGS_H
+
+#include "pypto/tensor_views.h"
+
+/// The low bytes of `value` as a T: how scalars travel in 64-bit words.
+template <typename T> inline T from_u64(uint64_t value) {
+    static_assert(sizeof(T) <= sizeof(value), "scalars have at most 8 bytes");
+    T result;
+    __builtin_memcpy(&result, &value, sizeof(result));
+    return result;
+}
+
+/// The bytes of `value`, zero-extended to 64 bits.
+template <typename T> inline uint64_t to_u64(T value) {
+    static_assert(sizeof(T) <= sizeof(uint64_t), "scalars have at most 8 bytes");
+    uint64_t result = 0;
+    __builtin_memcpy(&result, &value, sizeof(value));
+    return result;
+}
+
+namespace pypto {
+
+/// A tensor parameter of the entry.
+struct EntryTensor : ChipTensor {
+    uint64_t data; // address of the first element
+    const ChipTensor &ref() const { return *this; }
+    ChipTensor to_tensor() const { return *this; }
+};
+
+/// The parameters of the entry: tensors and scalars, each in declaration order.
+class EntryArgs {
+public:
+    EntryArgs(const EntryTensor *tensors, int32_t tensor_count, const uint64_t *scalars, int32_t scalar_count)
+        : tensors_(tensors), scalars_(scalars), tensor_count_(tensor_count), scalar_count_(scalar_count) {}
+
+    const EntryTensor &tensor(int32_t i) const {
+        if (i < 0 || i >= tensor_count_)
+            misuse("orch_args.tensor(i) is out of range; pass as many tensors as the orchestration declares");
+        return tensors_[i];
+    }
+    uint64_t scalar(int32_t i) const {
+        if (i < 0 || i >= scalar_count_)
+            misuse("orch_args.scalar(i) is out of range; pass as many scalars as the orchestration declares");
+        return scalars_[i];
+    }
+    int32_t tensor_count() const { return tensor_count_; }
+    int32_t scalar_count() const { return scalar_count_; }
+
+private:
+    const EntryTensor *tensors_;
+    const uint64_t *scalars_;
+    int32_t tensor_count_;
+    int32_t scalar_count_;
+};
+
+/// A parameter of the entries of March 2026: tensors and scalars in one array, in declaration order.
+struct EntryArg {
+    enum Kind : int32_t { TENSOR, SCALAR };
+    Kind kind;
+    uint64_t scalar; // the value, or the address of the tensor's first element
+    EntryTensor tensor;
+
+    ChipTensor to_tensor() const;
+    template <typename T> T as() const { return from_u64<T>(scalar); }
+    template <typename T> T scalar_as() const { return from_u64<T>(scalar); }
+    template <typename T> T *data_as() const { return tensor.data_as<T>(); }
+};
+
+} // namespace pypto
+
+using ChipTaskArgs = pypto::EntryArgs;        // since 2026-08-04
+using L2TaskArgs = pypto::EntryArgs;          // 2026-06-23 to 2026-08-03
+using ChipStorageTaskArgs = pypto::EntryArgs; // 2026-03-28 to 2026-06-23
+using OrchArg = pypto::EntryArg;              // 2026-03-24 to 03-26
+using TaskArg = pypto::EntryArg;              // 2026-03-26 to 03-28
+
+struct PTO2OrchestrationConfig {
+    int expected_arg_count; // tensors + scalars
+};
+
+inline ChipTensor from_tensor_arg(const ChipTensor &tensor, bool manual_dep = false, int32_t version = 0) {
+    ChipTensor result = tensor;
+    result.manual_dep = manual_dep;
+    result.version = version;
+    return result;
+}
+
+// The entry's parameter list is not part of its symbol. An orchestration that takes one of the older lists reveals it
+// by what it calls; those functions keep one of these markers in its symbol table.
+extern "C" {
+inline __attribute__((visibility("default"))) void pypto_entry_takes_runtime() {}
+inline __attribute__((visibility("default"))) void pypto_entry_takes_arg_array() {}
+inline __attribute__((visibility("default"))) void pypto_entry_takes_words() {}
+inline __attribute__((visibility("default"))) void pypto_entry_builds_graph() {}
+}
+
+namespace pypto {
+inline void keep_marker(void (*marker)()) {
+    asm volatile("" ::"r"(marker));
+}
+} // namespace pypto
+
+inline ChipTensor pypto::EntryArg::to_tensor() const {
+    keep_marker(pypto_entry_takes_arg_array);
+    return tensor;
+}
+inline ChipTensor from_task_arg(const pypto::EntryArg &arg) {
+    return arg.to_tensor();
+}
+
+#endif

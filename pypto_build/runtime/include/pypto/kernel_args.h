@@ -1,0 +1,46 @@
+// Layout of the argument array a kernel_entry(args) receives.
+//
+// Tensors first, as addresses of 128-byte descriptors, then scalars as raw 64-bit words (orchestrations before
+// 2026-03-17: in the order they were given). The contexts follow at fixed slots, which differed for three weeks.
+#ifndef PYPTO_KERNEL_ARGS_H
+#define PYPTO_KERNEL_ARGS_H
+
+#include <stdint.h>
+
+struct AsyncCtx {
+    void *completion_count;
+    void *completion_error_code;
+    void *completion_entries;
+    uint32_t capacity;
+    uint64_t task_token;
+};
+
+struct LocalContext {
+    int32_t block_idx;
+    int32_t block_num;
+    AsyncCtx async_ctx;
+};
+
+struct GlobalContext {
+    int32_t sub_block_id;
+    uint64_t dma_workspace[2];
+};
+
+static_assert(sizeof(LocalContext) == 48 && sizeof(GlobalContext) == 24, "kernel context layout");
+
+namespace pypto {
+
+inline constexpr uint32_t kLateContextSlot = 48;   // since 2026-04-20: 32 tensors + 16 scalars come before
+inline constexpr uint32_t kEarlyContextSlot = 144; // 2026-03-31 to 2026-04-20: 16 tensors + 128 scalars
+inline constexpr uint32_t kArgSlots = 160 + 2;     // what the runtime provides, enough for every generation
+
+#if defined(PYPTO_VINTAGE) && PYPTO_VINTAGE < 202604
+inline constexpr uint32_t kLocalContextSlot = kEarlyContextSlot;
+#else
+inline constexpr uint32_t kLocalContextSlot = kLateContextSlot;
+#endif
+inline constexpr uint32_t kGlobalContextSlot = kLocalContextSlot + 1;
+
+} // namespace pypto
+
+#endif

@@ -1,0 +1,169 @@
+// C ABI between an orchestration .so and the runtime that executes it.
+//
+// An orchestration links against nothing: the runtime calls the exported pypto_bind_orchestration() once after loading
+// and everything goes through the table it hands over. What each generation of the API wrote down differently (argument
+// arrays, argument objects, with or without the runtime handle) arrives here in one form.
+#ifndef PYPTO_ORCHESTRATION_ABI_H
+#define PYPTO_ORCHESTRATION_ABI_H
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#include "tensor.h"
+
+struct PTO2Runtime; // the handle orchestrations of spring 2026 pass around; the runtime's own
+
+enum class TensorArgType : int32_t { INPUT = 0, OUTPUT = 1, INOUT = 2, OUTPUT_EXISTING = 3, NO_DEP = 4 };
+enum class PTO2ScopeMode : uint8_t { AUTO = 0, MANUAL = 1 };
+enum class PredicateOp : int32_t { NONE = 0, EQ = 1, NE = 2, GT = 3, LT = 4, GE = 5, LE = 6 };
+enum DepFlags : uint8_t { DEP_WAIT = 1, DEP_RETAIN = 2 };
+
+/// What the runtime allocates at submission: shape, element type and, if asked for, the value all elements start with.
+struct alignas(64) TensorCreateInfo {
+    uint64_t initial_value = 0;
+    bool has_initial_value = false;
+    bool manual_dep = false;
+    DataType dtype = DataType::FLOAT32;
+    uint32_t ndims = 0;
+    int32_t version = 0;
+    uint32_t shapes[MAX_TENSOR_DIMS] = {};
+
+    TensorCreateInfo() = default;
+    TensorCreateInfo(const uint32_t create_shapes[], uint32_t create_ndims, DataType create_dtype = DataType::FLOAT32,
+                     bool create_manual_dep = false, int32_t create_version = 0)
+        : manual_dep(create_manual_dep), dtype(create_dtype), ndims(create_ndims), version(create_version) {
+        for (uint32_t d = 0; d < create_ndims && d < MAX_TENSOR_DIMS; ++d)
+            shapes[d] = create_shapes[d];
+    }
+
+    template <typename T> void set_initial_value(T value) {
+        static_assert(sizeof(T) <= sizeof(initial_value), "initial values are scalars of at most 8 bytes");
+        initial_value = 0;
+        __builtin_memcpy(&initial_value, &value, sizeof(value));
+        has_initial_value = true;
+    }
+};
+
+namespace pypto {
+
+inline constexpr uint32_t kOrchestrationAbi = 1;
+inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
+inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
+
+enum class LogLevel : int32_t { Debug = 10, Info = 20, Timing = 25, Warn = 30, Error = 40, None = 60 };
+
+/// One entry of a submission, in the order it was given.
+struct ArgEntry {
+    enum Kind : uint8_t { TENSOR, CREATE, SCALAR };
+    Kind kind;
+    bool dump;         // marked for the selective argument dump
+    TensorArgType tag; // tensors only
+    uint64_t value;    // address of a ChipTensor or TensorCreateInfo, or the scalar itself
+
+    ChipTensor *tensor() const { return reinterpret_cast<ChipTensor *>(value); }
+    const TensorCreateInfo *create_info() const { return reinterpret_cast<const TensorCreateInfo *>(value); }
+};
+
+struct Dependency {
+    PTO2TaskId task;
+    uint8_t flags; // DepFlags
+};
+
+struct PredicateOperand {
+    const ChipTensor *tensor = nullptr;
+    uint32_t ndims = 0;
+    uint32_t indices[MAX_TENSOR_DIMS] = {};
+};
+
+struct Predicate {
+    PredicateOperand operand;
+    PredicateOp op = PredicateOp::NONE;
+    int64_t target = 0;
+};
+
+/// One task as the orchestration describes it.
+struct Submission {
+    int32_t kernels[3]; // AIC, AIV0, AIV1; -1 for none
+    bool interleaved;   // args[] follows the given order instead of tensors first
+    bool require_sync_start;
+    bool allow_early_resolve;
+    int32_t block_num;   // SPMD blocks
+    int32_t timing_slot; // -1: none
+    uint32_t arg_count;
+    uint32_t dependency_count;
+    const ArgEntry *args;
+    const Dependency *dependencies;
+    uint32_t listed_count; // further dependencies, as parallel arrays
+    const PTO2TaskId *listed;
+    const uint8_t *listed_flags; // null: wait and retain
+    const Predicate *predicate;
+    const char *error; // first misuse recorded while the arguments were collected
+};
+
+/// Tensors the runtime allocated for a submission, in the order they were asked for.
+struct Outputs {
+    PTO2TaskId task;
+    uint32_t count;
+    ChipTensor *tensors[kMaxOutputs];
+};
+
+struct Operations {
+    uint32_t abi;
+    void (*submit)(PTO2Runtime *, const Submission *, Outputs *);
+    void (*allocate)(PTO2Runtime *, const ArgEntry *, uint32_t count, Outputs *);
+    void (*scope_begin)(PTO2Runtime *, PTO2ScopeMode, const char *file, int line);
+    void (*scope_end)(PTO2Runtime *, const char *file, int line);
+    void (*read)(PTO2Runtime *, const ChipTensor *, uint32_t ndims, const uint32_t *indices, void *value,
+                 uint32_t size);
+    void (*write)(PTO2Runtime *, const ChipTensor *, uint32_t ndims, const uint32_t *indices, const void *value,
+                  uint32_t size);
+    void (*done)(PTO2Runtime *);
+    int (*is_fatal)(PTO2Runtime *);
+    void (*report_fatal)(PTO2Runtime *, int code, const char *format, va_list);
+    void (*log)(PTO2Runtime *, LogLevel, const char *file, int line, const char *format, va_list);
+    int (*cluster_count)(PTO2Runtime *);
+    int (*aiv_count)(PTO2Runtime *);
+    // Ends the orchestration with an invalid-arguments fault; does not return.
+    void (*misuse)(PTO2Runtime *, const char *message);
+};
+
+/// What the runtime bound this orchestration to. Hidden, so that two orchestrations in one process keep their own.
+struct Binding {
+    const Operations *ops = nullptr;
+    PTO2Runtime *runtime = nullptr;
+};
+inline __attribute__((visibility("hidden"))) Binding binding;
+
+[[noreturn]] inline void misuse(const char *message) {
+    binding.ops->misuse(binding.runtime, message);
+    __builtin_unreachable();
+}
+
+} // namespace pypto
+
+/// Error codes an orchestration may meet or report.
+enum PTO2ErrorCode : int32_t {
+    PTO2_ERROR_SCOPE_DEADLOCK = 1,
+    PTO2_ERROR_HEAP_RING_DEADLOCK = 2,
+    PTO2_ERROR_FLOW_CONTROL_DEADLOCK = 3,
+    PTO2_ERROR_DEP_POOL_OVERFLOW = 4,
+    PTO2_ERROR_INVALID_ARGS = 5,
+    PTO2_ERROR_REQUIRE_SYNC_START_INVALID = 7,
+    PTO2_ERROR_TENSOR_WAIT_TIMEOUT = 8,
+    PTO2_ERROR_EXPLICIT_ORCH_FATAL = 9,
+    PTO2_ERROR_SCOPE_TASKS_OVERFLOW = 10,
+    PTO2_ERROR_TENSORMAP_OVERFLOW = 11,
+};
+
+extern "C" {
+
+/// Called by the runtime after loading. Returns the ABI this orchestration was compiled against.
+inline __attribute__((used, visibility("default"))) uint32_t pypto_bind_orchestration(const pypto::Operations *ops,
+                                                                                      PTO2Runtime *runtime) {
+    pypto::binding.ops = ops;
+    pypto::binding.runtime = runtime;
+    return pypto::kOrchestrationAbi;
+}
+}
+
+#endif

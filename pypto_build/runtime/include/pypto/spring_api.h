@@ -1,0 +1,192 @@
+// The orchestration API of February to May 2026: pto2_ names, the runtime handle in front, parameters as arrays or as
+// PTOParam objects, intermediate tensors made without storage. Adaptors over pypto/submit.h.
+#ifndef PYPTO_SPRING_API_H
+#define PYPTO_SPRING_API_H
+
+#include "pypto/log.h"
+#include "pypto/submit.h"
+
+enum PTO2WorkerType : int32_t { PTO2_WORKER_CUBE = 0, PTO2_WORKER_VECTOR = 1 };
+
+/// One parameter in an array of them (February), or all parameters of a task (from 2026-03-17).
+class PTOParam : public pypto::TaskArgs<32, 128> {
+public:
+    PTOParam() = default;
+    PTOParam(const PTOParam &other) : TaskArgs() { append(other); }
+    PTOParam &operator=(const PTOParam &other) {
+        if (this != &other) {
+            reset();
+            append(other);
+        }
+        return *this;
+    }
+
+    /// The parameters of an array, passed to the kernel in that order.
+    PTOParam(const PTOParam params[], int count) {
+        interleaved_ = true;
+        for (int i = 0; i < count; ++i)
+            append(params[i]);
+    }
+
+private:
+    void append(const PTOParam &other) {
+        for (uint32_t i = 0; i < other.count(); ++i)
+            push(other.entries()[i]);
+        launch_spec = other.launch_spec;
+        if (other.has_error())
+            record_error(other.error_msg());
+    }
+};
+
+inline PTOParam make_input_param(const ChipTensor &tensor) {
+    PTOParam param;
+    param.add_input(tensor);
+    return param;
+}
+inline PTOParam make_output_param(const ChipTensor &tensor) {
+    PTOParam param;
+    param.add_output(tensor);
+    return param;
+}
+inline PTOParam make_inout_param(const ChipTensor &tensor) {
+    PTOParam param;
+    param.add_inout(tensor);
+    return param;
+}
+template <typename T> PTOParam make_scalar_param(T value) {
+    PTOParam param;
+    param.add_scalar(value);
+    return param;
+}
+
+/// A tensor without storage: the runtime allocates it when a task first writes it.
+inline ChipTensor make_tensor(const uint32_t shapes[], uint32_t ndims, DataType dtype = DataType::FLOAT32,
+                              bool manual_dep = false, int32_t version = 0) {
+    ChipTensor tensor = make_tensor_external(nullptr, shapes, ndims, dtype, manual_dep, version);
+    tensor.address_space = pypto::kUnallocated;
+    return tensor;
+}
+template <typename Shape> ChipTensor make_tensor(const Shape shapes[], uint32_t ndims, DataType dtype) {
+    uint32_t narrow[MAX_TENSOR_DIMS] = {};
+    pypto::check_dims(ndims);
+    for (uint32_t d = 0; d < ndims; ++d)
+        narrow[d] = static_cast<uint32_t>(shapes[d]);
+    return make_tensor(narrow, ndims, dtype);
+}
+template <typename Shape>
+ChipTensor make_tensor_external(void *addr, const Shape shapes[], uint32_t ndims, DataType dtype = DataType::FLOAT32) {
+    uint32_t narrow[MAX_TENSOR_DIMS] = {};
+    pypto::check_dims(ndims);
+    for (uint32_t d = 0; d < ndims; ++d)
+        narrow[d] = static_cast<uint32_t>(shapes[d]);
+    return make_tensor_external(addr, narrow, ndims, dtype);
+}
+/// One-dimensional tensors of early February, measured in bytes.
+inline ChipTensor make_tensor_external(void *addr, uint64_t bytes, DataType dtype = DataType::FLOAT32) {
+    const uint32_t shape[1] = {static_cast<uint32_t>(bytes / pypto::element_bytes(dtype))};
+    return make_tensor_external(addr, shape, 1, dtype);
+}
+inline ChipTensor make_tensor(uint64_t bytes, DataType dtype = DataType::FLOAT32) {
+    const uint32_t shape[1] = {static_cast<uint32_t>(bytes / pypto::element_bytes(dtype))};
+    return make_tensor(shape, 1, dtype);
+}
+
+// --- without the runtime handle: 2026-03-22 to 2026-05 ---
+
+inline TaskOutputTensors pto2_rt_submit_aic_task(int32_t kernel_id, const pypto::TaskArgsBase &args) {
+    return rt_submit_aic_task(kernel_id, args);
+}
+inline TaskOutputTensors pto2_rt_submit_aiv_task(int32_t kernel_id, const pypto::TaskArgsBase &args) {
+    return rt_submit_aiv_task(kernel_id, args);
+}
+inline TaskOutputTensors pto2_rt_submit_task(const MixedKernels &kernels, const pypto::TaskArgsBase &args) {
+    return rt_submit_task(kernels, args);
+}
+// PTOParam objects without the handle: the entry takes (uint64_t *args, int arg_count, …).
+inline TaskOutputTensors pto2_rt_submit_aic_task(int32_t kernel_id, const PTOParam &args) {
+    pypto::keep_marker(pypto_entry_takes_words);
+    return rt_submit_aic_task(kernel_id, args);
+}
+inline TaskOutputTensors pto2_rt_submit_aiv_task(int32_t kernel_id, const PTOParam &args) {
+    pypto::keep_marker(pypto_entry_takes_words);
+    return rt_submit_aiv_task(kernel_id, args);
+}
+inline TaskOutputTensors pto2_rt_submit_task(const MixedKernels &kernels, const PTOParam &args) {
+    pypto::keep_marker(pypto_entry_takes_words);
+    return rt_submit_task(kernels, args);
+}
+inline void pto2_rt_scope_begin() {
+    rt_scope_begin();
+}
+inline void pto2_rt_scope_end() {
+    rt_scope_end();
+}
+inline void pto2_rt_orchestration_done() {
+    rt_orchestration_done();
+}
+
+// --- with the runtime handle in front: until 2026-03-22 ---
+
+inline pypto::ScopeGuard::ScopeGuard(PTO2Runtime *, const char *file, int line)
+    : ScopeGuard(PTO2ScopeMode::AUTO, file, line) {
+    keep_marker(pypto_entry_takes_runtime);
+}
+
+namespace pypto {
+
+inline MixedKernels one_kernel(PTO2WorkerType worker, int32_t kernel_id) {
+    return worker == PTO2_WORKER_CUBE ? MixedKernels{kernel_id, INVALID_KERNEL_ID, INVALID_KERNEL_ID}
+                                      : MixedKernels{INVALID_KERNEL_ID, kernel_id, INVALID_KERNEL_ID};
+}
+
+inline TaskOutputTensors submit_with_handle(const MixedKernels &kernels, const TaskArgsBase &args) {
+    keep_marker(pypto_entry_takes_runtime);
+    return submit(kernels, args);
+}
+
+} // namespace pypto
+
+inline TaskOutputTensors pto2_rt_submit_task(PTO2Runtime *, int32_t kernel_id, PTO2WorkerType worker, const char *,
+                                             const PTOParam params[], int count) {
+    return pypto::submit_with_handle(pypto::one_kernel(worker, kernel_id), PTOParam(params, count));
+}
+inline TaskOutputTensors pto2_rt_submit_task(PTO2Runtime *, int32_t kernel_id, PTO2WorkerType worker,
+                                             const PTOParam params[], int count) {
+    return pypto::submit_with_handle(pypto::one_kernel(worker, kernel_id), PTOParam(params, count));
+}
+inline TaskOutputTensors pto2_rt_submit_task(PTO2Runtime *, const MixedKernels &kernels, const PTOParam params[],
+                                             int count) {
+    return pypto::submit_with_handle(kernels, PTOParam(params, count));
+}
+inline TaskOutputTensors pto2_rt_submit_aic_task(PTO2Runtime *, int32_t kernel_id, const PTOParam params[], int count) {
+    return pypto::submit_with_handle(pypto::one_kernel(PTO2_WORKER_CUBE, kernel_id), PTOParam(params, count));
+}
+inline TaskOutputTensors pto2_rt_submit_aiv_task(PTO2Runtime *, int32_t kernel_id, const PTOParam params[], int count) {
+    return pypto::submit_with_handle(pypto::one_kernel(PTO2_WORKER_VECTOR, kernel_id), PTOParam(params, count));
+}
+inline TaskOutputTensors pto2_rt_submit_task(PTO2Runtime *, const MixedKernels &kernels,
+                                             const pypto::TaskArgsBase &args) {
+    return pypto::submit_with_handle(kernels, args);
+}
+inline TaskOutputTensors pto2_rt_submit_aic_task(PTO2Runtime *, int32_t kernel_id, const pypto::TaskArgsBase &args) {
+    return pypto::submit_with_handle(pypto::one_kernel(PTO2_WORKER_CUBE, kernel_id), args);
+}
+inline TaskOutputTensors pto2_rt_submit_aiv_task(PTO2Runtime *, int32_t kernel_id, const pypto::TaskArgsBase &args) {
+    return pypto::submit_with_handle(pypto::one_kernel(PTO2_WORKER_VECTOR, kernel_id), args);
+}
+inline void pto2_rt_scope_begin(PTO2Runtime *) {
+    pypto::keep_marker(pypto_entry_takes_runtime);
+    rt_scope_begin();
+}
+inline void pto2_rt_scope_end(PTO2Runtime *) {
+    rt_scope_end();
+}
+inline void pto2_rt_orchestration_done(PTO2Runtime *) {
+    pypto::keep_marker(pypto_entry_takes_runtime);
+    rt_orchestration_done();
+}
+inline bool pto2_rt_is_fatal(PTO2Runtime *) {
+    return rt_is_fatal();
+}
+
+#endif

@@ -1,0 +1,154 @@
+// Making tensors and looking at parts of them: shape arithmetic on descriptors, no data moves.
+#ifndef PYPTO_TENSOR_VIEWS_H
+#define PYPTO_TENSOR_VIEWS_H
+
+#include "pypto/orchestration_abi.h"
+
+namespace pypto {
+
+inline uint64_t extent_of(const ChipTensor &tensor) {
+    uint64_t extent = 1;
+    for (uint32_t d = 0; d < tensor.ndims; ++d) {
+        if (tensor.shapes[d] == 0)
+            return 0;
+        extent += static_cast<uint64_t>(tensor.shapes[d] - 1) * tensor.strides[d];
+    }
+    return extent;
+}
+
+inline bool is_row_major(const ChipTensor &tensor) {
+    uint64_t expected = 1;
+    for (uint32_t d = tensor.ndims; d-- > 0;) {
+        if (tensor.shapes[d] != 1 && tensor.strides[d] != expected)
+            return false;
+        expected *= tensor.shapes[d];
+    }
+    return true;
+}
+
+inline ChipTensor &refresh(ChipTensor &tensor) {
+    tensor.extent_elem_cache = extent_of(tensor);
+    tensor.is_contiguous = is_row_major(tensor);
+    return tensor;
+}
+
+inline void set_row_major(ChipTensor &tensor, const uint32_t shapes[], uint32_t ndims) {
+    tensor.ndims = ndims;
+    uint64_t stride = 1;
+    for (uint32_t d = ndims; d-- > 0;) {
+        tensor.shapes[d] = shapes[d];
+        tensor.strides[d] = static_cast<uint32_t>(stride);
+        stride *= shapes[d] ? shapes[d] : 1;
+    }
+    refresh(tensor);
+}
+
+inline void check_dims(uint32_t ndims) {
+    if (ndims == 0 || ndims > MAX_TENSOR_DIMS)
+        misuse("a tensor has 1 to 5 dimensions; give scalars the shape {1}");
+}
+
+inline void check_axis(const ChipTensor &tensor, uint32_t axis, const char *message) {
+    if (axis >= tensor.ndims)
+        misuse(message);
+}
+
+} // namespace pypto
+
+inline ChipTensor ChipTensor::view(const uint32_t view_shapes[], const uint32_t view_offsets[],
+                                   bool view_manual_dep) const {
+    ChipTensor result = *this;
+    bool empty = false;
+    for (uint32_t d = 0; d < ndims; ++d)
+        empty |= view_shapes[d] == 0;
+    for (uint32_t d = 0; d < ndims; ++d) {
+        if (!empty && (view_offsets[d] > shapes[d] || view_shapes[d] > shapes[d] - view_offsets[d]))
+            pypto::misuse("view reaches outside its tensor; clamp its shape to what is left after the offset");
+        result.shapes[d] = view_shapes[d];
+        result.start_offset += static_cast<uint64_t>(view_offsets[d]) * strides[d];
+    }
+    result.manual_dep = view_manual_dep;
+    return pypto::refresh(result);
+}
+
+inline ChipTensor ChipTensor::reshape(const uint32_t new_shapes[], uint32_t new_ndims, bool new_manual_dep) const {
+    pypto::check_dims(new_ndims);
+    if (!is_contiguous)
+        pypto::misuse("reshape needs a contiguous tensor; copy the view into a tensor of its own first");
+    uint64_t count = 1;
+    for (uint32_t d = 0; d < new_ndims; ++d)
+        count *= new_shapes[d];
+    if (count != numel())
+        pypto::misuse("reshape keeps the number of elements; the new shape holds a different number");
+    ChipTensor result = *this;
+    pypto::set_row_major(result, new_shapes, new_ndims);
+    result.manual_dep = new_manual_dep || manual_dep;
+    return result;
+}
+
+inline ChipTensor ChipTensor::transpose(uint32_t x, uint32_t y, bool new_manual_dep) const {
+    pypto::check_axis(*this, x > y ? x : y, "transpose names a dimension the tensor does not have");
+    ChipTensor result = *this;
+    result.shapes[x] = shapes[y];
+    result.shapes[y] = shapes[x];
+    result.strides[x] = strides[y];
+    result.strides[y] = strides[x];
+    result.manual_dep = new_manual_dep || manual_dep;
+    return pypto::refresh(result);
+}
+
+inline ChipTensor ChipTensor::permute(const uint32_t order[]) const {
+    ChipTensor result = *this;
+    uint32_t seen = 0;
+    for (uint32_t d = 0; d < ndims; ++d) {
+        pypto::check_axis(*this, order[d], "permute names a dimension the tensor does not have");
+        seen |= 1u << order[d];
+        result.shapes[d] = shapes[order[d]];
+        result.strides[d] = strides[order[d]];
+    }
+    if (seen != (1u << ndims) - 1)
+        pypto::misuse("permute names each dimension once");
+    return pypto::refresh(result);
+}
+
+inline ChipTensor ChipTensor::slice(uint32_t dim, uint32_t start, uint32_t end, uint32_t step) const {
+    pypto::check_axis(*this, dim, "slice names a dimension the tensor does not have");
+    if (step == 0 || start > end || end > shapes[dim])
+        pypto::misuse("slice needs start <= end <= size of the dimension and a positive step");
+    ChipTensor result = *this;
+    result.start_offset += static_cast<uint64_t>(start) * strides[dim];
+    result.shapes[dim] = (end - start + step - 1) / step;
+    result.strides[dim] = strides[dim] * step;
+    return pypto::refresh(result);
+}
+
+/// A tensor over memory from outside the runtime: row-major, `shapes` in elements.
+inline ChipTensor make_tensor_external(void *addr, const uint32_t shapes[], uint32_t ndims,
+                                       DataType dtype = DataType::FLOAT32, bool manual_dep = false, int32_t version = 0,
+                                       AddressSpace space = AddressSpace::HOST) {
+    pypto::check_dims(ndims);
+    ChipTensor tensor{};
+    tensor.buffer.addr = reinterpret_cast<uint64_t>(addr);
+    tensor.owner_task_id = PTO2TaskId::invalid();
+    tensor.version = version;
+    tensor.dtype = dtype;
+    tensor.manual_dep = manual_dep;
+    tensor.address_space = space;
+    pypto::set_row_major(tensor, shapes, ndims);
+    tensor.buffer.size = tensor.nbytes();
+    return tensor;
+}
+
+/// As make_tensor_external, with strides in elements.
+inline ChipTensor make_tensor_strided(void *addr, const uint32_t shapes[], const uint32_t strides[], uint32_t ndims,
+                                      DataType dtype = DataType::FLOAT32, bool manual_dep = false, int32_t version = 0,
+                                      AddressSpace space = AddressSpace::HOST) {
+    ChipTensor tensor = make_tensor_external(addr, shapes, ndims, dtype, manual_dep, version, space);
+    for (uint32_t d = 0; d < ndims; ++d)
+        tensor.strides[d] = strides[d];
+    pypto::refresh(tensor);
+    tensor.buffer.size = tensor.extent_elem_cache * pypto::element_bytes(dtype);
+    return tensor;
+}
+
+#endif

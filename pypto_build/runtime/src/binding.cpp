@@ -1,0 +1,272 @@
+// The Python module `_embedded`: Runtime(platform).load_kernel/.load_orchestration/.run, RuntimeFault.
+//
+// Translates Python values, nothing else; every rule lives in the C++ library.
+#include "embedded_runtime.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+
+namespace py = pybind11;
+
+namespace pypto::runtime {
+
+namespace {
+
+PyObject *fault_type = nullptr;
+
+[[noreturn]] void raise_fault(const Fault &fault) {
+    const std::string text = fault.hint.empty() ? fault.message : fault.message + "; " + fault.hint;
+    py::object error = py::reinterpret_borrow<py::object>(fault_type)(text);
+    error.attr("kind") = fault.kind;
+    error.attr("message") = fault.message;
+    error.attr("hint") = fault.hint;
+    error.attr("code") = static_cast<int>(fault.code);
+    error.attr("code_name") = code_name(fault.code);
+    error.attr("task") = fault.task == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task));
+    error.attr("task_id") = fault.task_id == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task_id));
+    error.attr("kernel") = fault.kernel.empty() ? py::object(py::none()) : py::object(py::str(fault.kernel));
+    PyErr_SetObject(fault_type, error.ptr());
+    throw py::error_already_set();
+}
+
+template <typename Function> auto guarded(Function function) {
+    try {
+        return function();
+    } catch (const FaultError &error) {
+        raise_fault(error.fault);
+    }
+}
+
+[[noreturn]] void usage_error(const std::string &message, const std::string &hint) {
+    Fault fault = make_fault(Code::InvalidArgs, message, hint);
+    fault.kind = "usage_error";
+    throw FaultError{fault};
+}
+
+const std::map<std::string, DataType> kTypes = {
+    {"float32", DataType::FLOAT32},
+    {"float16", DataType::FLOAT16},
+    {"int32", DataType::INT32},
+    {"int16", DataType::INT16},
+    {"int8", DataType::INT8},
+    {"uint8", DataType::UINT8},
+    {"bfloat16", DataType::BFLOAT16},
+    {"int64", DataType::INT64},
+    {"uint64", DataType::UINT64},
+    {"uint16", DataType::UINT16},
+    {"uint32", DataType::UINT32},
+    {"bool", DataType::BOOL},
+    {"float8_e4m3fn", DataType::FP8E4M3FN},
+    {"float8_e5m2", DataType::FP8E4M3FN},
+    {"float8_e8m0fnu", DataType::FP8E8M0},
+    {"float4_e2m1fn_x2", DataType::FP4E2M1},
+};
+
+DataType parse_type(const std::string &name) {
+    const auto found = kTypes.find(name);
+    if (found == kTypes.end())
+        usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
+    return found->second;
+}
+
+Direction parse_direction(const std::string &name) {
+    if (name == "IN")
+        return Direction::In;
+    if (name == "OUT")
+        return Direction::Out;
+    if (name == "INOUT")
+        return Direction::InOut;
+    usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
+}
+
+/// Memory given as an address or as an object with a buffer. Buffers are held until the run is over.
+struct Memory {
+    uint8_t *address = nullptr;
+    uint64_t bytes = 0; // 0 for addresses: the owner vouches for the size
+};
+
+Memory parse_memory(const py::handle &value, std::vector<py::buffer_info> &held, bool writable) {
+    if (py::isinstance<py::int_>(value))
+        return {reinterpret_cast<uint8_t *>(value.cast<uint64_t>()), 0};
+    held.push_back(py::reinterpret_borrow<py::buffer>(value).request(writable));
+    const py::buffer_info &info = held.back();
+    return {static_cast<uint8_t *>(info.ptr), static_cast<uint64_t>(info.size * info.itemsize)};
+}
+
+TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<py::buffer_info> &held) {
+    const auto fields = item.cast<py::sequence>();
+    if (fields.size() != 4 && fields.size() != 5)
+        usage_error(format("tensor %zu has %zu fields", index, fields.size()),
+                    "give (memory, shape, dtype, direction[, name])");
+    TensorParameter tensor;
+    tensor.shape = fields[1].cast<std::vector<uint32_t>>();
+    tensor.dtype = parse_type(fields[2].cast<std::string>());
+    tensor.direction = parse_direction(fields[3].cast<std::string>());
+    tensor.name = fields.size() == 5 ? fields[4].cast<std::string>() : format("#%zu", index);
+    const Memory memory = parse_memory(fields[0], held, tensor.direction != Direction::In);
+    tensor.address = memory.address;
+    tensor.bytes = element_bytes(tensor.dtype);
+    for (const uint32_t size : tensor.shape)
+        tensor.bytes *= size;
+    if (memory.bytes && memory.bytes < tensor.bytes)
+        usage_error(format("tensor %s needs %llu bytes, its buffer has %llu", tensor.name.c_str(),
+                           static_cast<unsigned long long>(tensor.bytes),
+                           static_cast<unsigned long long>(memory.bytes)),
+                    "pass a contiguous buffer of the tensor's shape");
+    return tensor;
+}
+
+template <typename T> void parse_rings(const py::handle &value, const std::string &name, T (&limits)[kRings]) {
+    std::vector<uint64_t> values;
+    if (py::isinstance<py::int_>(value))
+        values.assign(kRings, value.cast<uint64_t>());
+    else
+        values = value.cast<std::vector<uint64_t>>();
+    if (values.size() != kRings)
+        usage_error(format("option %s has %zu values", name.c_str(), values.size()),
+                    "give one number or four, one a ring");
+    for (uint32_t ring = 0; ring < kRings; ++ring)
+        if (values[ring] != 0) // 0 keeps what the environment or the default says
+            limits[ring] = static_cast<T>(values[ring]);
+}
+
+using Setter = void (*)(Settings &, const py::handle &, std::vector<py::buffer_info> &);
+
+template <auto Member> void assign(Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+    using Field = std::remove_reference_t<decltype(settings.*Member)>;
+    settings.*Member = value.cast<Field>();
+}
+
+const std::map<std::string, Setter> kOptions = {
+    {"seed", assign<&Settings::seed>},
+    {"strict", assign<&Settings::strict>},
+    {"poison", assign<&Settings::poison>},
+    {"protect_inputs", assign<&Settings::protect_inputs>},
+    {"parameter_order", assign<&Settings::parameter_order>},
+    {"log_level", assign<&Settings::log_level>},
+    {"dump_args", assign<&Settings::dump_args>},
+    {"dep_gen", assign<&Settings::dep_gen>},
+    {"swimlane", assign<&Settings::swimlane>},
+    {"scope_stats", assign<&Settings::scope_stats>},
+    {"output_dir", assign<&Settings::output_dir>},
+    {"shuffle",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         if (value.cast<bool>())
+             settings.order = Order::Shuffled;
+     }},
+    {"serial",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         if (value.cast<bool>())
+             settings.order = Order::Serial;
+     }},
+    {"ring_task_window",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         parse_rings(value, "ring_task_window", settings.limits.task_window);
+     }},
+    {"ring_heap", [](Settings &settings, const py::handle &value,
+                     std::vector<py::buffer_info> &) { parse_rings(value, "ring_heap", settings.limits.heap_bytes); }},
+    {"ring_dep_pool",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         parse_rings(value, "ring_dep_pool", settings.limits.dependency_pool);
+     }},
+    {"report",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+         const Memory memory = parse_memory(value, held, true);
+         settings.report = memory.address;
+         settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
+     }},
+};
+
+Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &held) {
+    Settings settings;
+    settings.limits = limits_from_environment();
+    for (const auto &item : options) {
+        const std::string name = item.first.cast<std::string>();
+        const auto option = kOptions.find(name);
+        if (option == kOptions.end())
+            usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
+        option->second(settings, item.second, held);
+    }
+    check_limits(settings.limits);
+    return settings;
+}
+
+RunResult run(EmbeddedRuntime &runtime, const py::sequence &tensors, const std::vector<uint64_t> &scalars,
+              const py::dict &options) {
+    return guarded([&] {
+        std::vector<py::buffer_info> held;
+        std::vector<TensorParameter> parameters;
+        for (size_t i = 0; i < tensors.size(); ++i)
+            parameters.push_back(parse_tensor(tensors[i], i, held));
+        const Settings settings = parse_options(options, held);
+        const py::gil_scoped_release released;
+        return runtime.run(parameters, scalars, settings);
+    });
+}
+
+} // namespace
+
+} // namespace pypto::runtime
+
+PYBIND11_MODULE(_embedded, module) {
+    using namespace pypto::runtime;
+    module.doc() = "The embedded runtime of pypto-build: replays compiled artifacts on this machine.";
+
+    fault_type = PyErr_NewExceptionWithDoc(
+        "_embedded.RuntimeFault",
+        "A run failed. Attributes: kind, message, hint, code, code_name, task (number in submission order), task_id "
+        "(ring << 32 | number in the ring), kernel; the last three may be None.",
+        PyExc_RuntimeError, nullptr);
+    module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
+    module.attr("REPORT_BYTES") = report_bytes();
+
+    py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")
+        .def_readonly("tensor", &Unwritten::tensor, "index among the tensors of the run")
+        .def_readonly("count", &Unwritten::count)
+        .def_readonly("first", &Unwritten::first, "flat indices of the first ones");
+    py::class_<InputWrite>(module, "InputWrite", "The first write to a tensor declared IN.")
+        .def_readonly("tensor", &InputWrite::tensor)
+        .def_readonly("offset", &InputWrite::offset, "bytes from the tensor's first element")
+        .def_property_readonly("task",
+                               [](const InputWrite &write) {
+                                   return write.task == kNoTask ? py::object(py::none())
+                                                                : py::object(py::int_(write.task));
+                               })
+        .def_readonly("kernel", &InputWrite::kernel);
+    py::class_<RunResult>(module, "RunResult")
+        .def_readonly("tasks", &RunResult::tasks, "kernels run; a task skipped by its predicate counts")
+        .def_readonly("run_s", &RunResult::run_s, "seconds from the orchestration's start to the last task's end")
+        .def_readonly("unwritten", &RunResult::unwritten)
+        .def_readonly("input_writes", &RunResult::input_writes);
+
+    py::class_<EmbeddedRuntime>(module, "Runtime")
+        .def(py::init([](const std::string &platform, int threads) {
+                 return guarded([&] { return std::make_unique<EmbeddedRuntime>(platform, threads); });
+             }),
+             py::arg("platform"), py::arg("threads") = 0)
+        .def(
+            "load_kernel",
+            [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
+               const std::string &path) {
+                guarded([&] {
+                    runtime.load_kernel(func_id, name, core_type, path);
+                    return 0;
+                });
+            },
+            py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"))
+        .def(
+            "load_orchestration",
+            [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,
+               const std::string &config_name) {
+                guarded([&] {
+                    runtime.load_orchestration(path, function_name, config_name);
+                    return 0;
+                });
+            },
+            py::arg("path"), py::arg("function_name") = "", py::arg("config_name") = "")
+        .def("run", &run, py::arg("tensors"), py::arg("scalars") = std::vector<uint64_t>{},
+             py::arg("options") = py::dict(),
+             "Runs the orchestration on (memory, shape, dtype, direction[, name]) tensors and 64-bit scalars.");
+}

@@ -1,0 +1,42 @@
+// One executing thread: its on-chip memories and where it tells what it is doing.
+#pragma once
+
+#include "core_memory.h"
+#include "group.h"
+#include "report.h"
+#include "task.h"
+
+#include <csetjmp>
+#include <memory>
+
+namespace pypto::runtime {
+
+class Executor;
+struct Kernel;
+
+/// One kernel call. Reached from the kernel's context, and from the signal handler.
+struct Activation {
+    PyptoCoreContext context;
+    Executor *executor;
+    Group *group;               // null until a lone kernel opens a pipe
+    std::unique_ptr<Group> own; // of a lone kernel
+    const Kernel *kernel;
+    const Task *task;
+    int member; // AIC, AIV0, AIV1
+    std::jmp_buf exit;
+};
+
+struct Core {
+    Core(const Platform &platform, int number, RunningSlot *running_slot)
+        : memory(platform), index(number), running(running_slot) {}
+
+    CoreMemory memory;
+    int index;
+    RunningSlot *running; // null without a report buffer
+    Activation activation;
+};
+
+/// What this thread executes; null outside kernels.
+extern thread_local Activation *current_activation;
+
+} // namespace pypto::runtime

@@ -1,0 +1,131 @@
+#include "embedded_runtime.h"
+
+#include "crash.h"
+#include "orchestrator.h"
+#include "stall.h"
+
+#include <chrono>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr uint32_t kShownUnwritten = 16;
+constexpr int kQuiesceMs = 1000; // how long kernels may go on after a fault before they are left behind
+
+Report *open_report(const Settings &settings) {
+    if (settings.report == nullptr || settings.report_bytes < kReportBytes)
+        return nullptr;
+    Report *report = static_cast<Report *>(settings.report);
+    report->version = kReportVersion;
+    report->thread_count = 0;
+    report->crash.state.store(0);
+    report->magic = kReportMagic;
+    return report;
+}
+
+/// Everything that lives as long as one run.
+struct Run {
+    TaskGraph graph;
+    std::unique_ptr<Scheduler> scheduler;
+    Executor executor;
+    Orchestrator orchestrator;
+    PTO2Runtime handle{&orchestrator};
+
+    Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report)
+        : graph(settings.limits),
+          executor(platform, kernels, report, [this](Fault fault) { scheduler->fail(std::move(fault)); }),
+          orchestrator(settings, platform, kernels, graph,
+                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads))) {}
+};
+
+void check_parameters(const std::vector<TensorParameter> &tensors) {
+    for (const TensorParameter &tensor : tensors) {
+        uint64_t bytes = element_bytes(tensor.dtype);
+        for (const uint32_t size : tensor.shape)
+            bytes *= size;
+        if (tensor.shape.empty() || tensor.shape.size() > MAX_TENSOR_DIMS || bytes > tensor.bytes)
+            throw FaultError{
+                make_fault(Code::InvalidArgs,
+                           format("tensor %s: %zu dimensions and %llu bytes do not fit its %llu bytes of memory",
+                                  tensor.name.c_str(), tensor.shape.size(), static_cast<unsigned long long>(bytes),
+                                  static_cast<unsigned long long>(tensor.bytes)),
+                           "pass row-major memory of 1 to 5 dimensions; give scalars the shape (1,)")};
+    }
+}
+
+} // namespace
+
+uint64_t report_bytes() {
+    return kReportBytes;
+}
+
+EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
+    : platform_(find_platform(platform)), threads_(threads) {
+    if (platform_ == nullptr) {
+        Fault fault = make_fault(Code::LoadError, "platform \"" + platform + "\" is unknown", "use a2a3sim or a5sim");
+        fault.kind = "usage_error";
+        throw FaultError{fault};
+    }
+}
+
+void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, const std::string &core_type,
+                                  const std::string &path) {
+    kernels_.load(func_id, name, core_type, path);
+}
+
+void EmbeddedRuntime::load_orchestration(const std::string &path, const std::string &function_name,
+                                         const std::string &config_name) {
+    orchestration_.load(path, function_name, config_name);
+}
+
+RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, const std::vector<uint64_t> &scalars,
+                               const Settings &settings) {
+    if (!orchestration_.loaded())
+        throw FaultError{make_fault(Code::LoadError, "no orchestration is loaded", "call load_orchestration first")};
+    check_parameters(tensors);
+    Report *report = open_report(settings);
+    Staging staging(tensors, settings.poison, settings.protect_inputs);
+    EntryParameters parameters;
+    parameters.tensors = staging.entry_tensors();
+    parameters.scalars = scalars;
+    parameters.arrange(settings.parameter_order);
+
+    const SignalStack signal_stack;
+    const CrashGuard crash_guard(report, staging);
+    auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report);
+    orchestration_.bind(&run->handle, Orchestrator::operations());
+    const int expected = orchestration_.expected_args(parameters);
+    if (expected > static_cast<int>(parameters.words.size()))
+        throw FaultError{make_fault(
+            Code::InvalidArgs,
+            format("the orchestration expects %d arguments, %zu are given", expected, parameters.words.size()),
+            "pass every tensor and scalar its config function counts")};
+
+    const auto start = std::chrono::steady_clock::now();
+    run->orchestrator.run([&] { orchestration_.call(&run->handle, parameters); });
+    Scheduler &scheduler = *run->scheduler;
+    Scheduler::Lock lock = scheduler.lock();
+    const Scheduler::Outcome outcome = scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
+    if (outcome == Scheduler::Outcome::Stalled) {
+        Fault fault = describe_stall(run->graph, kernels_, *platform_);
+        lock.unlock();
+        scheduler.fail(std::move(fault));
+    } else {
+        lock.unlock();
+    }
+    RunResult result;
+    result.run_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (scheduler.failed()) {
+        Fault fault = scheduler.fault();
+        if (!scheduler.quiesce(kQuiesceMs))
+            (void)run.release(); // a kernel still runs: its thread and everything it uses stay behind
+        throw FaultError{fault};
+    }
+    result.tasks = scheduler.tasks_run();
+    result.unwritten = staging.unwritten(kShownUnwritten);
+    result.input_writes = staging.input_writes();
+    return result;
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,48 @@
+// The embedded runtime: loads the kernels and the orchestration of one artifact and runs it on tensors.
+#pragma once
+
+#include "fault.h"
+#include "kernel_library.h"
+#include "orchestration.h"
+#include "settings.h"
+#include "staging.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+/// What a run tells when it succeeds.
+struct RunResult {
+    uint64_t tasks = 0; // kernels run
+    double run_s = 0;   // from the orchestration's first call to the last task's end
+    std::vector<Unwritten> unwritten;
+    std::vector<InputWrite> input_writes;
+};
+
+/// Size of the report buffer of Settings::report.
+uint64_t report_bytes();
+
+class EmbeddedRuntime {
+public:
+    /// `threads` 0 uses those of this machine. Throws FaultError for an unknown platform.
+    EmbeddedRuntime(const std::string &platform, int threads);
+
+    /// Both throw FaultError naming the file.
+    void load_kernel(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    void load_orchestration(const std::string &path, const std::string &function_name, const std::string &config_name);
+
+    /// Runs the orchestration and every task it submits. Throws FaultError; the outputs then hold what was written so
+    /// far.
+    RunResult run(const std::vector<TensorParameter> &tensors, const std::vector<uint64_t> &scalars,
+                  const Settings &settings);
+
+private:
+    const Platform *platform_;
+    int threads_;
+    KernelLibrary kernels_;
+    Orchestration orchestration_;
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,261 @@
+#include "executor.h"
+
+#include "pypto/kernel_args.h"
+
+#include <cstring>
+#include <ctime>
+
+namespace pypto::runtime {
+
+thread_local Activation *current_activation = nullptr;
+
+namespace {
+
+Activation &activation_of(PyptoCoreContext *context) {
+    return *static_cast<Activation *>(context->runtime);
+}
+
+[[noreturn]] void end_quietly(Activation &activation) {
+    std::longjmp(activation.exit, 1);
+}
+
+uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
+    Activation &activation = activation_of(context);
+    uint8_t *slot = nullptr;
+    switch (activation.group->acquire(activation.member, pipe, to_vector, producing, &slot)) {
+    case Group::Result::Ok:
+        return slot;
+    case Group::Result::Aborted:
+        end_quietly(activation);
+    case Group::Result::Deadlock:
+        break;
+    }
+    Fault fault = make_fault(Code::SchedulerTimeout, "", "make pushes, pops and frees of the members match");
+    fault.kind = "hang";
+    fault.message = "every member of the group waits for another: " + activation.group->describe();
+    activation.executor->end_with_fault(activation, std::move(fault));
+}
+
+void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
+    Activation &activation = activation_of(context);
+    if (!activation.group->advance(activation.member, pipe, to_vector, producing))
+        activation.executor->end_with_fault(
+            activation, make_fault(Code::KernelFault,
+                                   format("pipe %u: %s", pipe->spec.flag_id,
+                                          producing ? "a slot is committed that was not acquired"
+                                                    : "a slot is freed that was not popped"),
+                                   producing ? "acquire a slot before each push" : "free each popped slot once"));
+}
+
+PyptoPipe *pipe_open(PyptoCoreContext *context, const PyptoPipeSpec *spec) {
+    Activation &activation = activation_of(context);
+    if (activation.group == nullptr) {
+        activation.own = activation.executor->make_group(*activation.task);
+        activation.group = activation.own.get();
+    }
+    return activation.group->open(*spec);
+}
+uint8_t *pipe_acquire(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    return wait_for_slot(context, pipe, to_vector, true);
+}
+void pipe_commit(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    advance_slot(context, pipe, to_vector, true);
+}
+uint8_t *pipe_front(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    return wait_for_slot(context, pipe, to_vector, false);
+}
+void pipe_release(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    advance_slot(context, pipe, to_vector, false);
+}
+
+void kernel_fault(PyptoCoreContext *context, const char *message, const char *file, int line) {
+    Activation &activation = activation_of(context);
+    std::string text = message ? message : "the kernel ended itself";
+    if (file != nullptr)
+        text += format(" (%s:%d)", file, line);
+    activation.executor->end_with_fault(activation, make_fault(Code::KernelFault, std::move(text)));
+}
+
+int64_t monotonic_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block) {
+    slot.func_id = kernel.func_id;
+    slot.block = block;
+    slot.start_ns = monotonic_ns();
+    std::strncpy(slot.kernel, kernel.name.c_str(), sizeof(slot.kernel) - 1);
+    slot.task.store(task.number, std::memory_order_release);
+}
+
+} // namespace
+
+void build_arguments(const Task &task, const void *local_context, const void *global_context, int64_t *slots) {
+    uint32_t count = 0;
+    if (task.interleaved) {
+        for (const TaskArgument &argument : task.arguments)
+            slots[count++] = argument.kind == ArgEntry::SCALAR
+                                 ? static_cast<int64_t>(task.scalars[argument.index])
+                                 : reinterpret_cast<int64_t>(&task.tensors[argument.index]);
+    } else {
+        for (const ChipTensor &tensor : task.tensors)
+            slots[count++] = reinterpret_cast<int64_t>(&tensor);
+        for (const uint64_t scalar : task.scalars)
+            slots[count++] = static_cast<int64_t>(scalar);
+    }
+    for (const uint32_t slot : {kLateContextSlot, kEarlyContextSlot}) {
+        if (count > slot)
+            continue;
+        slots[slot] = reinterpret_cast<int64_t>(local_context);
+        slots[slot + 1] = reinterpret_cast<int64_t>(global_context);
+    }
+}
+
+std::string kernel_names(const Task &task, const KernelLibrary &kernels) {
+    std::string names;
+    for (int i = 0; i < kMembers; ++i) {
+        const Kernel *kernel = kernels.find(task.kernels[i]);
+        if (kernel == nullptr || (i == 2 && task.kernels[2] == task.kernels[1]))
+            continue;
+        names += (names.empty() ? "" : "+") + kernel->name;
+    }
+    return names.empty() ? "(no kernel)" : names;
+}
+
+std::string describe_task(const Task &task, const KernelLibrary &kernels) {
+    return format("task %llu %s", static_cast<unsigned long long>(task.number), kernel_names(task, kernels).c_str());
+}
+
+Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault)
+    : platform_(platform), kernels_(kernels), report_(report), on_fault_(std::move(on_fault)),
+      crew_([this] { return make_core(); }) {}
+
+std::unique_ptr<Core> Executor::make_core() {
+    const int index = cores_.fetch_add(1);
+    RunningSlot *slot = nullptr;
+    if (report_ != nullptr && index < static_cast<int>(kReportThreads)) {
+        slot = &report_->threads[index];
+        slot->task.store(kNoTask);
+        report_->thread_count = static_cast<uint32_t>(index) + 1;
+    }
+    return std::make_unique<Core>(platform_, index, slot);
+}
+
+std::unique_ptr<Group> Executor::make_group(const Task &task) const {
+    std::string names[kMembers];
+    int lanes = 0;
+    for (int i = 0; i < kMembers; ++i) {
+        const Kernel *kernel = kernels_.find(task.kernels[i]);
+        if (kernel == nullptr)
+            continue;
+        names[i] = kernel->name.empty() ? "?" : kernel->name;
+        lanes += i > 0;
+    }
+    return std::make_unique<Group>(lanes, names);
+}
+
+void Executor::run_block(const Task &task, int32_t block, Core &core) {
+    if (!task.is_group()) {
+        for (int i = 0; i < kMembers; ++i)
+            if (task.kernels[i] >= 0)
+                run_member(task, {i, block, 1, nullptr}, core);
+        return;
+    }
+    const std::unique_ptr<Group> group = make_group(task);
+    std::vector<Crew::Job> jobs;
+    append_jobs(task, block, group.get(), jobs);
+    crew_.run(jobs, core);
+}
+
+void Executor::run_together(const Task &task, Core &core) {
+    std::vector<std::unique_ptr<Group>> groups;
+    std::vector<Crew::Job> jobs;
+    for (int32_t block = 0; block < task.block_num; ++block) {
+        groups.push_back(make_group(task));
+        append_jobs(task, block, groups.back().get(), jobs);
+    }
+    crew_.run(jobs, core);
+}
+
+void Executor::append_jobs(const Task &task, int32_t block, Group *group, std::vector<Crew::Job> &jobs) {
+    const int lanes = (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
+    for (int i = 0; i < kMembers; ++i)
+        if (task.kernels[i] >= 0)
+            jobs.push_back(
+                [this, &task, place = Place{i, block, lanes, group}](Core &core) { run_member(task, place, core); });
+}
+
+void Executor::run_member(const Task &task, const Place &place, Core &core) {
+    Activation &activation = core.activation;
+    activation.executor = this;
+    activation.group = place.group;
+    activation.kernel = kernels_.find(task.kernels[place.member]);
+    activation.task = &task;
+    activation.member = place.member;
+    PyptoCoreContext &context = activation.context;
+    context.abi = PYPTO_CORE_ABI;
+    context.is_vector = activation.kernel->vector ? 1 : 0;
+    context.sub_block = place.member == 2 ? 1 : 0;
+    context.sub_block_dim = place.lanes > 0 ? place.lanes : 1;
+    context.block_idx = place.block;
+    context.block_num = task.block_num;
+    for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
+        context.memory[i] = core.memory.space(i);
+    context.pipe_open = pipe_open;
+    context.pipe_acquire = pipe_acquire;
+    context.pipe_commit = pipe_commit;
+    context.pipe_front = pipe_front;
+    context.pipe_release = pipe_release;
+    context.fault = kernel_fault;
+    context.runtime = &activation;
+
+    current_activation = &activation;
+    if (core.running)
+        announce(*core.running, task, *activation.kernel, place.block);
+    call(activation, task, place, core);
+    if (core.running)
+        core.running->task.store(kNoTask, std::memory_order_release);
+    current_activation = nullptr;
+    if (place.group && place.group->leave(place.member))
+        report_deadlock(activation);
+    activation.own.reset();
+}
+
+void Executor::call(Activation &activation, const Task &task, const Place &place, Core &) {
+    int64_t slots[kArgSlots];
+    LocalContext local{};
+    local.block_idx = place.block;
+    local.block_num = task.block_num;
+    GlobalContext global{};
+    global.sub_block_id = activation.context.sub_block;
+    build_arguments(task, &local, &global, slots);
+    if (activation.kernel->bind_core)
+        activation.kernel->bind_core(&activation.context);
+    if (setjmp(activation.exit) == 0)
+        activation.kernel->entry(slots);
+}
+
+void Executor::report_deadlock(const Activation &activation) {
+    Fault fault = make_fault(Code::SchedulerTimeout, "", "make pushes, pops and frees of the members match");
+    fault.kind = "hang";
+    fault.message = "the members that are left wait for one that has returned: " + activation.group->describe();
+    fault.task = activation.task->number;
+    fault.task_id = activation.task->id;
+    fault.kernel = kernel_names(*activation.task, kernels_);
+    activation.group->abort();
+    on_fault_(std::move(fault));
+}
+
+void Executor::end_with_fault(Activation &activation, Fault fault) {
+    fault.task = activation.task->number;
+    fault.task_id = activation.task->id;
+    fault.kernel = activation.kernel->name;
+    if (activation.group)
+        activation.group->abort();
+    on_fault_(std::move(fault));
+    std::longjmp(activation.exit, 1);
+}
+
+} // namespace pypto::runtime

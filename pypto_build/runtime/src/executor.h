@@ -1,0 +1,64 @@
+// Runs kernels: builds the argument array, binds the core's memories, calls kernel_entry, serves its pipe calls.
+#pragma once
+
+#include "core.h"
+#include "crew.h"
+#include "fault.h"
+#include "group.h"
+#include "kernel_library.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+namespace pypto::runtime {
+
+class Executor {
+public:
+    using OnFault = std::function<void(Fault)>;
+
+    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault);
+
+    /// A core for a thread of the scheduler.
+    std::unique_ptr<Core> make_core();
+
+    /// Runs one block of a task on `core`, with helpers for the other members of a group.
+    void run_block(const Task &task, int32_t block, Core &core);
+    /// Runs all blocks of a task at the same time.
+    void run_together(const Task &task, Core &core);
+
+    /// The group of one block of a task; also for a lone kernel that opens a pipe.
+    std::unique_ptr<Group> make_group(const Task &task) const;
+
+    /// Ends the kernel of this activation with a fault; does not return.
+    [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
+
+private:
+    struct Place {
+        int member;
+        int32_t block;
+        int lanes;
+        Group *group;
+    };
+    void run_member(const Task &task, const Place &place, Core &core);
+    void call(Activation &activation, const Task &task, const Place &place, Core &core);
+    void append_jobs(const Task &task, int32_t block, Group *group, std::vector<Crew::Job> &jobs);
+    void report_deadlock(const Activation &activation);
+
+    const Platform &platform_;
+    const KernelLibrary &kernels_;
+    Report *report_;
+    OnFault on_fault_;
+    Crew crew_;
+    std::atomic<int> cores_{0};
+};
+
+/// The argument array of a kernel call: slots, with both contexts where the kernel's generation looks for them.
+void build_arguments(const Task &task, const void *local_context, const void *global_context, int64_t *slots);
+
+/// "task 3 (ring 1) kernel add".
+std::string describe_task(const Task &task, const KernelLibrary &kernels);
+/// Names of the task's kernels, joined with '+'.
+std::string kernel_names(const Task &task, const KernelLibrary &kernels);
+
+} // namespace pypto::runtime

@@ -1,0 +1,58 @@
+// What went wrong in a run: a code of the runtime's table, a place, a sentence and the way out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pypto::runtime {
+
+/// Error codes and names of simpler's runtime, so that its documentation applies.
+enum class Code : int32_t {
+    None = 0,
+    ScopeDeadlock = 1,
+    HeapRingDeadlock = 2,
+    FlowControlDeadlock = 3,
+    DepPoolOverflow = 4,
+    InvalidArgs = 5,
+    RequireSyncStartInvalid = 7,
+    TensorWaitTimeout = 8,
+    ExplicitOrchFatal = 9,
+    ScopeTasksOverflow = 10,
+    TensorMapOverflow = 11,
+    SchedulerTimeout = 100, // nothing can run and something is left
+    KernelFault = 200,      // ours: a kernel ended itself with a message
+    LoadError = 201,        // ours: a kernel or orchestration cannot be loaded
+};
+
+inline constexpr uint64_t kNoTask = ~uint64_t{0};
+
+struct Fault {
+    Code code = Code::None;
+    const char *kind = "runtime_error"; // or "hang", "usage_error"
+    std::string message = {};
+    std::string hint = {};
+    uint64_t task = kNoTask;    // number of the task, counted from 0 in submission order
+    uint64_t task_id = kNoTask; // ring << 32 | number in the ring
+    std::string kernel = {};
+
+    explicit operator bool() const { return code != Code::None; }
+};
+
+/// "INVALID_ARGS" and the like.
+const char *code_name(Code code);
+/// What to change, for codes that have one answer.
+const char *code_hint(Code code);
+
+/// A fault with the code's own hint.
+Fault make_fault(Code code, std::string message);
+Fault make_fault(Code code, std::string message, std::string hint);
+
+/// Ends Runtime calls with a fault; never leaves the C++ library's own frames.
+struct FaultError {
+    Fault fault;
+};
+
+/// printf into a string.
+__attribute__((format(printf, 1, 2))) std::string format(const char *pattern, ...);
+
+} // namespace pypto::runtime

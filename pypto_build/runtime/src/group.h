@@ -1,0 +1,90 @@
+// The members of one block of a task and the pipes between them.
+//
+// A pipe is a pair of rings, cube to vector and vector to cube. Members block on a condition variable; when every
+// member that is left waits for another, the group is deadlocked and says so at once.
+#pragma once
+
+#include "pypto/core_context.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+struct PyptoPipe;
+
+namespace pypto::runtime {
+
+inline constexpr int kMembers = 3; // AIC, AIV0, AIV1
+inline constexpr int kLanes = 2;
+
+/// Slots travelling one way. Counters only grow; a lane is a member of one side.
+struct PipeRing {
+    std::unique_ptr<uint8_t[]> storage;
+    uint8_t *slots = nullptr;
+    int producers = 0; // lanes on each side
+    int consumers = 0;
+    uint64_t acquired[kLanes] = {};
+    uint64_t committed[kLanes] = {};
+    uint64_t fronted[kLanes] = {};
+    uint64_t released[kLanes] = {};
+
+    uint64_t full() const;  // slots every producer has committed
+    uint64_t freed() const; // slots every consumer has released
+};
+
+} // namespace pypto::runtime
+
+struct PyptoPipe {
+    PyptoPipeSpec spec;
+    pypto::runtime::PipeRing rings[2]; // [0] vector to cube, [1] cube to vector
+};
+
+namespace pypto::runtime {
+
+class Group {
+public:
+    /// What one member waits for.
+    struct Wait {
+        PyptoPipe *pipe = nullptr;
+        int to_vector = 0;
+        bool producing = false;
+        uint64_t slot = 0;
+    };
+    enum class Result { Ok, Aborted, Deadlock };
+
+    /// `lanes`: AIV members; `members[i]`: kernel name of member i, empty if there is none.
+    Group(int lanes, const std::string members[kMembers]);
+
+    PyptoPipe *open(const PyptoPipeSpec &spec);
+    /// Slot to fill (producing) or to read; blocks. On Deadlock the caller reports, everybody else gets Aborted.
+    Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot);
+    /// Publishes the oldest acquired slot, or frees the oldest one read. False: none is outstanding.
+    bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing);
+    /// The member has returned. True if that leaves the others deadlocked; the caller reports.
+    bool leave(int member);
+    void abort();
+
+    /// One line a pipe and a member: what is in it, who waits for what.
+    std::string describe();
+
+private:
+    static int lane_of(int member) { return member == 2 ? 1 : 0; }
+    bool satisfied(const Wait &wait) const;
+    bool deadlocked() const;
+    std::string likely_cause() const;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::unique_ptr<PyptoPipe>> pipes_;
+    std::string names_[kMembers];
+    bool present_[kMembers] = {};
+    bool active_[kMembers] = {};
+    Wait waits_[kMembers];
+    int lanes_;
+    bool aborted_ = false;
+};
+
+} // namespace pypto::runtime

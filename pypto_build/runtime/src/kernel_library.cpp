@@ -1,0 +1,65 @@
+#include "kernel_library.h"
+
+#include <dlfcn.h>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr int32_t kMaxFuncId = 1024;
+
+Fault load_fault(std::string message, std::string hint) {
+    Fault fault = make_fault(Code::LoadError, std::move(message), std::move(hint));
+    fault.kind = "build_error";
+    return fault;
+}
+
+} // namespace
+
+void *load_shared_object(const std::string &path) {
+    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        const char *reason = dlerror();
+        throw FaultError{load_fault(path + ": cannot be loaded: " + (reason ? reason : "unknown reason"),
+                                    "rebuild it for this machine")};
+    }
+    return handle;
+}
+
+void KernelLibrary::load(int32_t func_id, const std::string &name, const std::string &core_type,
+                         const std::string &path) {
+    if (func_id < 0 || func_id >= kMaxFuncId)
+        throw FaultError{
+            load_fault(format("kernel %s: func_id %d is outside 0..%d", name.c_str(), func_id, kMaxFuncId - 1),
+                       "number the kernels from 0 in kernel_config.py")};
+    if (core_type != "aic" && core_type != "aiv")
+        throw FaultError{load_fault("kernel " + name + ": core_type \"" + core_type + "\" is unknown",
+                                    "use \"aic\" or \"aiv\" in kernel_config.py")};
+    if (const Kernel *taken = find(func_id))
+        throw FaultError{load_fault(
+            format("kernel %s: func_id %d is already that of %s", name.c_str(), func_id, taken->name.c_str()),
+            "give each kernel its own func_id in kernel_config.py")};
+    Kernel kernel;
+    kernel.func_id = func_id;
+    kernel.name = name;
+    kernel.vector = core_type == "aiv";
+    kernel.handle = load_shared_object(path);
+    kernel.entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(kernel.handle, "kernel_entry"));
+    if (kernel.entry == nullptr)
+        throw FaultError{load_fault(path + ": exports no kernel_entry",
+                                    "keep the extern \"C\" kernel_entry wrapper at the end of the kernel's source")};
+    kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
+    if (static_cast<size_t>(func_id) >= by_id_.size())
+        by_id_.resize(static_cast<size_t>(func_id) + 1);
+    by_id_[static_cast<size_t>(func_id)] = std::move(kernel);
+}
+
+std::string KernelLibrary::list() const {
+    std::string text;
+    for (const Kernel &kernel : by_id_)
+        if (kernel.entry)
+            text += format("%s%d %s", text.empty() ? "" : ", ", kernel.func_id, kernel.name.c_str());
+    return text.empty() ? "none" : text;
+}
+
+} // namespace pypto::runtime

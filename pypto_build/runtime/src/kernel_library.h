@@ -1,0 +1,44 @@
+// The kernels of an artifact: shared objects by func_id.
+#pragma once
+
+#include "fault.h"
+#include "pypto/core_context.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+struct Kernel {
+    int32_t func_id = -1;
+    std::string name;
+    bool vector = true; // AIV; false: AIC
+    void (*entry)(int64_t *args) = nullptr;
+    void (*bind_core)(PyptoCoreContext *) = nullptr; // null: the kernel uses no on-chip memory of ours
+    void *handle = nullptr;
+};
+
+/// A shared object that stays loaded for the life of the process: kernels may leave threads or exit handlers behind.
+/// Throws FaultError naming the file.
+void *load_shared_object(const std::string &path);
+
+class KernelLibrary {
+public:
+    /// Loads a kernel. Throws FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id
+    /// taken.
+    void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+
+    const Kernel *find(int32_t func_id) const {
+        return func_id >= 0 && static_cast<size_t>(func_id) < by_id_.size() && by_id_[func_id].entry
+                   ? &by_id_[static_cast<size_t>(func_id)]
+                   : nullptr;
+    }
+    /// "0 add, 1 mul", for messages.
+    std::string list() const;
+
+private:
+    std::vector<Kernel> by_id_;
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,43 @@
+// A loaded orchestration and the form its entry has.
+#pragma once
+
+#include "pypto/entry_args.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+/// The parameters of a run, in the forms the generations of entries take them.
+struct EntryParameters {
+    std::vector<EntryTensor> tensors;
+    std::vector<uint64_t> scalars;
+    std::vector<uint64_t> words;     // in declaration order: addresses and scalars
+    std::vector<EntryArg> arguments; // the same as objects
+
+    /// `order`: 't' and 's' in declaration order; empty means tensors first. Throws FaultError if it does not fit.
+    void arrange(const std::string &order);
+};
+
+class Orchestration {
+public:
+    /// Throws FaultError: file that cannot be loaded, missing function, other ABI.
+    void load(const std::string &path, const std::string &function_name, const std::string &config_name);
+    bool loaded() const { return entry_ != nullptr; }
+
+    void bind(PTO2Runtime *runtime, const Operations *operations) const;
+    /// Number of arguments the configuration asks for; 0 if it does not say.
+    int expected_args(const EntryParameters &parameters) const;
+    void call(PTO2Runtime *runtime, const EntryParameters &parameters) const;
+
+private:
+    enum class Form { Objects, Words, WordsWithRuntime, Array };
+    Form form_ = Form::Objects;
+    void *entry_ = nullptr;
+    void *config_ = nullptr;
+    uint32_t (*bind_)(const Operations *, PTO2Runtime *) = nullptr;
+    std::string path_;
+};
+
+} // namespace pypto::runtime

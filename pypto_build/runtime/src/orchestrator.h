@@ -1,0 +1,120 @@
+// What an orchestration talks to: turns its calls into tasks, dependencies and memory.
+//
+// Single-threaded. Dependencies follow simpler's rules: the creator of a tensor, then for reads the registered writers
+// of overlapping regions, then explicit ones; INOUT and existing outputs register as writers. Nothing else is ordered.
+#pragma once
+
+#include "access_history.h"
+#include "kernel_library.h"
+#include "scheduler.h"
+#include "tensor_map.h"
+
+#include <csetjmp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+/// Where a dependency comes from.
+enum class EdgeSource { Explicit, Creator, TensorMap, Strict };
+
+/// Sees what an orchestration does; used to record task graphs and scope statistics.
+class OrchestrationObserver {
+public:
+    virtual ~OrchestrationObserver() = default;
+    /// `arg` is -1 for explicit edges; `writer` is set for EdgeSource::TensorMap.
+    virtual void edge(uint64_t producer, int arg, EdgeSource source, uint8_t flags, Overlap overlap,
+                      const ChipTensor *consumer, const ChipTensor *writer) = 0;
+    /// Closes the edges reported since the last task.
+    virtual void task(const Task &task) = 0;
+    virtual void scope(bool begin, uint32_t depth, uint32_t ring, const char *file, int line) = 0;
+    /// Entries of finished tasks must stay visible, so that what is recorded does not depend on timing.
+    virtual bool keeps_history() const = 0;
+};
+
+class Orchestrator {
+public:
+    Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, TaskGraph &graph,
+                 Scheduler &scheduler);
+
+    void observe(OrchestrationObserver *observer) { observers_.push_back(observer); }
+
+    /// Runs an orchestration from its implicit outer scope on; returns when it has returned or failed.
+    void run(const std::function<void()> &entry);
+
+    static const Operations *operations();
+
+    size_t tensor_map_size() const { return map_.size(); }
+    uint64_t submitted() const { return numbered_; }
+
+    // The operations.
+    void submit(const Submission &submission, Outputs &outputs);
+    void allocate(const ArgEntry *entries, uint32_t count, Outputs &outputs);
+    void scope_begin(PTO2ScopeMode mode, const char *file, int line);
+    void scope_end(const char *file, int line);
+    void read(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, void *value, uint32_t size);
+    void write(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, const void *value, uint32_t size);
+    void report_fatal(int code, std::string message);
+    bool is_fatal() const { return scheduler_.failed(); }
+    void log(LogLevel level, const char *file, int line, const std::string &message) const;
+    int cluster_count() const { return platform_.clusters; }
+    int aiv_count() const { return 2 * platform_.clusters; }
+
+    /// Records a fault and leaves the orchestration; does not return.
+    [[noreturn]] void end_with(Fault fault);
+
+private:
+    struct Scope {
+        PTO2ScopeMode mode;
+        size_t first_task; // index into scope_tasks_
+        const char *file;
+        int line;
+    };
+
+    [[noreturn]] void leave();
+    [[noreturn]] void invalid(const std::string &message, const std::string &hint);
+    uint32_t ring() const;
+    bool manual() const { return scopes_.back().mode == PTO2ScopeMode::MANUAL; }
+    void check_kernels(const Submission &submission);
+    void check_launch(const Submission &submission);
+    void check_tensor(const ChipTensor &tensor, uint32_t arg);
+    void collect_edges(const Submission &submission);
+    void add_edge(uint64_t producer, int arg, EdgeSource source, uint8_t flags, Overlap overlap = Overlap::None,
+                  const ChipTensor *consumer = nullptr, const ChipTensor *writer = nullptr);
+    void lookup(const ChipTensor &tensor, int arg, bool inout);
+    void publish(const Submission &submission, uint64_t task);
+    void strict_edges(const Task &task);
+    Task *create(uint64_t heap_bytes);
+    bool make_room(Scheduler::Lock &lock, uint64_t heap_bytes, uint32_t edges, Shortage &shortage);
+    [[noreturn]] void out_of(Shortage shortage, uint64_t heap_bytes);
+    void fill(Task &task, const ArgEntry *entries, uint32_t count, Outputs &outputs);
+    ChipTensor allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const;
+    void start(Task &task);
+    void wait_for_writers(const ChipTensor &tensor, bool and_readers, const char *what);
+    uint8_t *element(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices);
+    void make_map_room();
+    Fault stall_fault();
+
+    const Settings &settings_;
+    const Platform &platform_;
+    const KernelLibrary &kernels_;
+    TaskGraph &graph_;
+    Scheduler &scheduler_;
+    std::vector<OrchestrationObserver *> observers_;
+    bool keep_history_ = false;
+
+    TensorMap map_;
+    AccessHistory history_;
+    std::vector<Scope> scopes_;
+    std::vector<Task *> scope_tasks_;
+    std::vector<ProducerEdge> edges_; // of the task being submitted
+    uint64_t numbered_ = 0;
+    std::jmp_buf exit_;
+};
+
+} // namespace pypto::runtime
+
+struct PTO2Runtime {
+    pypto::runtime::Orchestrator *orchestrator;
+};

@@ -1,0 +1,60 @@
+// The report buffer: shared memory in which a run leaves what its parent must know when the process does not return —
+// what each thread executes now, and after a signal which task, address and stack it hit.
+//
+// pypto_build/runtime/report.py reads the same layout; all fields are little-endian and at fixed offsets.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace pypto::runtime {
+
+inline constexpr uint64_t kReportMagic = 0x54524f5045525050ull; // "PPREPORT"
+inline constexpr uint32_t kReportVersion = 1;
+inline constexpr uint32_t kReportThreads = 256;
+inline constexpr uint32_t kReportFrames = 48;
+
+/// What one thread executes. `task` is written last and cleared first.
+struct RunningSlot {
+    std::atomic<uint64_t> task; // number of the task, kNoTask when idle
+    int32_t func_id;
+    int32_t block;
+    int64_t start_ns; // CLOCK_MONOTONIC
+    char kernel[64];
+};
+
+struct ReportFrame {
+    uint64_t address;
+    uint64_t offset; // in the module
+    char module[176];
+    char symbol[64];
+};
+
+struct CrashRecord {
+    std::atomic<uint32_t> state; // 0 none, 1 being written, 2 complete
+    int32_t signal;
+    int32_t code; // si_code
+    int32_t func_id;
+    uint64_t address;
+    uint64_t task;
+    int32_t block;
+    uint32_t frame_count;
+    char kernel[64];      // or "orchestration"
+    char nearest[256];    // tensor or memory the address belongs to or is nearest to
+    char arguments[2048]; // one line an argument
+    ReportFrame frames[kReportFrames];
+};
+
+struct Report {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t thread_count; // slots in use
+    std::atomic<uint64_t> submitted;
+    std::atomic<uint64_t> finished;
+    RunningSlot threads[kReportThreads];
+    CrashRecord crash;
+};
+
+inline constexpr uint64_t kReportBytes = sizeof(Report);
+
+} // namespace pypto::runtime

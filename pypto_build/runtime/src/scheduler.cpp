@@ -1,0 +1,147 @@
+#include "scheduler.h"
+
+#include "crash.h"
+#include "predicate.h"
+
+#include <chrono>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
+constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
+
+int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+size_t worker_count(int threads, Order order) {
+    if (order != Order::Parallel)
+        return 0;
+    const size_t machine = std::max(1u, std::thread::hardware_concurrency());
+    return (threads > 0 ? static_cast<size_t>(threads) : machine) - 1;
+}
+
+} // namespace
+
+Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
+    : graph_(graph), executor_(executor), order_(settings.order), max_workers_(worker_count(threads, settings.order)),
+      ready_(settings.order, settings.seed), caller_core_(executor.make_core()) {}
+
+Scheduler::~Scheduler() {
+    {
+        const Lock guard(mutex_);
+        stop_ = true;
+        work_.notify_all();
+    }
+    for (std::thread &worker : workers_)
+        worker.join();
+}
+
+void Scheduler::submitted(Lock &lock) {
+    if (order_ == Order::Parallel) {
+        wake_if_worthwhile();
+        while (ready_.units() > kPlentyReady && !failed())
+            run_one(lock, *caller_core_);
+    } else if (order_ == Order::Serial) {
+        while (!ready_.empty() && !failed())
+            run_one(lock, *caller_core_);
+    }
+}
+
+void Scheduler::wake_if_worthwhile() {
+    if (ready_.empty() || static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs)
+        return;
+    if (idle_ > 0) {
+        work_.notify_one();
+    } else if (workers_.size() < max_workers_) {
+        cores_.push_back(executor_.make_core());
+        workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
+    }
+}
+
+void Scheduler::serve(Core &core) {
+    const SignalStack signal_stack;
+    Lock lock(mutex_);
+    while (!stop_) {
+        if (!ready_.empty() && !failed()) {
+            run_one(lock, core);
+        } else {
+            ++idle_;
+            work_.wait(lock);
+            --idle_;
+        }
+    }
+}
+
+void Scheduler::run_one(Lock &lock, Core &core) {
+    const Unit unit = ready_.take();
+    wake_if_worthwhile(); // more than this thread can do?
+    ++running_;
+    lock.unlock();
+    const int64_t start = now_ns();
+    execute(unit, core);
+    const int64_t end = now_ns();
+    if (observer_)
+        observer_->after(unit, core, start, end);
+    lock.lock();
+    --running_;
+    typical_ns_ += (end - start - typical_ns_) / 8;
+    if (!failed())
+        finish(unit);
+    if (caller_waits_)
+        progress_.notify_one();
+}
+
+void Scheduler::execute(const Unit &unit, Core &core) {
+    const Task &task = *unit.task;
+    if (!task.has_kernel || (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor)))
+        return;
+    if (observer_)
+        observer_->before(unit, core, now_ns());
+    if (unit.block == Unit::kAllBlocks)
+        executor_.run_together(task, core);
+    else
+        executor_.run_block(task, unit.block, core);
+}
+
+void Scheduler::finish(const Unit &unit) {
+    Task *task = unit.task;
+    if (--task->blocks_left > 0)
+        return;
+    tasks_run_ += task->has_kernel;
+    graph_.complete(task, [this](Task *consumer) { ready_.push(consumer); });
+}
+
+void Scheduler::wait_for_progress(Lock &lock) {
+    caller_waits_ = true;
+    progress_.wait(lock);
+    caller_waits_ = false;
+}
+
+void Scheduler::fail(Fault fault) {
+    const Lock guard(mutex_);
+    if (failed())
+        return;
+    fault_ = std::move(fault);
+    failed_.store(true, std::memory_order_release);
+    progress_.notify_all();
+}
+
+Fault Scheduler::fault() {
+    const Lock guard(mutex_);
+    return fault_;
+}
+
+bool Scheduler::quiesce(int milliseconds) {
+    Lock lock(mutex_);
+    caller_waits_ = true;
+    const bool quiet =
+        progress_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] { return running_ == 0; });
+    caller_waits_ = false;
+    return quiet;
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,60 @@
+// Everything a run can be told, with its defaults.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pypto::runtime {
+
+inline constexpr uint32_t kRings = 4;
+
+/// Bytes of each on-chip memory and the number of cores of a chip.
+struct Platform {
+    const char *name;
+    uint32_t memory_bytes[9]; // indexed by PyptoSpace
+    int clusters;             // one AIC and two AIV cores each
+    uint64_t clock_hz;        // unit of recorded times
+};
+
+/// The platform of that name ("a2a3", "a2a3sim", "a5", "a5sim"), or null.
+const Platform *find_platform(const std::string &name);
+
+enum class Order {
+    Parallel, // ready tasks in submission order on all threads
+    Serial,   // one after the other in submission order
+    Shuffled, // one after the other in a seeded random legal order
+};
+
+struct RingLimits {
+    uint32_t task_window[kRings] = {16384, 16384, 16384, 16384};
+    uint64_t heap_bytes[kRings] = {256u << 20, 256u << 20, 256u << 20, 256u << 20};
+    uint32_t dependency_pool[kRings] = {16384, 16384, 16384, 16384};
+    uint32_t tensor_map = 65536;
+    uint32_t scope_depth = 64;
+};
+
+/// The defaults, changed by PTO2_RING_TASK_WINDOW, PTO2_RING_HEAP and PTO2_RING_DEP_POOL: one value or four, separated
+/// by commas. A value that makes no sense is ignored with a warning on stderr.
+RingLimits limits_from_environment();
+/// Throws FaultError naming the first limit that makes no sense.
+void check_limits(const RingLimits &limits);
+
+struct Settings {
+    Order order = Order::Parallel;
+    uint64_t seed = 0;
+    bool strict = false;        // also order readers before writers and overlapping outputs
+    bool poison = true;         // outputs and allocated tensors start as NaN or a pattern
+    bool protect_inputs = true; // notice writes to IN tensors
+    RingLimits limits;
+    std::string parameter_order; // 't' and 's' in declaration order; empty: tensors first
+    int log_level = 30;
+    int dump_args = 0; // 0 off, 1 marked, 2 all, 3 all without payload
+    bool dep_gen = false;
+    int swimlane = 0;
+    bool scope_stats = false;
+    std::string output_dir; // of what a run leaves
+    void *report = nullptr; // shared memory for crash and progress reports
+    uint64_t report_bytes = 0;
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,52 @@
+#include "stall.h"
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr int kShownTasks = 8;
+
+std::string task_id_text(uint64_t id) {
+    return format("task id %llu of ring %llu", static_cast<unsigned long long>(id & 0xffffffffu),
+                  static_cast<unsigned long long>(id >> 32));
+}
+
+} // namespace
+
+Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, const Platform &platform) {
+    Fault fault = make_fault(Code::SchedulerTimeout, "");
+    fault.kind = "hang";
+    uint64_t left = 0;
+    std::string lines;
+    uint64_t missing = kNoTask;
+    graph.for_each_unfinished([&](const Task &task) {
+        if (left++ == 0) {
+            fault.task = task.number;
+            fault.task_id = task.id;
+            fault.kernel = kernel_names(task, kernels);
+        }
+        if (left > kShownTasks)
+            return;
+        lines += "; " + describe_task(task, kernels) + " waits for ";
+        std::string waits;
+        for (const ProducerLink &link : task.producers)
+            if (link.task->id == link.id && link.task->state != TaskState::Done)
+                waits += (waits.empty() ? "" : ", ") + describe_task(*link.task, kernels);
+        for (const uint64_t id : graph.never_submitted(task)) {
+            waits += (waits.empty() ? "" : ", ") + task_id_text(id) + ", which was never submitted";
+            missing = id;
+        }
+        lines += waits.empty() ? "nothing" : waits;
+    });
+    if (left > kShownTasks)
+        lines += format("; and %llu more", static_cast<unsigned long long>(left - kShownTasks));
+    fault.message = format("nothing can run and %llu task%s left%s; cores busy: AIC 0/%d AIV 0/%d",
+                           static_cast<unsigned long long>(left), left == 1 ? " is" : "s are", lines.c_str(),
+                           platform.clusters, 2 * platform.clusters);
+    fault.hint = missing != kNoTask
+                     ? "a dependency names a task that was never submitted: check where the task id comes from"
+                     : "explicit dependencies form a cycle: a task cannot wait for one submitted after it";
+    return fault;
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,12 @@
+// Explains why nothing can run although tasks are left.
+#pragma once
+
+#include "executor.h"
+#include "task_graph.h"
+
+namespace pypto::runtime {
+
+/// A fault of kind "hang": the unfinished tasks, what each waits for, and the likely cause. Under the scheduler's lock.
+Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, const Platform &platform);
+
+} // namespace pypto::runtime
