@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, TensorArg
+from pypto_build.replay.child import InputWrite, Unwritten
 from pypto_build.replay.comparators.base import Comparator
 from pypto_build.replay.compare import coordinates, difference, first_mismatches
-from pypto_build.replay.hints import Case, find_hints
+from pypto_build.replay.hints import Case, find_hints, never_written
 from pypto_build.replay.values import Array, decode, storage
 from pypto_build.replay.verdict import ErrorInfo, OutputResult
 
@@ -25,8 +26,11 @@ class Rules:
     comparators: Mapping[str, Comparator]
 
 
-def check_memory(binding: Binding, arena: Arena) -> ErrorInfo | None:
-    """A write that must not have been: into an IN tensor, or next to a tensor."""
+def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -> ErrorInfo | None:
+    """A write that must not have been: next to a tensor, or into an IN tensor.
+
+    `writes` are those into IN tensors that the runtime saw, with who did it; the bytes are compared all the same.
+    """
     overrun = arena.overrun()
     if overrun is not None:
         tensor = binding.tensors[overrun.index]
@@ -46,81 +50,81 @@ def check_memory(binding: Binding, arena: Arena) -> ErrorInfo | None:
         changed = (before != after).reshape(tensor.numel, -1).any(axis=1)
         at = tuple(coordinates(int(np.argmax(changed)), tensor.shape))
         share = f"{int(np.count_nonzero(changed))} of {tensor.numel} elements"
+        write = next((write for write in writes if write.tensor == index), InputWrite(index, 0, None, None))
+        kernel = f"kernel '{write.kernel}'" if write.kernel else "a kernel"
         return ErrorInfo(
             "input_changed",
-            f"input '{tensor.name}' was changed by a kernel: {share}, first at {at}",
+            f"input '{tensor.name}' was changed by {kernel}: {share}, first at {at}",
+            write.task,
+            write.kernel,
             hint=f"declare '{tensor.name}' INOUT in the program, or find the kernel that writes it",
         )
     return None
 
 
-def check_outputs(binding: Binding, arena: Arena, rules: Rules) -> list[OutputResult]:
+def check_outputs(binding: Binding, arena: Arena, rules: Rules, unwritten: Sequence[Unwritten]) -> list[OutputResult]:
     """One result per output, in argument order; all are compared, whatever the first ones gave."""
-    outputs = {tensor.name: index for index, tensor in enumerate(binding.tensors) if tensor.is_output}
-    stored = {
-        name: storage(arena.tensor(i), binding.tensors[i].dtype, binding.tensors[i].shape)
-        for name, i in outputs.items()
-    }
-    return [
-        _unchecked(binding.tensors[i]) if not binding.checked else _compare(binding, binding.tensors[i], stored, rules)
-        for i in outputs.values()
-    ]
+    outputs = {index: tensor for index, tensor in enumerate(binding.tensors) if tensor.is_output}
+    holes = {item.tensor: item for item in unwritten}
+    run = _Run(binding, rules, {tensor.name: _stored(arena.tensor(i), tensor) for i, tensor in outputs.items()})
+    return [run.compare(tensor, holes.get(index)) for index, tensor in outputs.items()]
 
 
-def _unchecked(tensor: TensorArg) -> OutputResult:
-    return OutputResult(tensor.name, "unchecked", list(tensor.shape), tensor.dtype, tensor.numel, comparator="")
+def _stored(data: memoryview | bytes, tensor: TensorArg) -> Array:
+    return storage(data, tensor.dtype, tensor.shape)
 
 
-def _compare(binding: Binding, tensor: TensorArg, stored: Mapping[str, Array], rules: Rules) -> OutputResult:
-    if tensor.golden is None:
-        return _unchecked(tensor)
-    actual, expected = stored[tensor.name], storage(tensor.golden, tensor.dtype, tensor.shape)
-    found = difference(actual, expected, tensor.dtype, rules.rtol, rules.atol)
-    result = OutputResult(
-        tensor.name,
-        "mismatch" if found.count else "pass",
-        list(tensor.shape),
-        tensor.dtype,
-        tensor.numel,
-        found.count,
-        found.max_abs,
-        found.max_rel,
-        first_mismatches(actual, expected, tensor.dtype, found.mask) if found.count else [],
-    )
-    comparator = rules.comparators.get(tensor.name)
-    decoded = decode(actual, tensor.dtype), decode(expected, tensor.dtype)
-    if comparator is not None:
-        ok, result.detail = _apply(comparator, decoded, binding, stored, rules)
-        result.status, result.comparator = "pass" if ok else "mismatch", comparator.__name__
-    if result.status == "mismatch":
-        initial = None
-        if tensor.direction == "INOUT" and tensor.initial is not None:
-            initial = decode(storage(tensor.initial, tensor.dtype, tensor.shape), tensor.dtype)
-        result.hints = find_hints(Case(*decoded, tensor.dtype, found, tensor.direction, initial))
-    return result
+@dataclass(frozen=True)
+class _Run:
+    """What one round computed: the stored elements of every output by name."""
 
+    binding: Binding
+    rules: Rules
+    outputs: Mapping[str, Array]
 
-def _apply(
-    comparator: Comparator, decoded: tuple[Array, Array], binding: Binding, stored: Mapping[str, Array], rules: Rules
-) -> tuple[bool, str]:
-    """Call a comparator with everything it may look at."""
-    tensors = {tensor.name: tensor for tensor in binding.tensors}
-    inputs: dict[str, Array] = {
-        tensor.name: decode(storage(tensor.initial, tensor.dtype, tensor.shape), tensor.dtype)
-        for tensor in binding.tensors
-        if tensor.direction == "IN" and tensor.initial is not None
-    }
-    inputs |= {scalar.name: np.asarray(scalar.value) for scalar in binding.scalars}
-    goldens = {name: tensors[name].golden for name in stored}
-    return comparator(
-        *decoded,
-        actual_outputs={name: decode(array, tensors[name].dtype) for name, array in stored.items()},
-        expected_outputs={
-            name: decode(storage(golden, tensors[name].dtype, tensors[name].shape), tensors[name].dtype)
-            for name, golden in goldens.items()
-            if golden is not None
-        },
-        inputs=inputs,
-        rtol=rules.rtol,
-        atol=rules.atol,
-    )
+    def compare(self, tensor: TensorArg, hole: Unwritten | None) -> OutputResult:
+        """The result of one output. A comparator decides where there is one; the counts are the default rule's."""
+        actual = self.outputs[tensor.name]
+        result = OutputResult(tensor.name, "unchecked", list(tensor.shape), tensor.dtype, tensor.numel, comparator="")
+        if tensor.golden is None or not self.binding.checked:
+            hint = never_written(hole, tensor.shape)
+            result.hints = [hint] if hint else []
+            return result
+        expected = _stored(tensor.golden, tensor)
+        found = difference(actual, expected, tensor.dtype, self.rules.rtol, self.rules.atol)
+        result.status, result.comparator = "mismatch" if found.count else "pass", "allclose"
+        result.mismatched, result.max_abs, result.max_rel = found.count, found.max_abs, found.max_rel
+        result.first = first_mismatches(actual, expected, tensor.dtype, found.mask)
+        decoded = decode(actual, tensor.dtype), decode(expected, tensor.dtype)
+        comparator = self.rules.comparators.get(tensor.name)
+        if comparator is not None:
+            ok, result.detail = self._apply(comparator, decoded)
+            result.status, result.comparator = "pass" if ok else "mismatch", comparator.__name__
+        if result.status == "mismatch":
+            initial = self._initial(tensor) if tensor.direction == "INOUT" else None
+            result.hints = find_hints(Case(*decoded, tensor.dtype, found, tensor.direction, initial, hole))
+        return result
+
+    def _apply(self, comparator: Comparator, decoded: tuple[Array, Array]) -> tuple[bool, str]:
+        """Call a comparator with everything it may look at."""
+        tensors = {tensor.name: tensor for tensor in self.binding.tensors}
+        inputs = {name: self._initial(tensor) for name, tensor in tensors.items() if tensor.direction == "IN"}
+        scalars = {scalar.name: np.asarray(scalar.value) for scalar in self.binding.scalars}
+        goldens = {name: tensors[name].golden for name in self.outputs}
+        return comparator(
+            *decoded,
+            actual_outputs={name: decode(array, tensors[name].dtype) for name, array in self.outputs.items()},
+            expected_outputs={
+                name: decode(_stored(golden, tensors[name]), tensors[name].dtype)
+                for name, golden in goldens.items()
+                if golden is not None
+            },
+            inputs={name: array for name, array in inputs.items() if array is not None} | scalars,
+            rtol=self.rules.rtol,
+            atol=self.rules.atol,
+        )
+
+    @staticmethod
+    def _initial(tensor: TensorArg) -> Array | None:
+        """What a tensor held before the run, decoded."""
+        return None if tensor.initial is None else decode(_stored(tensor.initial, tensor), tensor.dtype)

@@ -46,11 +46,30 @@ class Job:
     threads: int = 0
 
 
+class Unwritten(msgspec.Struct):
+    """Elements of an OUT tensor that no task wrote; `first` are flat indices."""
+
+    tensor: int
+    count: int
+    first: list[int]
+
+
+class InputWrite(msgspec.Struct):
+    """The first write to a tensor declared IN, `offset` bytes into it."""
+
+    tensor: int
+    offset: int
+    task: str | None
+    kernel: str | None
+
+
 class Reply(msgspec.Struct):
     """The child's answer to one round: the numbers of a run, or the fault that ended it."""
 
     tasks: int = 0
     run_s: float = 0.0
+    unwritten: list[Unwritten] = []
+    input_writes: list[InputWrite] = []
     fault: str = ""
     kind: str = ""
     task: str | None = None
@@ -58,7 +77,8 @@ class Reply(msgspec.Struct):
     hint: str = ""
 
 
-TensorBuffer = tuple[memoryview, tuple[int, ...], str, str]
+#: (memory, shape, dtype, direction, name)
+TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
 
 
 def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: int, results: int) -> None:
@@ -78,7 +98,7 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
         runtime = _prepare(module, job)
         while os.read(commands, 1) == RUN:
             stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options={"report": report})
-            reply(Reply(tasks=int(stats.tasks), run_s=float(stats.run_s)))
+            reply(_stats_reply(stats))
     except module.RuntimeFault as fault:
         reply(_fault_reply(fault))
 
@@ -99,6 +119,19 @@ def _prepare(module: Any, job: Job) -> Any:
         runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(kernel.path))
     runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
     return runtime
+
+
+def _stats_reply(stats: Any) -> Reply:
+    """The numbers of a run as a reply."""
+    return Reply(
+        tasks=stats.tasks,
+        run_s=stats.run_s,
+        unwritten=[Unwritten(item.tensor, item.count, list(item.first)) for item in stats.unwritten],
+        input_writes=[
+            InputWrite(item.tensor, item.offset, None if item.task is None else str(item.task), item.kernel or None)
+            for item in stats.input_writes
+        ],
+    )
 
 
 def _fault_reply(fault: Any) -> Reply:

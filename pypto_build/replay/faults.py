@@ -9,7 +9,7 @@ from typing import Literal
 
 from pypto_build.replay.verdict import ErrorInfo, Status
 
-FaultStatus = Literal["build_error", "runtime_error", "hang"]
+FaultStatus = Literal["usage_error", "build_error", "runtime_error", "hang"]
 
 #: What usually ends a process with this signal, in a word for the hint.
 _SIGNAL_HINTS: dict[str, str] = {

@@ -6,6 +6,7 @@ each the first rule that applies speaks. Every rule looks at plain arrays, so it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from pypto_build.replay.child import Unwritten
 from pypto_build.replay.compare import Difference, coordinates
 from pypto_build.replay.values import Array, is_float
 
@@ -34,7 +36,7 @@ _ROUNDING_ULPS = 4
 
 @dataclass(frozen=True)
 class Case:
-    """One mismatched output, decoded; `initial` is what an INOUT tensor held before the run."""
+    """One mismatched output, decoded; `initial` is what an INOUT tensor held, `unwritten` what no task wrote."""
 
     actual: Array
     expected: Array
@@ -42,6 +44,7 @@ class Case:
     difference: Difference
     direction: str = "OUT"
     initial: Array | None = None
+    unwritten: Unwritten | None = None
 
     @cached_property
     def mask(self) -> npt.NDArray[np.bool_]:
@@ -64,7 +67,7 @@ def find_hints(case: Case) -> list[str]:
     """What the mismatch looks like, most telling first; empty when it has no pattern that we know."""
     if not case.mask.any():
         return []
-    found = [_nan_in_golden(case), _not_finite(case)]
+    found = [_nan_in_golden(case), never_written(case.unwritten, case.shape) or _not_finite(case)]
     if not found[1]:
         found.append(_first(WHOLE_RULES, case))
     if not any(found[1:]) or found[1]:
@@ -74,6 +77,17 @@ def find_hints(case: Case) -> list[str]:
 
 def _first(rules: tuple[Rule, ...], case: Case) -> str | None:
     return next((hint for rule in rules if (hint := rule(case))), None)
+
+
+def never_written(unwritten: Unwritten | None, shape: tuple[int, ...]) -> str | None:
+    """The runtime fills outputs with a pattern before a run; where it is left, no task wrote."""
+    if unwritten is None:
+        return None
+    total = math.prod(shape)
+    if unwritten.count == total:
+        return "never written: no task wrote to it; look at its direction and at the orchestration's add_output calls"
+    at = tuple(coordinates(unwritten.first[0], shape))
+    return f"{unwritten.count} of {total} elements were never written, the first at {at}"
 
 
 # --- values that are no numbers ---------------------------------------------------------------------------------------

@@ -22,9 +22,11 @@ class Log:
         """One line under the run's tag."""
         self._write(f"[RUN] {text}")
 
-    def text(self, text: str) -> None:
-        """Lines without a tag."""
-        self._write(text)
+    def text_lines(self, *lines: str) -> None:
+        """Lines without a tag; empty ones are left out."""
+        for line in lines:
+            if line:
+                self._write(line)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -61,7 +63,12 @@ def mismatch_block(result: OutputResult, rtol: float, atol: float) -> list[str]:
         for item in result.first:
             flat = _flat(item.index, result.shape)
             lines.append(f"    [{flat}] actual={item.actual}, expected={item.expected}  at {tuple(item.index)}")
-    return lines + [f"    hint: {hint}" for hint in result.hints]
+    return lines + output_hints(result)
+
+
+def output_hints(result: OutputResult) -> list[str]:
+    """The hints, one a line."""
+    return [f"    hint: {hint}" for hint in result.hints]
 
 
 def _flat(index: Sequence[int], shape: Sequence[int]) -> int:

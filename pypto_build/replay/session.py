@@ -16,7 +16,7 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary
 from pypto_build.replay.faults import RunFault
-from pypto_build.replay.report import Log, last_line, mismatch_block, output_line, rounds_line
+from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
@@ -130,7 +130,8 @@ class _Session:
         """All rounds, up to the first that goes wrong."""
         request, verdict, times = self._request, self._verdict, []
         tensors = [
-            (arena.tensor(i), tensor.shape, tensor.dtype, tensor.direction) for i, tensor in enumerate(binding.tensors)
+            (arena.tensor(i), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
+            for i, tensor in enumerate(binding.tensors)
         ]
         memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
         limits = {"timeout_s": request.timeout_s, "rounds": request.rounds, "memory_bytes": memory}
@@ -146,8 +147,9 @@ class _Session:
                 times.append(reply.run_s)
                 verdict.tasks, verdict.rounds = reply.tasks, len(times)
                 verdict.run_s = sorted(times)[len(times) // 2]
-                verdict.error = check_memory(binding, arena)
-                verdict.outputs = check_outputs(binding, arena, Rules(verdict.rtol, verdict.atol, comparators))
+                verdict.error = check_memory(binding, arena, reply.input_writes)
+                rules = Rules(verdict.rtol, verdict.atol, comparators)
+                verdict.outputs = check_outputs(binding, arena, rules, reply.unwritten)
                 if verdict.error or any(output.status == "mismatch" for output in verdict.outputs):
                     break
         if len(times) > 1:
@@ -167,12 +169,11 @@ class _Session:
         with log.stage("validate") if binding.checked else contextlib.nullcontext():
             for output in verdict.outputs:
                 log.line(output_line(output))
-                if output.status == "pass" and output.detail:
-                    log.text(f"    {output.detail}")
+                if output.status != "mismatch":
+                    log.text_lines(f"    {output.detail}" if output.detail else "", *output_hints(output))
         failed = [output for output in verdict.outputs if output.status == "mismatch"]
         for output in failed:
-            for line in mismatch_block(output, verdict.rtol, verdict.atol):
-                log.text(line)
+            log.text_lines(*mismatch_block(output, verdict.rtol, verdict.atol))
         if verdict.error is not None:
             verdict.status = "runtime_error"
         else:

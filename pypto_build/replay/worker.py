@@ -168,7 +168,7 @@ def _fault(reply: Reply) -> RunFault:
     """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
     error = ErrorInfo(reply.kind, reply.fault, reply.task, reply.kernel, reply.hint)
     match reply.kind:
-        case "hang" | "build_error" as status:
+        case "hang" | "build_error" | "usage_error" as status:
             return RunFault(status, error)
         case _:
             return RunFault("runtime_error", error)
