@@ -1,0 +1,244 @@
+"""Run single tile instructions on the CPU headers: a model of tiles in numpy, a compiler of small cases, and a core.
+
+The model computes where the elements of a tile lie on its own, from the layout rules of the instruction set, so that it
+checks the headers rather than repeats them. A case is the body of a C function; many are compiled into one library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ROOT = Path(__file__).resolve().parents[3]
+INCLUDE = ROOT / "pypto_build" / "runtime" / "include"
+CXX = os.environ.get("CXX", "g++")
+FLAGS = [
+    "-std=c++17", "-O2", "-fPIC", "-shared", "-march=x86-64-v3", "-fno-math-errno", "-fno-trapping-math",
+    "-fno-strict-aliasing", "-D__CPU_SIM", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}",
+]  # fmt: skip
+
+Array = npt.NDArray[Any]
+
+# C++ spelling of each element type and the numpy type of its bits; bfloat16 has no numpy type.
+CPP = {
+    "f32": "float", "f16": "half", "bf16": "bfloat16_t", "i8": "int8_t", "u8": "uint8_t", "i16": "int16_t",
+    "u16": "uint16_t", "i32": "int32_t", "u32": "uint32_t", "i64": "int64_t", "u64": "uint64_t",
+    "e4m3": "float8_e4m3_t", "e5m2": "float8_e5m2_t", "e8m0": "float8_e8m0_t",
+}  # fmt: skip
+NUMPY = {
+    "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i8": np.int8, "u8": np.uint8, "i16": np.int16,
+    "u16": np.uint16, "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
+    "e4m3": np.uint8, "e5m2": np.uint8, "e8m0": np.uint8,
+}  # fmt: skip
+FLOATS = ("f32", "f16", "bf16")
+INTS = ("i8", "u8", "i16", "u16", "i32", "u32")
+SPACES = ("Vec", "Mat", "Left", "Right", "Acc", "Bias", "Scaling", "ScaleLeft", "ScaleRight")
+SPACE_BYTES = (256 << 10, 512 << 10, 64 << 10, 64 << 10, 256 << 10, 4 << 10, 8 << 10, 4 << 10, 4 << 10)
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of one element."""
+    return np.dtype(NUMPY[dtype]).itemsize
+
+
+def bf16_round(values: Array) -> Array:
+    """The bits of float64 values rounded to bfloat16, ties to even, in integer arithmetic on the float64 encoding."""
+    doubles = np.asarray(values, np.float64)
+    with np.errstate(all="ignore"):
+        nearest = doubles.astype(np.float32)
+    # Round to odd first, so that the second rounding sees what the first one dropped.
+    bits = nearest.view(np.uint32).copy()
+    inexact = np.isfinite(nearest) & (nearest.astype(np.float64) != doubles)
+    too_far = inexact & (np.abs(nearest.astype(np.float64)) > np.abs(doubles))
+    even = (bits & 1) == 0
+    bits = np.where(inexact & even, np.where(too_far, bits - 1, bits + 1), bits).astype(np.uint32)
+    rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(doubles), np.uint16(0x7FC0), rounded).astype(np.uint16)
+
+
+def encode(values: Array, dtype: str) -> Array:
+    """Numbers as elements: float64 or integers, rounded to nearest even or wrapped."""
+    if dtype == "bf16":
+        return bf16_round(values)
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(NUMPY[dtype])
+
+
+def decode(elements: Array, dtype: str) -> Array:
+    """Elements as numbers: float64 for floating-point types, int64 for integers."""
+    if dtype == "bf16":
+        return (elements.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if dtype in FLOATS:
+        return elements.astype(np.float64)
+    return elements.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile type: where its elements lie, and how it is written in C++. Valid extents are always dynamic."""
+
+    dtype: str
+    rows: int
+    cols: int
+    layout: str = "ND"  # ND, DN: no boxes, row- or column-major; NZ, ZN, ZZ: boxes in column or row order
+    space: str = "Vec"
+    fractal: int = 512
+    pad: str = "Null"
+
+    def cpp(self) -> str:
+        box = {"ND": "NoneBox", "DN": "NoneBox", "NZ": "RowMajor", "ZZ": "RowMajor", "ZN": "ColMajor"}[self.layout]
+        outer = "ColMajor" if self.layout in ("DN", "NZ") else "RowMajor"
+        pad = self.pad if "(" in self.pad else f"PadValue::{self.pad}"
+        return (
+            f"Tile<TileType::{self.space}, {CPP[self.dtype]}, {self.rows}, {self.cols}, BLayout::{outer}, -1, -1, "
+            f"SLayout::{box}, {self.fractal}, {pad}>"
+        )
+
+    def offsets(self) -> Array:
+        """The element offset of every (row, column)."""
+        r, c = np.mgrid[0 : self.rows, 0 : self.cols]
+        if self.layout == "ND":
+            return np.asarray(r * self.cols + c)
+        if self.layout == "DN":
+            return np.asarray(c * self.rows + r)
+        short = 16 if self.fractal == 1024 else 32 // size_of(self.dtype)
+        height, width = (short, 16) if self.layout == "ZN" else (16, short)
+        if self.rows == 1:
+            height = 1
+        inside = (c % width) * height + r % height if self.layout == "ZN" else (r % height) * width + c % width
+        if self.layout == "NZ":
+            box = (c // width) * (self.rows // height) + r // height
+        else:
+            box = (r // height) * (self.cols // width) + c // width
+        return np.asarray(box * height * width + inside)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.cols * size_of(self.dtype)
+
+    def at(self, dtype: str) -> Tile:
+        return replace(self, dtype=dtype)
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_uint64)]
+
+
+class _PipeSpec(ctypes.Structure):
+    _fields_ = [
+        (n, ctypes.c_uint32) for n in ("flag_id", "slot_bytes", "slot_count", "direction", "local_slots", "no_split")
+    ]
+
+
+_FAULT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
+
+
+class _Context(ctypes.Structure):
+    _fields_ = [
+        ("abi", ctypes.c_uint32), ("is_vector", ctypes.c_uint32), ("sub_block", ctypes.c_int32),
+        ("sub_block_dim", ctypes.c_int32), ("block_idx", ctypes.c_int32), ("block_num", ctypes.c_int32),
+        ("memory", _Memory * len(SPACES)),
+        ("pipe_open", ctypes.c_void_p), ("pipe_acquire", ctypes.c_void_p), ("pipe_commit", ctypes.c_void_p),
+        ("pipe_front", ctypes.c_void_p), ("pipe_release", ctypes.c_void_p),
+        ("fault", _FAULT), ("runtime", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+def compile_library(source: str, directory: Path, flags: list[str] | None = None) -> Path:
+    """Compiles a source once, even when several test processes ask for it at the same time."""
+    command = [CXX, *FLAGS, *(flags or [])]
+    key = hashlib.sha256("\0".join([source, *command]).encode()).hexdigest()[:16]
+    library = directory / f"cases_{key}.so"
+    with (directory / f"{key}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            text = directory / f"cases_{key}.cpp"
+            text.write_text(source)
+            partial = library.with_suffix(".tmp")
+            done = subprocess.run(
+                [*command, str(text), "-o", str(partial)], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr[:4000]
+            partial.rename(library)
+    return library
+
+
+class Cases:
+    """Bodies of C functions that become one library. `v` is the array of int64 arguments of a call."""
+
+    def __init__(self, prelude: str = "", arch: int = 2, flags: list[str] | None = None) -> None:
+        self.bodies: dict[str, str] = {}
+        self.prelude = prelude
+        self.flags = [f"-DPYPTO_ARCH={arch}", *(flags or [])]
+
+    def add(self, name: str, body: str) -> str:
+        assert name not in self.bodies, name
+        self.bodies[name] = body
+        return name
+
+    def source(self) -> str:
+        head = "#include <cstdint>\n#include <pto/pto-inst.hpp>\nusing namespace pto;\n" + self.prelude
+        parts = [
+            f'extern "C" void {name}([[maybe_unused]] const int64_t *v) {{\n{body}\n}}'
+            for name, body in self.bodies.items()
+        ]
+        return head + "\n" + "\n".join(parts) + "\n"
+
+    def build(self, directory: Path) -> Core:
+        return Core(compile_library(self.source(), directory, self.flags))
+
+
+class Core:
+    """One core with memories of its own, bound to a library of cases."""
+
+    def __init__(self, library: Path) -> None:
+        self.library = ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        self.spaces: dict[str, Array] = {}
+        self.context = _Context(abi=1, is_vector=1, sub_block=0, sub_block_dim=1, block_idx=0, block_num=1)
+        self._keep: list[Array] = []
+        for i, (name, size) in enumerate(zip(SPACES, SPACE_BYTES, strict=True)):
+            raw = np.zeros(size + 128, np.uint8)
+            start = -raw.ctypes.data % 128
+            self._keep.append(raw)
+            self.spaces[name] = raw[start : start + size]
+            self.context.memory[i] = _Memory(self.spaces[name].ctypes.data, size)
+        self.library.pypto_bind_core(ctypes.byref(self.context))
+
+    def fill(self, space: str, byte: int) -> None:
+        self.spaces[space][:] = byte
+
+    def elements(self, tile: Tile, address: int) -> Array:
+        """The tile's memory, a flat view of its elements."""
+        return self.spaces[tile.space][address : address + tile.nbytes].view(NUMPY[tile.dtype])
+
+    def put(self, tile: Tile, address: int, elements: Array) -> None:
+        """Places a matrix of elements; it may be smaller than the tile."""
+        rows, cols = elements.shape
+        self.elements(tile, address)[tile.offsets()[:rows, :cols]] = elements
+
+    def get(self, tile: Tile, address: int) -> Array:
+        """All rows and columns of a tile."""
+        return np.asarray(self.elements(tile, address)[tile.offsets()])
+
+    def call(self, name: str, *arguments: int) -> None:
+        packed = (ctypes.c_int64 * max(len(arguments), 1))(*arguments)
+        function = getattr(self.library, name)
+        function.restype = None
+        function(packed)
+
+
+def declare(*tiles: tuple[str, Tile, int, int]) -> str:
+    """Declarations `name` of each tile at a byte address, with valid extents v[first], v[first + 1]."""
+    return "\n".join(
+        f"using {name}_t = {tile.cpp()}; {name}_t {name}(v[{first}], v[{first + 1}]); TASSIGN({name}, (uint64_t){address});"
+        for name, tile, address, first in tiles
+    )
