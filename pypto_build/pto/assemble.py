@@ -146,7 +146,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Exit status 0, 1 when the unit cannot be assembled, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.assemble", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.assemble", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("unit", type=Path, help="the .pto file")
     parser.add_argument("--platform", required=True, help=f"one of {', '.join(PLATFORMS)}")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the C++ file to write")

@@ -1,0 +1,35 @@
+"""Checks .pto files and prints what is wrong, one line each.
+
+    python -m pypto_build.pto.check FILE… [--platform a2a3|a5|a2a3sim|a5sim]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from .checks import PLATFORMS, check_module
+from .errors import PtoError
+from .parser import parse_file
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status 0 when all files are right, 1 when one is not, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--platform", default="", choices=PLATFORMS, help="default: what each module names")
+    options = parser.parse_args(argv)
+    errors: list[PtoError] = []
+    for path in options.files:
+        try:
+            errors += check_module(parse_file(path), options.platform)
+        except PtoError as error:
+            errors.append(error)
+    for error in errors:
+        print(error)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""What differs between two .pto modules once names, constants' names and source locations are put aside.
+
+Operations are aligned by what they are (name, attributes, types, constants), then it is required that aligned operations
+use corresponding values: arguments by position, constants by value, others by the alignment of what defines them. A
+difference is shown with both lines as they are written.
+
+    python -m pypto_build.pto.diff A.pto B.pto      (or two directories of .pto files)
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .attributes import print_dict
+from .errors import PtoError
+from .model import Function, Module, Operation, Region
+from .ops import TABLE
+from .parser import parse_file
+from .printer import print_operation
+
+
+@dataclass(frozen=True)
+class Line:
+    """One operation, brace or header.
+
+    `key` says what it is apart from which values it uses: two lines with one key can stand for each other. `operands` are
+    the values themselves, arguments and constants by what they are, others by name.
+    """
+
+    key: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    shown: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A change in one function: `removed` stand only in A, `added` only in B, each as (line number, text)."""
+
+    function: str
+    removed: tuple[tuple[int, str], ...]
+    added: tuple[tuple[int, str], ...]
+
+
+class _Reader:
+    """The lines of one function."""
+
+    def __init__(self, module: Module, function: Function) -> None:
+        self.source = module.source
+        self.known: dict[str, str] = {a.name: f"argument {i}" for i, a in enumerate(function.args)}
+        self.kinds: dict[str, str] = {}
+        self.lines: list[Line] = []
+        types = ", ".join(str(a.type) for a in function.args)
+        self.add(f"func.func @{function.name}({types}) {print_dict(function.attrs)}", (), (), None, function.token)
+        if function.body is not None:
+            self.region(function.body)
+
+    def add(self, key: str, operands: tuple[str, ...], results: tuple[str, ...], shown: str | None, token: int) -> None:
+        line = self.source.place(token).line if token >= 0 else 0
+        self.lines.append(Line(key, operands, results, key if shown is None else shown, line))
+
+    def region(self, region: Region) -> None:
+        for op in region.ops:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        if TABLE[op.name].family == "constant":  # its value stands where it is used
+            self.known[op.results[0]] = f"{op.attrs['value']} {op.result_types[0] if op.result_types else ''}"
+            return
+        operands = tuple(self.known.get(value, value) for _, value in op.all_operands())
+        kinds = [self.known.get(value) or self.kinds.get(value, "?") for _, value in op.all_operands()]
+        roles = " ".join(f"{role}={kind}" for role, kind in zip((r for r, _ in op.all_operands()), kinds, strict=True))
+        types = " ".join(str(t) for ts in (*op.types.values(), op.result_types) for t in ts)
+        key = f"{op.name} {roles} {print_dict(dict(sorted(op.attrs.items())))} : {types}"
+        defined = (*op.results, *(name for region in op.regions for name, _ in region.args))
+        for name in defined:
+            self.kinds[name] = op.name
+        shown = re.sub(r" loc\(.*\)$", "", print_operation(op).split("\n", 1)[0])
+        self.add(key, operands, defined, shown, op.token)
+        for number, region in enumerate(op.regions):
+            if number:
+                self.add("else", (), (), None, -1)
+            self.region(region)
+        if op.regions:
+            self.add("end", (), (), None, -1)
+
+
+def diff_modules(a: Module, b: Module) -> list[Difference]:
+    """Differences in text order, function by function; a function of one module only is one difference."""
+    ours, theirs = ({f.name: _Reader(m, f).lines for f in m.functions()} for m in (a, b))
+    found: list[Difference] = []
+    for name in dict.fromkeys([*ours, *theirs]):
+        found += _compare(name, ours.get(name, []), theirs.get(name, []))
+    return found
+
+
+def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Difference]:
+    """Lines are aligned by their keys; aligned lines must use corresponding values."""
+    matcher = difflib.SequenceMatcher(None, [x.key for x in old], [x.key for x in new], autojunk=False)
+    same: dict[str, str] = {}  # value of A -> value of B
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            for x, y in zip(old[i1:i2], new[j1:j2], strict=True):
+                if tuple(same.get(value, value) for value in x.operands) != y.operands:
+                    yield Difference(function, _shown([x]), _shown([y]))
+                same.update(zip(x.results, y.results, strict=False))
+            continue
+        removed, added = old[i1:i2], new[j1:j2]
+        for x, y in zip(removed, added, strict=False):  # an operation that was changed still defines the same values
+            if x.key.split(" ", 1)[0] == y.key.split(" ", 1)[0]:
+                same.update(zip(x.results, y.results, strict=False))
+        yield Difference(function, _shown(removed), _shown(added))
+
+
+def _shown(lines: list[Line]) -> tuple[tuple[int, str], ...]:
+    return tuple((line.line, line.shown) for line in lines if line.line)
+
+
+def format_differences(differences: list[Difference], name_a: str, name_b: str) -> str:
+    """A listing for people; empty when there are none."""
+    lines = []
+    for difference in differences:
+        lines.append(f"@{difference.function}:")
+        lines += [f"  - {name_a}:{number}: {text}" for number, text in difference.removed]
+        lines += [f"  + {name_b}:{number}: {text}" for number, text in difference.added]
+    return "\n".join(lines)
+
+
+def _pairs(a: Path, b: Path) -> Iterator[tuple[Path, Path]]:
+    """Files to compare: the two given, or the .pto files of two directories by their relative paths."""
+    if not a.is_dir() and not b.is_dir():
+        yield a, b
+        return
+    names = {p.relative_to(root) for root in (a, b) for p in root.rglob("*.pto")}
+    for name in sorted(names):
+        yield a / name, b / name
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status 0 when nothing differs, 1 when something does, 2 when a file cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.diff", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("a", type=Path, metavar="A")
+    parser.add_argument("b", type=Path, metavar="B")
+    options = parser.parse_args(argv)
+    status = 0
+    for a, b in _pairs(options.a, options.b):
+        missing = [path for path in (a, b) if not path.is_file()]
+        if missing and options.a.is_dir():
+            print(f"only in {options.b if missing[0] == a else options.a}: {a.name}")
+            status = 1
+            continue
+        try:
+            text = format_differences(diff_modules(parse_file(a), parse_file(b)), str(a), str(b))
+        except PtoError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        if text:
+            print(text)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

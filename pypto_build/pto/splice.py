@@ -1,0 +1,171 @@
+"""Splicing: putting a newly assembled body into the kernel files (wrappers) that were made around an older one.
+
+Pure functions of texts; which files are stale and where results go is for the build rules to decide. A wrapper is a header,
+the body between two sentinel comments, and `kernel_entry`, which unpacks arguments and forwards them to the kernel function.
+Everything outside the sentinels keeps its bytes. Facts: PyPTO's kernel wrappers of all vintages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import Place, PtoError
+
+_BEGIN = re.compile(r"^[ \t]*// --- ptoas-generated code ---[ \t]*$", re.M)
+# until 2026-03-28 the end was called the CCE-compatible entry point
+_END = re.compile(r"^[ \t]*// --- (Kernel|CCE-compatible) entry point ---[ \t]*$", re.M)
+
+
+@dataclass(frozen=True)
+class Sentinels:
+    """Offsets of the body in a wrapper: behind the first sentinel's line, up to the second's."""
+
+    begin: int
+    end: int
+    old_style: bool  # the wording before 2026-03-28
+
+
+def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
+    """Where the body stands; PtoError when the wrapper has no pair of sentinels."""
+    begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
+    if begin is None or end is None or end.start() < begin.end():
+        what = "has no '// --- ptoas-generated code ---' line" if begin is None else "has no entry point line behind its body"
+        raise PtoError(Place(path), f"{what}; this file cannot take a new body, compile the program again")
+    return Sentinels(begin.end() + 1, end.start(), end[1] != "Kernel")
+
+
+def body_of(wrapper: str, path: str = "<wrapper>") -> str:
+    """The body of a wrapper, blank lines around it left out."""
+    found = find_sentinels(wrapper, path)
+    return wrapper[found.begin : found.end].strip("\n")
+
+
+def replace_body(wrapper: str, body: str, path: str = "<wrapper>") -> str:
+    """The wrapper with another body; every other byte stays."""
+    found = find_sentinels(wrapper, path)
+    stripped = body.strip("\n")
+    return f"{wrapper[: found.begin]}{stripped}\n\n{wrapper[found.end :]}"
+
+
+# --- raw ptoas output ------------------------------------------------------------------------------------------------
+
+_DROPPED = re.compile(
+    r'\s*#\s*include\s*[<"].*(?:pto-inst|cstdint|tensor\.h).*|\s*using namespace pto;\s*|\s*set_ffts_base_addr\(.*'
+)
+_ENTRY = re.compile(r'(?:extern\s+"C"\s+)?(?:__global__\s+)?(?:static\s+)?\bAICORE\s+void\b')
+_POINTER_ALIAS = re.compile(r"^\s*(?:__gm__|__ubuf__)\s+[\w:<>]+\s*\*\s*(\w+)\s*=\s*(\w+)\.data\(\);\s*$", re.M)
+_MGATHER = re.compile(r"(\bMGATHER(?:<[^;]*>)?\()([^()]*)(\))")
+
+
+def preprocess(raw: str, wrapper: str = "") -> str:
+    """Raw ptoas output as a wrapper takes it in.
+
+    Include lines and `using namespace pto` go, entry functions become `static __aicore__ void`, AICORE becomes `__aicore__`,
+    MGATHER gets back the operands that ptoas <= 0.53 replaced by raw pointers, and `Tensor` becomes `ChipTensor` unless the
+    wrapper is older than that name.
+    """
+    text = "\n".join(line for line in raw.split("\n") if not _DROPPED.fullmatch(line))
+    aliases = dict(_POINTER_ALIAS.findall(text))
+    text = _MGATHER.sub(lambda m: m[1] + re.sub(r"\w+", lambda w: aliases.get(w[0], w[0]), m[2]) + m[3], text)
+    if not wrapper or "ChipTensor" in wrapper:
+        text = re.sub(r"\bTensor\b", "ChipTensor", text)
+    text = _ENTRY.sub("static __aicore__ void", text)
+    return re.sub(r"\bAICORE\b", "__aicore__", text)
+
+
+# --- signatures ------------------------------------------------------------------------------------------------------
+
+_FUNCTION = re.compile(r"^[ \t]*(?:static\s+)?(?:__aicore__|AICORE)\s+(?:inline\s+)?void\s+(\w+)\s*\(([^()]*)\)\s*\{", re.M)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    type: str
+    name: str
+
+
+def functions_of(body: str) -> dict[str, tuple[Parameter, ...]]:
+    """The kernel functions a body defines, with their parameters. Helpers that ptoas adds are functions too."""
+    return {name: _parameters(text) for name, text in _FUNCTION.findall(body)}
+
+
+def _parameters(text: str) -> tuple[Parameter, ...]:
+    parameters = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        type_, name = re.fullmatch(r"(.*?)(\w+)", part, re.S).groups()  # type: ignore[union-attr]
+        parameters.append(Parameter(_plain(type_), name))
+    return tuple(parameters)
+
+
+def _plain(type_: str) -> str:
+    """A type without qualifiers and with one way to space."""
+    words = re.sub(r"\b(?:__gm__|const|volatile)\b", " ", type_).replace("*", " * ").split()
+    return " ".join(words).replace(" *", "*")
+
+
+def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") -> tuple[Parameter, ...]:
+    """What `kernel_entry` passes to `function`: name and type of each argument, in order; type empty when not declared."""
+    entry = wrapper[find_sentinels(wrapper, path).end :]
+    call = re.search(rf"(?<![\w.])(?:\w+::)*{re.escape(function)}\s*\(([^;{{]*)\)\s*;", entry)
+    if call is None:
+        raise PtoError(Place(path), f"kernel_entry does not call {function}")
+    arguments = []
+    for name in filter(None, (piece.strip() for piece in call[1].split(","))):
+        declared = re.search(rf"^[ \t]*(?!return\b)([\w:]+(?:[ \t]+[\w:]+)*[\s*]*?)\b{re.escape(name)}\s*[=;{{]", entry, re.M)
+        arguments.append(Parameter(_plain(declared[1]) if declared else "", name))
+    return tuple(arguments)
+
+
+def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, ...], path: str = "<wrapper>") -> None:
+    """Raise PtoError naming the first argument that no longer fits what the wrapper forwards."""
+    given = forwarded_arguments(wrapper, function, path)
+    for number, (argument, parameter) in enumerate(zip(given, parameters, strict=False)):
+        if argument.type and argument.type != parameter.type:
+            raise PtoError(
+                Place(path),
+                f"argument {number} of {function} no longer fits: kernel_entry passes {argument.type} {argument.name}, "
+                f"the new function takes {parameter.type} {parameter.name}; compile the program again",
+            )
+    if len(given) == len(parameters):
+        return
+    if len(given) < len(parameters):
+        extra = parameters[len(given)]
+        detail = f"argument {len(given)} ({extra.type} {extra.name}) has no value"
+    else:
+        detail = f"argument {len(parameters)} ({given[len(parameters)].name}) is no longer taken"
+    raise PtoError(
+        Place(path),
+        f"{detail}: kernel_entry passes {len(given)} arguments to {function}, the new function takes {len(parameters)}; "
+        f"compile the program again",
+    )
+
+
+@dataclass(frozen=True)
+class Spliced:
+    """The new text of a wrapper, and whether it differs from the old one."""
+
+    path: str
+    text: str
+    changed: bool
+
+
+def splice_unit(body: str, wrappers: Mapping[str, tuple[str, str]]) -> dict[str, Spliced]:
+    """Put a unit's body into the wrapper of each of its functions.
+
+    `wrappers` maps a function's name to (path, text). Functions without a wrapper are helpers. Nothing is returned unless
+    everything fits: a wrapper whose arguments no longer match, or a body without any of the functions, raises PtoError.
+    """
+    functions = functions_of(body)
+    missing = [name for name in wrappers if name not in functions]
+    if missing:
+        path = wrappers[missing[0]][0]
+        known = ", ".join(functions) or "none"
+        raise PtoError(Place(path), f"the unit no longer defines {missing[0]} (it defines {known}); compile the program again")
+    result = {}
+    for name, (path, text) in wrappers.items():
+        compare_signature(text, name, functions[name], path)
+        new = replace_body(text, body, path)
+        result[name] = Spliced(path, new, new != text)
+    return result
