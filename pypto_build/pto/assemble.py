@@ -1,8 +1,8 @@
 """Assembling: a .pto unit to the C++ body its kernel wrappers contain, for the simulated platforms.
 
-The body has the form ptoas output takes once a wrapper has taken it in: `static __aicore__ void f(__gm__ float* …)`, no
-includes. No pipeline synchronisation is inserted, which the CPU does not need and hardware does, so the hardware platforms
-are refused.
+The body has the form ptoas output takes once a wrapper has taken it in: `static __aicore__ void f(__gm__ float* …)`,
+no includes. No pipeline synchronisation is inserted, which the CPU does not need and hardware does, so the hardware
+platforms are refused.
 
     python -m pypto_build.pto.assemble UNIT.pto --platform a2a3sim -o OUT.cpp
 """
@@ -146,7 +146,9 @@ def write_atomically(path: Path, text: str) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Exit status 0, 1 when the unit cannot be assembled, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.assemble", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m pypto_build.pto.assemble", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("unit", type=Path, help="the .pto file")
     parser.add_argument("--platform", required=True, help=f"one of {', '.join(PLATFORMS)}")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the C++ file to write")

@@ -1,6 +1,7 @@
 """Attributes of the .pto language: constants attached to operations, functions and modules.
 
-Each keeps the spelling it was read with where several spellings mean one value, so that printing does not change a file.
+Each keeps the spelling it was read with where several spellings mean one value, so that printing does not change a
+file.
 """
 
 from __future__ import annotations

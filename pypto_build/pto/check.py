@@ -1,6 +1,6 @@
 """Checks .pto files and prints what is wrong, one line each.
 
-    python -m pypto_build.pto.check FILE… [--platform a2a3|a5|a2a3sim|a5sim]
+python -m pypto_build.pto.check FILE… [--platform a2a3|a5|a2a3sim|a5sim]
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from .parser import parse_file
 
 def main(argv: list[str] | None = None) -> int:
     """Exit status 0 when all files are right, 1 when one is not, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--platform", default="", choices=PLATFORMS, help="default: what each module names")
     options = parser.parse_args(argv)
@@ -24,10 +26,10 @@ def main(argv: list[str] | None = None) -> int:
     for path in options.files:
         try:
             errors += check_module(parse_file(path), options.platform)
-        except PtoError as error:
+        except PtoError as error:  # noqa: PERF203
             errors.append(error)
-    for error in errors:
-        print(error)
+    for found in errors:
+        print(found)
     return 1 if errors else 0
 
 

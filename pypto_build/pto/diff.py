@@ -1,8 +1,8 @@
 """What differs between two .pto modules once names, constants' names and source locations are put aside.
 
-Operations are aligned by what they are (name, attributes, types, constants), then it is required that aligned operations
-use corresponding values: arguments by position, constants by value, others by the alignment of what defines them. A
-difference is shown with both lines as they are written.
+Operations are aligned by what they are (name, attributes, types, constants), then it is required that aligned
+operations use corresponding values: arguments by position, constants by value, others by the alignment of what
+defines them. A difference is shown with both lines as they are written.
 
     python -m pypto_build.pto.diff A.pto B.pto      (or two directories of .pto files)
 """
@@ -29,8 +29,8 @@ from .printer import print_operation
 class Line:
     """One operation, brace or header.
 
-    `key` says what it is apart from which values it uses: two lines with one key can stand for each other. `operands` are
-    the values themselves, arguments and constants by what they are, others by name.
+    `key` says what it is apart from which values it uses: two lines with one key can stand for each other. `operands`
+    are the values themselves, arguments and constants by what they are, others by name.
     """
 
     key: str

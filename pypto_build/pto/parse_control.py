@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .model import Operation, Region
-from .parse_operations import OperationReader
 from .types import Type, parse_type
+
+if TYPE_CHECKING:
+    from .parse_operations import OperationReader
 
 Args = tuple[tuple[str, Type | None], ...]
 
@@ -55,7 +58,10 @@ def _initial_values(reader: OperationReader, op: Operation) -> list[str]:
 def _result_types(reader: OperationReader, count: int) -> tuple[Type, ...]:
     types = reader.result_types()
     if len(types) != count:
-        reader.fail(f"expected {count} type{'s' * (count != 1)} for {count} carried value{'s' * (count != 1)}, found {len(types)}", reader.at - 1)
+        reader.fail(
+            f"expected {count} type{'s' * (count != 1)}, one for each carried value, found {len(types)}",
+            reader.at - 1,
+        )
     return tuple(types)
 
 

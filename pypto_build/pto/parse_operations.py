@@ -13,6 +13,7 @@ from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
 from .ops.roles import assign, choose_form, describe_forms, generic_roles
 from .parse_attributes import AttributeReader, number
+from .parse_control import READERS
 from .types import FunctionType, Type
 
 MAX_DEPTH = 64  # nested regions
@@ -101,8 +102,6 @@ class OperationReader(AttributeReader):
 
     def defined(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
         """The operation after its name, in the first of its forms that fits."""
-        from .parse_control import READERS
-
         op = Operation(definition.name, results=results)
         special = READERS.get(definition.name)
         if special is not None:
@@ -150,7 +149,8 @@ class OperationReader(AttributeReader):
         chosen = choose_form(definition, len(ins[0]), len(outs[0]), ins[1])
         if chosen is None:
             self.fail(
-                f"expected {describe_forms(definition)}, found {len(ins[0])} in ins and {len(outs[0])} in outs", self.at - 1
+                f"expected {describe_forms(definition)}, found {len(ins[0])} in ins and {len(outs[0])} in outs",
+                self.at - 1,
             )
         op.form = chosen
         form = definition.forms[chosen]
@@ -180,7 +180,9 @@ class OperationReader(AttributeReader):
                 self.expect(":", "':' and the type")
                 types += self.type_list()
             if len(types) > len(values):
-                self.fail(f"expected {len(values)} type{'s' * (len(values) != 1)} here, found {len(types)}", self.at - 1)
+                self.fail(
+                    f"expected {len(values)} type{'s' * (len(values) != 1)} here, found {len(types)}", self.at - 1
+                )
         self.expect(")", "',' or ')'" if types else "',', ':' with the types, or ')'")
         return values, types
 
@@ -330,7 +332,9 @@ class OperationReader(AttributeReader):
                     self.expect(keyword)
                     self.expect("(", "'('")
                 role = TABLE[op.name].role(names[0], op.form)
-                values = self.value_list(")") if role is not None and role.many else [self.value(f"the value of {names[0]}")]
+                values = (
+                    self.value_list(")") if role is not None and role.many else [self.value(f"the value of {names[0]}")]
+                )
                 op.operands[names[0]] = tuple(values)
                 order += [names[0]] * len(values)
                 if keyword:
@@ -359,7 +363,9 @@ class OperationReader(AttributeReader):
         while True:
             name = self.word(f"one of {', '.join(sorted(names))}")
             if name not in names or name in op.operands:
-                self.fail(f"expected one of {', '.join(sorted(names - op.operands.keys()))}, found '{name[:40]}'", self.at - 1)
+                self.fail(
+                    f"expected one of {', '.join(sorted(names - op.operands.keys()))}, found '{name[:40]}'", self.at - 1
+                )
             self.expect("=", "'='")
             op.operands[name] = (self.value(),)
             self.expect(":", "':' and the type")

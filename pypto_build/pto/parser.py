@@ -1,8 +1,8 @@
 """Text to model: modules and functions, and the entry points `parse` and `parse_file`.
 
-Lexing is one `findall` of a compiled regular expression; parsing is recursive descent over the resulting strings, driven by
-the operations' definitions. Why not a parser library: benchmarks/pto_parse.py measures ours, lark and xDSL on the same
-1 MB module. Every error is a PtoError; no input makes the parser crash, hang or recurse without bound.
+Lexing is one `findall` of a compiled regular expression; parsing is recursive descent over the resulting strings,
+driven by the operations' definitions. Why not a parser library: benchmarks/pto_parse.py measures ours, lark and xDSL
+on the same 1 MB module. Every error is a PtoError; no input makes the parser crash, hang or recurse without bound.
 """
 
 from __future__ import annotations

@@ -166,7 +166,9 @@ def _step(step: Directive, op: Operation, indent: str, before: str) -> str:
     if code == "T=":
         return _commas(op.result_types)
     if code == "{}":
-        written = {s.name for form in TABLE[op.name].forms for s in _all(compile_format(form.format)) if s.code in "AWI"}
+        written = {
+            s.name for form in TABLE[op.name].forms for s in _all(compile_format(form.format)) if s.code in "AWI"
+        }
         rest = {k: v for k, v in op.attrs.items() if k not in written}
         return print_dict(rest) if rest else ""
     return _rare_step(step, op, indent)
@@ -196,7 +198,11 @@ def _function_results(types: tuple[Type, ...]) -> str:
 
 def _group(step: Directive, op: Operation, indent: str) -> str:
     if step.code == "K":
-        keyed = [f"{n} = {op.operands[n][0]} : {_commas(op.types.get(n, ()))}" for n in step.groups_names() if n in op.operands]
+        keyed = [
+            f"{n} = {op.operands[n][0]} : {_commas(op.types.get(n, ()))}"
+            for n in step.groups_names()
+            if n in op.operands
+        ]
         return f"\n{indent}    ({', '.join(keyed)})" if keyed else ""
     parts: list[str] = []
     types: list[Type] = []

@@ -1,7 +1,7 @@
 """Which definition every use of a value refers to, what types and known constants values have.
 
-Scopes follow regions: a name defined in one branch may be defined again in another. Problems found on the way (undefined
-or redefined values, types that disagree with the definition) are collected, not raised.
+Scopes follow regions: a name defined in one branch may be defined again in another. Problems found on the way
+(undefined or redefined values, types that disagree with the definition) are collected, not raised.
 """
 
 from __future__ import annotations
@@ -141,9 +141,7 @@ class _Resolver:
         if op.name == "pto.set_validshape":
             self.out.resized.update(id(v) for v in found.get("tile", ()))
         types = self.result_types(op, found)
-        results = tuple(
-            Value(name, types[i] if i < len(types) else None, op, i) for i, name in enumerate(op.results)
-        )
+        results = tuple(Value(name, types[i] if i < len(types) else None, op, i) for i, name in enumerate(op.results))
         if len(results) == 1:
             results[0].constant = self.constant(op, found)
         self.out.results_of[id(op)] = results

@@ -1,8 +1,8 @@
 """Splicing: putting a newly assembled body into the kernel files (wrappers) that were made around an older one.
 
-Pure functions of texts; which files are stale and where results go is for the build rules to decide. A wrapper is a header,
-the body between two sentinel comments, and `kernel_entry`, which unpacks arguments and forwards them to the kernel function.
-Everything outside the sentinels keeps its bytes. Facts: PyPTO's kernel wrappers of all vintages.
+Pure functions of texts; which files are stale and where results go is for the build rules to decide. A wrapper is a
+header, the body between two sentinel comments, and `kernel_entry`, which unpacks arguments and forwards them to the
+kernel function. Everything outside the sentinels keeps its bytes. Facts: PyPTO's kernel wrappers of all vintages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
     """Where the body stands; PtoError when the wrapper has no pair of sentinels."""
     begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
     if begin is None or end is None or end.start() < begin.end():
-        what = "has no '// --- ptoas-generated code ---' line" if begin is None else "has no entry point line behind its body"
+        what = (
+            "has no '// --- ptoas-generated code ---' line"
+            if begin is None
+            else "has no entry point line behind its body"
+        )
         raise PtoError(Place(path), f"{what}; this file cannot take a new body, compile the program again")
     return Sentinels(begin.end() + 1, end.start(), end[1] != "Kernel")
 
@@ -62,9 +66,9 @@ _MGATHER = re.compile(r"(\bMGATHER(?:<[^;]*>)?\()([^()]*)(\))")
 def preprocess(raw: str, wrapper: str = "") -> str:
     """Raw ptoas output as a wrapper takes it in.
 
-    Include lines and `using namespace pto` go, entry functions become `static __aicore__ void`, AICORE becomes `__aicore__`,
-    MGATHER gets back the operands that ptoas <= 0.53 replaced by raw pointers, and `Tensor` becomes `ChipTensor` unless the
-    wrapper is older than that name.
+    Include lines and `using namespace pto` go, entry functions become `static __aicore__ void`, AICORE becomes
+    `__aicore__`, MGATHER gets back the operands that ptoas <= 0.53 replaced by raw pointers, and `Tensor` becomes
+    `ChipTensor` unless the wrapper is older than that name.
     """
     text = "\n".join(line for line in raw.split("\n") if not _DROPPED.fullmatch(line))
     aliases = dict(_POINTER_ALIAS.findall(text))
@@ -77,7 +81,9 @@ def preprocess(raw: str, wrapper: str = "") -> str:
 
 # --- signatures ------------------------------------------------------------------------------------------------------
 
-_FUNCTION = re.compile(r"^[ \t]*(?:static\s+)?(?:__aicore__|AICORE)\s+(?:inline\s+)?void\s+(\w+)\s*\(([^()]*)\)\s*\{", re.M)
+_FUNCTION = re.compile(
+    r"^[ \t]*(?:static\s+)?(?:__aicore__|AICORE)\s+(?:inline\s+)?void\s+(\w+)\s*\(([^()]*)\)\s*\{", re.M
+)
 
 
 @dataclass(frozen=True)
@@ -106,14 +112,17 @@ def _plain(type_: str) -> str:
 
 
 def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") -> tuple[Parameter, ...]:
-    """What `kernel_entry` passes to `function`: name and type of each argument, in order; type empty when not declared."""
+    """What `kernel_entry` passes to `function`: name and type of each argument, in order; type empty when not
+    declared."""
     entry = wrapper[find_sentinels(wrapper, path).end :]
     call = re.search(rf"(?<![\w.])(?:\w+::)*{re.escape(function)}\s*\(([^;{{]*)\)\s*;", entry)
     if call is None:
         raise PtoError(Place(path), f"kernel_entry does not call {function}")
     arguments = []
     for name in filter(None, (piece.strip() for piece in call[1].split(","))):
-        declared = re.search(rf"^[ \t]*(?!return\b)([\w:]+(?:[ \t]+[\w:]+)*[\s*]*?)\b{re.escape(name)}\s*[=;{{]", entry, re.M)
+        declared = re.search(
+            rf"^[ \t]*(?!return\b)([\w:]+(?:[ \t]+[\w:]+)*[\s*]*?)\b{re.escape(name)}\s*[=;{{]", entry, re.M
+        )
         arguments.append(Parameter(_plain(declared[1]) if declared else "", name))
     return tuple(arguments)
 
@@ -137,8 +146,8 @@ def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, 
         detail = f"argument {len(parameters)} ({given[len(parameters)].name}) is no longer taken"
     raise PtoError(
         Place(path),
-        f"{detail}: kernel_entry passes {len(given)} arguments to {function}, the new function takes {len(parameters)}; "
-        f"compile the program again",
+        f"{detail}: kernel_entry passes {len(given)} arguments to {function}, the new function takes "
+        f"{len(parameters)}; compile the program again",
     )
 
 
@@ -154,15 +163,18 @@ class Spliced:
 def splice_unit(body: str, wrappers: Mapping[str, tuple[str, str]]) -> dict[str, Spliced]:
     """Put a unit's body into the wrapper of each of its functions.
 
-    `wrappers` maps a function's name to (path, text). Functions without a wrapper are helpers. Nothing is returned unless
-    everything fits: a wrapper whose arguments no longer match, or a body without any of the functions, raises PtoError.
+    `wrappers` maps a function's name to (path, text). Functions without a wrapper are helpers. Nothing is returned
+    unless everything fits: a wrapper whose arguments no longer match, or a body without any of the functions, raises
+    PtoError.
     """
     functions = functions_of(body)
     missing = [name for name in wrappers if name not in functions]
     if missing:
         path = wrappers[missing[0]][0]
         known = ", ".join(functions) or "none"
-        raise PtoError(Place(path), f"the unit no longer defines {missing[0]} (it defines {known}); compile the program again")
+        raise PtoError(
+            Place(path), f"the unit no longer defines {missing[0]} (it defines {known}); compile the program again"
+        )
     result = {}
     for name, (path, text) in wrappers.items():
         compare_signature(text, name, functions[name], path)

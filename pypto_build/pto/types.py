@@ -144,7 +144,8 @@ def tile_type(
     valid = ["?" if v == DYNAMIC else str(v) for v in (v_row, v_col)]
     text = (
         f"!pto.tile_buf<loc={loc}, dtype={dtype}, rows={rows}, cols={cols}, v_row={valid[0]}, v_col={valid[1]}, "
-        f"blayout={blayout}, slayout={slayout}, fractal={fractal}, pad={pad}{f', compact={compact}' if compact else ''}>"
+        f"blayout={blayout}, slayout={slayout}, fractal={fractal}, pad={pad}"
+        f"{f', compact={compact}' if compact else ''}>"
     )
     made = parse_type(text)
     assert isinstance(made, TileType)
@@ -253,7 +254,9 @@ def _tile(text: str, body: str) -> Type:
     values: dict[str, str] = {}
     if "=" not in parts[0]:
         if len(parts) < 2 or parts[0] not in SPACES:
-            raise TypeSyntaxError(f"tile_buf: expected a memory space ({', '.join(SPACES[:-1])}), found '{parts[0][:30]}'")
+            raise TypeSyntaxError(
+                f"tile_buf: expected a memory space ({', '.join(SPACES[:-1])}), found '{parts[0][:30]}'"
+            )
         shape, element = _shaped(parts[1])
         if len(shape) != 2:
             raise TypeSyntaxError(f"tile_buf: expected rows x cols, found {len(shape)} extents")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
 import pypto_build.runtime
 from pypto_build.pto import Function, Module, parse
 from pypto_build.pto.assemble import assemble

@@ -1,7 +1,7 @@
 """Cross-core pipes: opened before use, tiles that fit a slot, and as many pops as pushes and frees as pops.
 
-Numbers are compared when they are known: traffic under a condition or in a loop of unknown length is only required to exist
-on both sides.
+Numbers are compared when they are known: traffic under a condition or in a loop of unknown length is only required to
+exist on both sides.
 """
 
 from __future__ import annotations
@@ -108,7 +108,11 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
             yield Problem(op, f"pipe {key[1]} is not opened in @{traffic.name}", function)
             continue
         if not int_value(opened.attrs.get("dir_mask")) & _MASK[key[0]]:
-            yield Problem(op, f"pipe {key[1]} is opened with dir_mask {opened.attrs.get('dir_mask')}, which has no {key[0]}", function)
+            yield Problem(
+                op,
+                f"pipe {key[1]} is opened with dir_mask {opened.attrs.get('dir_mask')}, which has no {key[0]}",
+                function,
+            )
         pops, frees = traffic.total(key, "pop"), traffic.total(key, "free")
         if step == "pop" and pops != frees and (frees == 0 or None not in (pops, frees)):
             yield Problem(op, f"pipe {key[1]} {key[0]}: {pops} pops, but {frees} frees in @{traffic.name}", function)
@@ -132,7 +136,9 @@ def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
     if op.name == "pto.tpop_from_aiv" and int_value(op.attrs.get("split")):
         size *= 2  # each of the two vector cores fills a slot of its own
     if type_.bytes > size:
-        yield Problem(op, f"a tile of {type_.bytes} bytes does not fit into a slot of {size}", traffic.resolved.function)
+        yield Problem(
+            op, f"a tile of {type_.bytes} bytes does not fit into a slot of {size}", traffic.resolved.function
+        )
 
 
 def _between(cube: _Traffic, vector: _Traffic) -> Iterator[Problem]:
@@ -143,7 +149,9 @@ def _between(cube: _Traffic, vector: _Traffic) -> Iterator[Problem]:
         for name in ("dir_mask", "slot_size", "slot_num"):
             ours, theirs = op.attrs.get(name), other.attrs.get(name)
             if ours != theirs:
-                yield Problem(other, f"pipe {pipe}: {name} is {theirs}, but {ours} in @{cube.name}", vector.resolved.function)
+                yield Problem(
+                    other, f"pipe {pipe}: {name} is {theirs}, but {ours} in @{cube.name}", vector.resolved.function
+                )
     keys = dict.fromkeys(key for traffic in (cube, vector) for key, _ in traffic.first)
     for key in keys:
         push, pop = (cube, vector) if key[0] == "to_aiv" else (vector, cube)
@@ -159,8 +167,3 @@ def _count(number: int | None, step: str) -> str:
     if number is None:
         return f"some {_PLURAL[step]}"
     return f"{number} {step if number == 1 else _PLURAL[step]}"
-
-
-
-
-

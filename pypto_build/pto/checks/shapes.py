@@ -56,7 +56,9 @@ def _same_extents(resolved: Resolved, op: Operation) -> Messages:
             yield from _equal(resolved, tile, reference, (0, 0), (1, 1))
 
 
-def _equal(resolved: Resolved, a: tuple[str, Value, TileType], b: tuple[str, Value, TileType], *pairs: tuple[int, int]) -> Messages:
+def _equal(
+    resolved: Resolved, a: tuple[str, Value, TileType], b: tuple[str, Value, TileType], *pairs: tuple[int, int]
+) -> Messages:
     """Extents `pairs` = (axis of a, axis of b) agree where both are known."""
     ours, theirs = resolved.extents(a[1]), resolved.extents(b[1])
     for mine, other in pairs:
@@ -99,7 +101,13 @@ def _expand(axis: int) -> Callable[[Resolved, Operation], Messages]:
     return rule
 
 
-_PRODUCTS = {("f16", "f16"): "f32", ("bf16", "bf16"): "f32", ("f32", "f32"): "f32", ("i8", "i8"): "i32", ("si8", "si8"): "si32"}
+_PRODUCTS = {
+    ("f16", "f16"): "f32",
+    ("bf16", "bf16"): "f32",
+    ("f32", "f32"): "f32",
+    ("i8", "i8"): "i32",
+    ("si8", "si8"): "si32",
+}
 
 
 def _matmul(resolved: Resolved, op: Operation) -> Messages:
@@ -219,9 +227,9 @@ def _partition(resolved: Resolved, op: Operation) -> Messages:
         return
     type_ = op.result_types[0] if op.result_types else None
     if isinstance(type_, ViewType) and len(type_.shape) == len(sizes):
-        for axis, (size, extent) in enumerate(zip(sizes, type_.shape, strict=True)):
-            if size.constant is not None and extent not in (DYNAMIC, size.constant):
-                yield f"size {axis} is {size.constant}, the type has {extent}"
+        for axis, (size, written) in enumerate(zip(sizes, type_.shape, strict=True)):
+            if size.constant is not None and written not in (DYNAMIC, size.constant):
+                yield f"size {axis} is {size.constant}, the type has {written}"
     view = resolved.value(op, "view")
     if view is None or view.op is None or view.op.name != "pto.make_tensor_view":
         return

@@ -1,9 +1,10 @@
 """A tile read after another tile overwrote its bytes.
 
-Two tiles at one address are normal: one that was never written itself reinterprets the other's bytes, and a window into a
-tile shares them. Stale is a tile that was written, then overwritten under another name, then read. Names that meet at a
-branch or go round a loop share bytes on purpose, so a case counts only when the three steps follow each other: the overwrite
-in the block of the first write or one inside it, the read in the block of the overwrite or one inside it.
+Two tiles at one address are normal: one that was never written itself reinterprets the other's bytes, and a window
+into a tile shares them. Stale is a tile that was written, then overwritten under another name, then read. Names that
+meet at a branch or go round a loop share bytes on purpose, so a case counts only when the three steps follow each
+other: the overwrite in the block of the first write or one inside it, the read in the block of the overwrite or one
+inside it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ..attributes import (
     SymbolAttr,
     TypeAttr,
 )
-from ..model import Module, Operation, Region
+from ..model import Function, Module, Operation, Region
 from ..ops import TABLE, AttrDef
 from ..resolve import Problem, Resolved
 
@@ -38,13 +38,15 @@ def check_structure(resolved: Resolved, module: Module, arch: str) -> Iterator[P
             yield Problem(op, message, function)
         core = TABLE[op.name].core
         if core and function.kernel_kind and core != function.kernel_kind:
-            yield Problem(op, f"is an operation of the {core} core, but the function is a {function.kernel_kind} kernel", function)
+            yield Problem(
+                op, f"is an operation of the {core} core, but the function is a {function.kernel_kind} kernel", function
+            )
         if TABLE[op.name].fn == "call":
             callee = callees.get(getattr(op.attrs["callee"], "name", ""))
             if callee is None:
                 yield Problem(op, f"there is no function {op.attrs['callee']} in the module", function)
             else:
-                yield from (Problem(op, message, function) for message in _call(resolved, op, callee.args, callee.results))
+                yield from (Problem(op, message, function) for message in _call(resolved, op, callee))
         for region, wanted in _yielding(op):
             yield from _terminator(resolved, op, region, wanted)
     last = function.body.ops[-1] if function.body.ops else None
@@ -79,16 +81,16 @@ def _case(known: AttrDef, value: Attribute) -> Iterator[str]:
     yield f"attribute '{known.name}' is one of {', '.join(known.cases)}, found {value}"
 
 
-def _call(resolved: Resolved, op: Operation, args, results) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def _call(resolved: Resolved, op: Operation, callee: Function) -> Iterator[str]:
     values = resolved.values(op, "args")
-    if len(values) != len(args):
-        yield f"{op.attrs['callee']} takes {len(args)} arguments, found {len(values)}"
+    if len(values) != len(callee.args):
+        yield f"@{callee.name} takes {len(callee.args)} arguments, found {len(values)}"
         return
-    for value, arg in zip(values, args, strict=True):
+    for value, arg in zip(values, callee.args, strict=True):
         if value.type is not None and value.type != arg.type:
-            yield f"argument {arg.name} of {op.attrs['callee']} has type {arg.type}, found {value.name} of type {value.type}"
-    if len(op.results) != len(results):
-        yield f"{op.attrs['callee']} has {len(results)} results, found {len(op.results)}"
+            yield f"argument {arg.name} of @{callee.name} has type {arg.type}, found {value.name} of type {value.type}"
+    if len(op.results) != len(callee.results):
+        yield f"@{callee.name} has {len(callee.results)} results, found {len(op.results)}"
 
 
 def _yielding(op: Operation) -> Iterator[tuple[Region, str]]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..attributes import SymbolAttr
 from ..model import Operation, Region
 from ..resolve import Value
-from .emitter import Bound, Emitter, Lines
+from .emitter import GUARDS, Bound, Emitter, Lines, Scalar
+from .spell import scalar
 
 
 def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Bound]:
@@ -69,9 +70,6 @@ def loop(e: Emitter, op: Operation) -> None:
         variables.append(variable)
         targets.append(names)
         e.bound[id(value)] = variable
-    from .emitter import Scalar
-    from .spell import scalar
-
     ctype = scalar(index.type)
     name = e.names.new(index.name)
     e.bound[id(index)] = Scalar(name, ctype)
@@ -162,8 +160,6 @@ def function_call(e: Emitter, op: Operation) -> None:
 
 def section(e: Emitter, op: Operation) -> None:
     """Code for one of the two cores within a function for both."""
-    from .emitter import GUARDS
-
     guard = GUARDS[op.name.rpartition(".")[2]]
     e.out.add(f"#if defined({guard})")
     e.out.add("{")

@@ -1,4 +1,5 @@
-"""One function to C++: the values in scope and the lines written. What becomes of an operation is in the other modules."""
+"""One function to C++: the values in scope and the lines written. What becomes of an operation is in the other
+modules."""
 
 from __future__ import annotations
 
@@ -124,7 +125,9 @@ class Emitter:
 
     def fail(self, op: Operation | None, message: str) -> NoReturn:
         token = op.token if op is not None else self.function.token
-        raise PtoError(self.module.source.place(token), message, op.name if op is not None else f"@{self.function.name}")
+        raise PtoError(
+            self.module.source.place(token), message, op.name if op is not None else f"@{self.function.name}"
+        )
 
     def region(self, region: Region) -> None:
         for op in region.ops:
@@ -188,7 +191,8 @@ class Emitter:
         self.bind(op, Scalar(name, ctype))
 
     def declare_tile(self, op: Operation, type_: TileType, rows: str = "", cols: str = "") -> TileVar:
-        """`Tile<…> name(rows, cols);` for the operation's result; extents are only given where the type leaves them open."""
+        """`Tile<…> name(rows, cols);` for the operation's result; extents are only given where the type leaves them
+        open."""
         name = self.names.new(self.resolved.results(op)[0].name)
         given = [
             text or str(size)

@@ -1,4 +1,5 @@
-"""Tile instructions: by default `NAME(outs, ins)`, with rows for those that take their attributes or operands otherwise."""
+"""Tile instructions: by default `NAME(outs, ins)`, with rows for those that take their attributes or operands
+otherwise."""
 
 from __future__ import annotations
 

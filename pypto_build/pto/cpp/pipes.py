@@ -26,7 +26,7 @@ def open_value(e: Emitter, op: Operation) -> None:
     args = [e.expression(v, op) for v in e.resolved.values(op, "args")]
     through_gm = op.name == "pto.initialize_l2g2l_pipe"
     gm = args.pop(0) if through_gm and args else "nullptr"
-    buffers = (args + ["0", "0"])[:2]
+    buffers = [*args, "0", "0"][:2]
     if int_value(op.attrs.get("dir_mask")) == 2 and len(args) == 1:
         buffers.reverse()
     used = any(

@@ -9,6 +9,7 @@ from . import spell
 from .emitter import Emitter, Scalar
 from .views import View
 
+
 def constant(e: Emitter, op: Operation) -> None:
     value = e.resolved.results(op)[0]
     if value.constant is not None:

@@ -10,6 +10,7 @@ from . import spell
 from .emitter import Emitter, MultiTile, Scalar
 from .views import View, times
 
+
 def alloc_tile(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):

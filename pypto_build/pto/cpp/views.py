@@ -1,4 +1,5 @@
-"""Views of global memory: a pointer with extents and strides, spelled as a GlobalTensor where an instruction takes one."""
+"""Views of global memory: a pointer with extents and strides, spelled as a GlobalTensor where an instruction takes
+one."""
 
 from __future__ import annotations
 

@@ -6,5 +6,6 @@ from . import comm, control, cube, memory, pipes, scalar, sync, vector
 from .spec import TABLE, AttrDef, Form, OpDef, Role
 
 __all__ = [
-    "TABLE", "AttrDef", "Form", "OpDef", "Role", "comm", "control", "cube", "memory", "pipes", "scalar", "sync", "vector",
+    "TABLE", "AttrDef", "Form", "OpDef", "Role", "comm", "control", "cube", "memory", "pipes", "scalar", "sync",
+    "vector",
 ]  # fmt: skip

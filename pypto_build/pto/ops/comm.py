@@ -8,10 +8,32 @@ ATOMIC = "atomicType=enum(atomic_none|atomic_add)"
 CMP = "cmp=enum(eq|ne|gt|ge|lt|le)"
 
 for _name in ("tput", "tget"):
-    define(f"pto.comm.{_name}", "dst:part=w src:part buffers*:tile=s", formats="P(dst,src,buf(buffers)) {}", attrs=ATOMIC, family="comm", fn=_name)
-define("pto.comm.tnotify", "signal:part=rw value:int", formats="P(signal,value) {}", attrs="notifyOp=enum(atomic_add|set)", family="comm", fn="notify")
+    define(
+        f"pto.comm.{_name}",
+        "dst:part=w src:part buffers*:tile=s",
+        formats="P(dst,src,buf(buffers)) {}",
+        attrs=ATOMIC,
+        family="comm",
+        fn=_name,
+    )
+define(
+    "pto.comm.tnotify",
+    "signal:part=rw value:int",
+    formats="P(signal,value) {}",
+    attrs="notifyOp=enum(atomic_add|set)",
+    family="comm",
+    fn="notify",
+)
 define("pto.comm.twait", "signal:part value:int", formats="P(signal,value) {}", attrs=CMP, family="comm", fn="wait")
-define("pto.comm.ttest", "signal:part value:int", formats="P(signal,value) {} -> T=", attrs=CMP, results=1, family="comm", fn="test")
+define(
+    "pto.comm.ttest",
+    "signal:part value:int",
+    formats="P(signal,value) {} -> T=",
+    attrs=CMP,
+    results=1,
+    family="comm",
+    fn="test",
+)
 for _name in ("tbroadcast", "tgather", "tscatter"):
     define(
         f"pto.comm.{_name}", "data:part=rw recv*:tile=s group*:part=rw",
@@ -22,11 +44,54 @@ define(
     formats="P(data,acc,recv(recv),group(group)) {}", attrs="root=int reduceOp=any", family="comm", fn="treduce",
 )  # fmt: skip
 for _prefix in ("pto.", "pto.comm."):
-    define(f"{_prefix}build_async_session", "scratch:tile workspace:any", formats="P(scratch,workspace) {} -> T=", attrs="sync_id=int", results=1, family="async", fn="session")
+    define(
+        f"{_prefix}build_async_session",
+        "scratch:tile workspace:any",
+        formats="P(scratch,workspace) {} -> T=",
+        attrs="sync_id=int",
+        results=1,
+        family="async",
+        fn="session",
+    )
     for _name in ("tput_async", "tget_async"):
-        define(f"{_prefix}{_name}", "dst:any=w src:any session:any", formats="P(dst,src,session) {} -> T=", results=1, family="async", fn=_name)
+        define(
+            f"{_prefix}{_name}",
+            "dst:any=w src:any session:any",
+            formats="P(dst,src,session) {} -> T=",
+            results=1,
+            family="async",
+            fn=_name,
+        )
     for _name in ("wait_async_event", "test_async_event"):
-        define(f"{_prefix}{_name}", "event:any session:any", formats="P(event,session) {} -> T=", results=1, family="async", fn=_name)
-define("pto.make_prefetch_async_context", "workspace:ptr", formats="P(workspace) {} -> T=", results=1, family="async", fn="context")
-define("pto.get_prefetch_async_session", "context:any", formats="$context : T$context -> T=", results=1, family="async", fn="session")
-define("pto.tprefetch_async", "src:any context:any", formats="P(src,context) {} -> T=", results=1, family="async", fn="prefetch")
+        define(
+            f"{_prefix}{_name}",
+            "event:any session:any",
+            formats="P(event,session) {} -> T=",
+            results=1,
+            family="async",
+            fn=_name,
+        )
+define(
+    "pto.make_prefetch_async_context",
+    "workspace:ptr",
+    formats="P(workspace) {} -> T=",
+    results=1,
+    family="async",
+    fn="context",
+)
+define(
+    "pto.get_prefetch_async_session",
+    "context:any",
+    formats="$context : T$context -> T=",
+    results=1,
+    family="async",
+    fn="session",
+)
+define(
+    "pto.tprefetch_async",
+    "src:any context:any",
+    formats="P(src,context) {} -> T=",
+    results=1,
+    family="async",
+    fn="prefetch",
+)

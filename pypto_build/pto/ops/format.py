@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 
 @dataclass(frozen=True)
 class Directive:
-    """One step of a format. `code` is the letter of ops.spec, `lit` a literal, or `opt` with its inner steps in `body`."""
+    """One step of a format. `code` is the letter of ops.spec, `lit` a literal, or `opt` with its inner steps in
+    `body`."""
 
     code: str
     name: str = ""
@@ -25,7 +26,7 @@ class Directive:
 _GROUP = re.compile(r"(\w+)\(([\w,]*)\)|(\w+)")
 
 
-@lru_cache(maxsize=None)
+@cache
 def compile_format(text: str) -> tuple[Directive, ...]:
     """The directives of a format; ValueError when it is not one."""
     steps, rest = _compile(text.split(), 0)

@@ -21,7 +21,9 @@ define(
     "pto.get_tensor_view_dim", "view:view dim:index",
     formats="$view , $dim : T$view -> T=", results=1, family="view", fn="dim",
 )  # fmt: skip
-define("pto.addptr", "ptr:ptr offset:index", formats="$ptr , $offset : T$ptr -> T=", results=1, family="pointer", fn="add")
+define(
+    "pto.addptr", "ptr:ptr offset:index", formats="$ptr , $offset : T$ptr -> T=", results=1, family="pointer", fn="add"
+)
 for _name in ("castptr", "inttoptr", "ptrtoint"):
     define(f"pto.{_name}", "src:any", formats="$src : T$src -> T=", results=1, family="pointer", fn="cast")
 define("pto.declare_global", formats="-> T=", results=1, family="view", fn="declare")
@@ -34,7 +36,14 @@ define(
 )  # fmt: skip
 define("pto.tile_buf_addr", "tile:tile", formats="$tile : T$tile -> T=", results=1, family="tile", fn="address")
 define("pto.declare_tile", formats="-> T=", results=1, family="tile", fn="declare")
-define("pto.alloc_multi_tile", "addr?:int", formats="[? addr = $addr ?] {} : T=", results=1, family="tile", fn="alloc_multi")
+define(
+    "pto.alloc_multi_tile",
+    "addr?:int",
+    formats="[? addr = $addr ?] {} : T=",
+    results=1,
+    family="tile",
+    fn="alloc_multi",
+)
 define(
     "pto.multi_tile_get", "tiles:tiles slot:index",
     formats="$tiles ~[ $slot ] : T$tiles -> T=", results=1, family="tile", fn="slot",
@@ -51,16 +60,41 @@ define(
     "pto.subset", "src:tile offsets*:index", formats="$src ~[ $offsets ] sizes I:sizes : T$src",
     attrs="sizes=any", results=1, result="$src", family="tile", fn="subview",
 )  # fmt: skip
-define("pto.treshape", "src:tile", formats="$src : T$src -> T=", results=1, rule="bytes", family="tile", fn="reinterpret")
-define("pto.bitcast", "src:tile", formats="$src : T$src -> T=", results=1, rule="bytes", family="tile", fn="reinterpret")
+define(
+    "pto.treshape", "src:tile", formats="$src : T$src -> T=", results=1, rule="bytes", family="tile", fn="reinterpret"
+)
+define(
+    "pto.bitcast", "src:tile", formats="$src : T$src -> T=", results=1, rule="bytes", family="tile", fn="reinterpret"
+)
 define("pto.tassign", "src:tile addr:int", formats="$src , $addr : T$src -> T=", results=1, family="tile", fn="assign")
-define("pto.set_validshape", "tile:tile row:index col:index", formats="$tile , $row , $col : T$tile", family="tile", fn="set_valid")
-define("pto.get_validshape", "tile:tile", formats="$tile : T$tile", results=2, result="index", family="tile", fn="get_valid")
+define(
+    "pto.set_validshape",
+    "tile:tile row:index col:index",
+    formats="$tile , $row , $col : T$tile",
+    family="tile",
+    fn="set_valid",
+)
+define(
+    "pto.get_validshape",
+    "tile:tile",
+    formats="$tile : T$tile",
+    results=2,
+    result="index",
+    family="tile",
+    fn="get_valid",
+)
 define(
     "pto.tgetval", "tile:tile@vec offset:index", formats="ins ~( $tile , $offset : T$tile,offset ) outs : T=",
     results=1, family="element", fn="get",
 )  # fmt: skip
-define("pto.tsetval", "offset:index value:scalar", "tile:tile@vec=rw", family="element", fn="set", cpp="{tile}.SetValue({offset}, {value})")
+define(
+    "pto.tsetval",
+    "offset:index value:scalar",
+    "tile:tile@vec=rw",
+    family="element",
+    fn="set",
+    cpp="{tile}.SetValue({offset}, {value})",
+)
 
 # --- scalars in memory
 define(
@@ -114,8 +148,26 @@ define(
     ),
     family="scatter", fn="gm", cpp="MSCATTER",
 )  # fmt: skip
-define("pto.tmov", ("src:tile", "src:tile pre_quant:any", "src:tile"), ("dst:tile", "dst:tile", "dst:tile pre_quant:int=r"), attrs=f"{ACC_TO_VEC} {RELU}", rule="move", family="move", fn="copy", cpp="TMOV")
-define("pto.tmov.fp", "src:tile@acc fp:tile@scaling", "dst:tile", attrs=RELU, family="move", fn="copy_fp", cpp="TMOV_FP", core="cube")
+define(
+    "pto.tmov",
+    ("src:tile", "src:tile pre_quant:any", "src:tile"),
+    ("dst:tile", "dst:tile", "dst:tile pre_quant:int=r"),
+    attrs=f"{ACC_TO_VEC} {RELU}",
+    rule="move",
+    family="move",
+    fn="copy",
+    cpp="TMOV",
+)
+define(
+    "pto.tmov.fp",
+    "src:tile@acc fp:tile@scaling",
+    "dst:tile",
+    attrs=RELU,
+    family="move",
+    fn="copy_fp",
+    cpp="TMOV_FP",
+    core="cube",
+)
 define(
     "pto.textract", ("src:tile row:index col:index", "src:tile row:index col:index pre_quant:int"), "dst:tile",
     attrs=f"{RELU} {ACC_TO_VEC}", rule="extract", family="move", fn="extract", cpp="TEXTRACT",
@@ -130,6 +182,13 @@ for _name, _cpp in (("textract_fp", "TEXTRACT_FP"), ("tinsert_fp", "TINSERT_FP")
         f"pto.{_name}", "src:tile fp:tile@scaling row:index col:index", f"dst:tile{_access}",
         attrs=f"{RELU} {ACC_TO_VEC}", family="move", fn=_name[1:], cpp=_cpp, core="cube",
     )  # fmt: skip
-define("pto.tprint", ("src:shaped", "src:shaped tmp:part"), attrs="printFormat=any", family="none", fn="print", cpp="TPRINT")
+define(
+    "pto.tprint",
+    ("src:shaped", "src:shaped tmp:part"),
+    attrs="printFormat=any",
+    family="none",
+    fn="print",
+    cpp="TPRINT",
+)
 define("memref.alloc", formats="~( ) {} : T=", results=1, family="tile", fn="alloc")
 define("memref.dealloc", "src:any", formats="$src : T$src", family="none", fn="dealloc")

@@ -1,7 +1,7 @@
 """Cross-core pipes: a cube core and its vector cores exchange tiles through rings of slots.
 
-`to_aiv` / `from_aic` is cube to vector (dir_mask 1), `to_aic` / `from_aiv` vector to cube (dir_mask 2); `split` is 0 none,
-1 rows in halves, 2 columns in halves, 3 and 4 the same with odd extents.
+`to_aiv` / `from_aic` is cube to vector (dir_mask 1), `to_aic` / `from_aiv` vector to cube (dir_mask 2); `split` is 0
+none, 1 rows in halves, 2 columns in halves, 3 and 4 the same with odd extents.
 """
 
 from __future__ import annotations
@@ -17,8 +17,24 @@ for _core in ("aic", "aiv"):
         formats="{} [? K(gm_slot_buffer,gm_slot_tensor,c2v_consumer_buf,v2c_consumer_buf) ?]",
         attrs=PIPE, family="pipe", fn="open", core="cube" if _core == "aic" else "vector",
     )  # fmt: skip
-define("pto.initialize_l2l_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe", fn="open_l2l")
-define("pto.initialize_l2g2l_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe", fn="open_l2g2l")
+define(
+    "pto.initialize_l2l_pipe",
+    "args*:any",
+    formats="{} P(args) -> T=",
+    attrs=PIPE,
+    results=1,
+    family="pipe",
+    fn="open_l2l",
+)
+define(
+    "pto.initialize_l2g2l_pipe",
+    "args*:any",
+    formats="{} P(args) -> T=",
+    attrs=PIPE,
+    results=1,
+    family="pipe",
+    fn="open_l2g2l",
+)
 define(
     "pto.reserve_buffer", formats="{} -> T=", results=1, family="pipe", fn="reserve",
     attrs="name!=str size!=int location!=any auto=bool base=int",
@@ -29,14 +45,32 @@ define(
 )  # fmt: skip
 
 for _to, _core in (("aiv", "cube"), ("aic", "vector")):
-    define(f"pto.tpush_to_{_to}", "tile:entry", formats=("P(tile) {}", "ins P(tile) {}"), attrs=TRAFFIC, family="pipe", fn="push", core=_core)
-    define(f"pto.talloc_to_{_to}", formats="{} -> T=", attrs=TRAFFIC, results=1, family="pipe", fn="acquire", core=_core)
+    define(
+        f"pto.tpush_to_{_to}",
+        "tile:entry",
+        formats=("P(tile) {}", "ins P(tile) {}"),
+        attrs=TRAFFIC,
+        family="pipe",
+        fn="push",
+        core=_core,
+    )
+    define(
+        f"pto.talloc_to_{_to}", formats="{} -> T=", attrs=TRAFFIC, results=1, family="pipe", fn="acquire", core=_core
+    )
 for _from, _core in (("aic", "vector"), ("aiv", "cube")):
     define(
         f"pto.tpop_from_{_from}", "valid_row?:index valid_col?:index",
         formats="[? N(valid_row,valid_col) ?] {} -> T=", attrs=TRAFFIC, results=1, family="pipe", fn="pop", core=_core,
     )  # fmt: skip
-    define(f"pto.tfree_from_{_from}", "entry?:entry", formats="[? P(entry) ?] {}", attrs=TRAFFIC, family="pipe", fn="free", core=_core)
+    define(
+        f"pto.tfree_from_{_from}",
+        "entry?:entry",
+        formats="[? P(entry) ?] {}",
+        attrs=TRAFFIC,
+        family="pipe",
+        fn="free",
+        core=_core,
+    )
 # the same with the pipe as a value
 define("pto.tpush", "tile:entry pipe:any", formats="P(tile,pipe) {}", attrs=TRAFFIC, family="pipe", fn="push")
 define("pto.tpop", "tile:entry=w pipe:any", formats="P(tile,pipe) {}", attrs=TRAFFIC, family="pipe", fn="pop")

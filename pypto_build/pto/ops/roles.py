@@ -31,8 +31,14 @@ def fits(kind: str, type_: Type) -> bool:
         return kind == "scalar" or (kind == "float" and type_.is_float) or (kind == "bool" and type_.name == "i1")
     if isinstance(type_, ViewType):
         if type_.kind == "memref":
-            return kind in ("shaped", "entry", "ptr") or (kind == "tile") != (type_.space == "gm") or type_.space.isdigit()
-        return kind in ("part", "view", "shaped", "entry") if type_.kind != "tensor_view" else kind in ("view", "entry", "part", "shaped")
+            return (
+                kind in ("shaped", "entry", "ptr") or (kind == "tile") != (type_.space == "gm") or type_.space.isdigit()
+            )
+        return (
+            kind in ("part", "view", "shaped", "entry")
+            if type_.kind != "tensor_view"
+            else kind in ("view", "entry", "part", "shaped")
+        )
     if isinstance(type_, TileType):
         return kind in ("tile", "shaped", "entry")
     if isinstance(type_, PtrType):
@@ -83,7 +89,8 @@ def generic_roles(definition: OpDef, types: Sequence[Type]) -> tuple[Role, ...] 
 
 
 def spread(roles: Sequence[Role], count: int) -> list[Role]:
-    """The role of each of `count` positional values; optional roles are left out from the right until the count fits."""
+    """The role of each of `count` positional values; optional roles are left out from the right until the count
+    fits."""
     least, _ = counts(roles)
     spare = count - least
     taken: list[Role] = []

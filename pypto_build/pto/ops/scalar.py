@@ -15,7 +15,8 @@ _INTEGER = (
     ("ceildivsi", "{lhs} / {rhs} + (({lhs} % {rhs} != 0) && (({lhs} < 0) == ({rhs} < 0)))", "ceildiv"),
     ("ceildivui", "{u}({lhs}) / {u}({rhs}) + ({u}({lhs}) % {u}({rhs}) != 0)", "ceildivu"),
     ("minsi", "{lhs} < {rhs} ? {lhs} : {rhs}", "min"), ("maxsi", "{lhs} > {rhs} ? {lhs} : {rhs}", "max"),
-    ("minui", "{u}({lhs}) < {u}({rhs}) ? {lhs} : {rhs}", "minu"), ("maxui", "{u}({lhs}) > {u}({rhs}) ? {lhs} : {rhs}", "maxu"),
+    ("minui", "{u}({lhs}) < {u}({rhs}) ? {lhs} : {rhs}", "minu"),
+    ("maxui", "{u}({lhs}) > {u}({rhs}) ? {lhs} : {rhs}", "maxu"),
     ("andi", "{lhs} & {rhs}", "and"), ("ori", "{lhs} | {rhs}", "or"), ("xori", "{lhs} ^ {rhs}", "xor"),
     ("shli", "{lhs} << {rhs}", "shl"), ("shrsi", "{lhs} >> {rhs}", "shr"), ("shrui", "{u}({lhs}) >> {rhs}", "shru"),
 )  # fmt: skip
@@ -37,16 +38,38 @@ for _name, _cpp, _fn in _FLOAT:
         f"arith.{_name}", "lhs:float rhs:float", formats="$lhs , $rhs [? fastmath A:fastmath ?] {} : T=",
         attrs="fastmath=any", results=1, rule="scalar", family="arith", fn=_fn, cpp=_cpp,
     )  # fmt: skip
-define("arith.negf", "in:float", formats="$in [? fastmath A:fastmath ?] {} : T=", attrs="fastmath=any", results=1, rule="scalar", family="arith", fn="neg", cpp="-{in}")
+define(
+    "arith.negf",
+    "in:float",
+    formats="$in [? fastmath A:fastmath ?] {} : T=",
+    attrs="fastmath=any",
+    results=1,
+    rule="scalar",
+    family="arith",
+    fn="neg",
+    cpp="-{in}",
+)
 for _name, _kind, _cpp in (
     ("absf", "float", "__builtin_fabs({in})"), ("absi", "index", "{in} < 0 ? -{in} : {in}"),
-    ("sqrt", "float", "__builtin_sqrt({in})"), ("exp", "float", "__builtin_exp({in})"), ("log", "float", "__builtin_log({in})"),
+    ("sqrt", "float", "__builtin_sqrt({in})"), ("exp", "float", "__builtin_exp({in})"),
+    ("log", "float", "__builtin_log({in})"),
 ):  # fmt: skip
-    define(f"math.{_name}", f"in:{_kind}", formats="$in {} : T=", attrs="fastmath=any", results=1, rule="scalar", family="arith", fn=_name, cpp=_cpp)
+    define(
+        f"math.{_name}",
+        f"in:{_kind}",
+        formats="$in {} : T=",
+        attrs="fastmath=any",
+        results=1,
+        rule="scalar",
+        family="arith",
+        fn=_name,
+        cpp=_cpp,
+    )
 
 define(
     "arith.cmpi", "lhs:index rhs:index", formats="W:predicate , $lhs , $rhs {} : T$lhs",
-    attrs="predicate!=enum(eq|ne|slt|sle|sgt|sge|ult|ule|ugt|uge)", results=1, result="i1", rule="compare", family="arith_compare", fn="int",
+    attrs="predicate!=enum(eq|ne|slt|sle|sgt|sge|ult|ule|ugt|uge)",
+    results=1, result="i1", rule="compare", family="arith_compare", fn="int",
 )  # fmt: skip
 define(
     "arith.cmpf", "lhs:float rhs:float", formats="W:predicate , $lhs , $rhs [? fastmath A:fastmath ?] {} : T$lhs",
@@ -58,6 +81,27 @@ define(
     results=1, rule="scalar", family="arith_select",
 )  # fmt: skip
 
-_CASTS = ("index_cast", "index_castui", "extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast")
+_CASTS = (
+    "index_cast",
+    "index_castui",
+    "extsi",
+    "extui",
+    "trunci",
+    "extf",
+    "truncf",
+    "sitofp",
+    "uitofp",
+    "fptosi",
+    "fptoui",
+    "bitcast",
+)
 for _name in _CASTS:
-    define(f"arith.{_name}", "in:scalar", formats="$in {} : T$in to T=", attrs="fastmath=any", results=1, family="cast", fn=_name)
+    define(
+        f"arith.{_name}",
+        "in:scalar",
+        formats="$in {} : T$in to T=",
+        attrs="fastmath=any",
+        results=1,
+        family="cast",
+        fn=_name,
+    )

@@ -1,8 +1,8 @@
 """How an operation is defined: one row of data from which parsing, printing, checking and translation follow.
 
-Operands have roles. A role is written `name[?|*]:kind[@space|space…][=access]`:
-`?` may be absent, `*` any number; kind is one of KINDS; `@` limits the memory spaces of a tile; access is `r` (read),
-`w` (written), `rw` or `s` (scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
+Operands have roles. A role is written `name[?|*]:kind[@space|space…][=access]`: `?` may be absent, `*` any number;
+kind is one of KINDS; `@` limits the memory spaces of a tile; access is `r` (read), `w` (written), `rw` or `s`
+(scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
 
 An operation is written in one of its forms. The usual form is `ins(%a, %b {inner attributes} : T, T) outs(%d : T) {…}`;
 any other has a format, a blank-separated list of
@@ -80,9 +80,9 @@ class Form:
 class OpDef:
     """An operation.
 
-    `family` and `fn` say what it computes (`elementwise` `add`, `rowreduce` `max`, …) for the translations; `cpp` is the
-    C++ instruction it becomes; `rule` the relation between the shapes and element types of its operands; `result` the
-    type of its result when it is not written: a type, or `$role` for the type of an operand.
+    `family` and `fn` say what it computes (`elementwise` `add`, `rowreduce` `max`, …) for the translations; `cpp` is
+    the C++ instruction it becomes; `rule` the relation between the shapes and element types of its operands; `result`
+    the type of its result when it is not written: a type, or `$role` for the type of an operand.
     """
 
     name: str
@@ -166,7 +166,8 @@ def define(
     cpp: str = "",
     core: str = "",
 ) -> OpDef:
-    """Add an operation to the table. Several `ins`, `outs` or `formats` are alternatives; a single one of them serves all."""
+    """Add an operation to the table. Several `ins`, `outs` or `formats` are alternatives; a single one of them serves
+    all."""
     lists = [(x,) if isinstance(x, str) else x for x in (ins, outs, formats)]
     count = max(map(len, lists))
     ins_, outs_, formats_ = (x * count if len(x) == 1 else x for x in lists)

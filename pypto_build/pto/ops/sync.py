@@ -16,9 +16,17 @@ for _name in ("set_flag", "wait_flag"):
         family="none", fn="flag", cpp=f"{_name}({{src}}, {{dst}}, (event_t){{event_id}})",
     )  # fmt: skip
 for _name in ("record_event", "wait_event"):
-    define(f"pto.{_name}", formats="~[ A:src , A:dst , A:event ]", attrs="src=any dst=any event=any", family="none", fn="event")
+    define(
+        f"pto.{_name}",
+        formats="~[ A:src , A:dst , A:event ]",
+        attrs="src=any dst=any event=any",
+        family="none",
+        fn="event",
+    )
 for _name in ("get_buf", "rls_buf"):
-    define(f"pto.{_name}", formats="~[ A:op , A:buffer ]", attrs="op=any buffer=any mode=any", family="none", fn="buffer")
+    define(
+        f"pto.{_name}", formats="~[ A:op , A:buffer ]", attrs="op=any buffer=any mode=any", family="none", fn="buffer"
+    )
 define("pto.tsync", "values*:any", family="none", fn="barrier")
 define("pto.auto_sync_tail_hint", formats="{}", attrs="mode=any", family="none", fn="hint")
 define("pto.set_ffts", "addr:any", formats="$addr : T$addr", family="none", fn="ffts")
@@ -35,8 +43,22 @@ define("pto.fence.barrier_all", formats="{}", attrs="scope=any", family="fence",
 define("pto.cmo.cacheinvalid", "addr?:any", formats=("all {}", "$addr : T$addr {}"), family="fence", fn="cache")
 define("pto.trap", formats="{}", family="trap", cpp="trap()")
 define("pto.declare_eventid_array", formats="-> T=", results=1, family="array", fn="declare")
-define("pto.eventid_array_get", "array:array index:index", formats="$array ~[ $index ] : T$array", results=1, result="index", family="array", fn="get")
-define("pto.eventid_array_set", "array:array=w index:index value:index", formats="$array ~[ $index ] , $value : T$array", family="array", fn="set")
+define(
+    "pto.eventid_array_get",
+    "array:array index:index",
+    formats="$array ~[ $index ] : T$array",
+    results=1,
+    result="index",
+    family="array",
+    fn="get",
+)
+define(
+    "pto.eventid_array_set",
+    "array:array=w index:index value:index",
+    formats="$array ~[ $index ] , $value : T$array",
+    family="array",
+    fn="set",
+)
 for _name, _cpp in (
     ("get_block_idx", "get_block_idx()"), ("get_block_num", "get_block_num()"),
     ("get_subblock_idx", "get_subblockid()"), ("get_subblock_num", "get_subblockdim()"),

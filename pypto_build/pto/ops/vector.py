@@ -70,7 +70,16 @@ define(
     "pto.tdivs", (f"src:{V} scalar:scalar", f"scalar:scalar src:{V}"), f"dst:{V}",
     attrs=PRECISION, rule="same", family="elementwise", fn="div", cpp="TDIVS", core="vector",
 )  # fmt: skip
-define("pto.taxpy", f"src:{V} scalar:scalar", f"dst:{V}=rw", rule="shape", family="elementwise", fn="axpy", cpp="TAXPY", core="vector")
+define(
+    "pto.taxpy",
+    f"src:{V} scalar:scalar",
+    f"dst:{V}=rw",
+    rule="shape",
+    family="elementwise",
+    fn="axpy",
+    cpp="TAXPY",
+    core="vector",
+)
 define("pto.texpands", "scalar:scalar", f"dst:{V}|mat", family="fill", fn="scalar", cpp="TEXPANDS")
 
 _UNARY = (
@@ -125,8 +134,9 @@ for _axis in ("row", "col"):
     for _fn in ("add", "sub", "mul", "div", "max", "min", "expdif"):
         _expand_tmp = _tmp if _axis == "row" else ""
         define(
-            f"pto.t{_axis}expand{_fn}", f"src0:{V} src1:{V}{_expand_tmp}", f"dst:{V}", attrs=f"{EXPAND_ATTRS} {PRECISION}",
-            rule=f"{_axis}expand", family=f"{_axis}expand", fn=_fn, cpp=f"T{_axis}EXPAND{_fn}".upper(), core="vector",
+            f"pto.t{_axis}expand{_fn}", f"src0:{V} src1:{V}{_expand_tmp}", f"dst:{V}",
+            attrs=f"{EXPAND_ATTRS} {PRECISION}", rule=f"{_axis}expand", family=f"{_axis}expand", fn=_fn,
+            cpp=f"T{_axis}EXPAND{_fn}".upper(), core="vector",
         )  # fmt: skip
 
 CMP = "cmpMode=enum(eq|ne|lt|le|gt|ge)"
@@ -155,12 +165,23 @@ define(
     attrs=f"{PATTERN} cmpMode=enum(eq|ne|lt|le|gt|ge) offset=int", inner="maskPattern cmpMode", inner_comma=True,
     family="gather", fn="index", cpp="TGATHER", core="vector",
 )  # fmt: skip
-define("pto.tgatherb", f"src:{V} offsets:{V}", f"dst:{V}", rule="dtype", family="gather", fn="block", cpp="TGATHERB", core="vector")
+define(
+    "pto.tgatherb",
+    f"src:{V} offsets:{V}",
+    f"dst:{V}",
+    rule="dtype",
+    family="gather",
+    fn="block",
+    cpp="TGATHERB",
+    core="vector",
+)
 define(
     "pto.tscatter", (f"src:{V} idx:{V}", f"src:{V}"), f"dst:{V}=rw",
     attrs=PATTERN, inner="maskPattern", inner_comma=True, family="scatter", fn="index", cpp="TSCATTER", core="vector",
 )  # fmt: skip
-define("pto.tsort32", f"src:{V} idx:{V} tmp?:{V}=s", f"dst:{V}", family="sort", fn="blocks", cpp="TSORT32", core="vector")
+define(
+    "pto.tsort32", f"src:{V} idx:{V} tmp?:{V}=s", f"dst:{V}", family="sort", fn="blocks", cpp="TSORT32", core="vector"
+)
 define(
     "pto.tmrgsort",
     (
@@ -170,23 +191,77 @@ define(
     (f"dst:{V}", f"dst:{V} executed:any"),
     attrs="exhausted=bool", inner="exhausted", family="sort", fn="merge", cpp="TMRGSORT", core="vector",
 )  # fmt: skip
-define("pto.tci", f"start:int tmp?:{V}=s", f"dst:{V}", attrs="descending=bool", inner="descending", family="fill", fn="sequence", cpp="TCI", core="vector")
-define("pto.ttri", "diagonal:int", f"dst:{V}", attrs="upperOrLower=int", inner="upperOrLower", family="fill", fn="triangle", cpp="TTRI", core="vector")
+define(
+    "pto.tci",
+    f"start:int tmp?:{V}=s",
+    f"dst:{V}",
+    attrs="descending=bool",
+    inner="descending",
+    family="fill",
+    fn="sequence",
+    cpp="TCI",
+    core="vector",
+)
+define(
+    "pto.ttri",
+    "diagonal:int",
+    f"dst:{V}",
+    attrs="upperOrLower=int",
+    inner="upperOrLower",
+    family="fill",
+    fn="triangle",
+    cpp="TTRI",
+    core="vector",
+)
 define(
     "pto.trandom", "key0:int key1:int ctr0:int ctr1:int ctr2:int ctr3:int", f"dst:{V}",
     attrs="rounds=int", inner="rounds", family="fill", fn="random", cpp="TRANDOM", core="vector",
 )  # fmt: skip
-define("pto.ttrans", f"src:{V} tmp?:{V}=s", f"dst:{V}", rule="transpose", family="transpose", cpp="TTRANS", core="vector")
+define(
+    "pto.ttrans", f"src:{V} tmp?:{V}=s", f"dst:{V}", rule="transpose", family="transpose", cpp="TTRANS", core="vector"
+)
 define("pto.tconcat", f"src0:{V} src1:{V}", f"dst:{V}", rule="dtype", family="concat", cpp="TCONCAT", core="vector")
-for _name, _cpp in (("tfillpad", "TFILLPAD"), ("tfillpad_inplace", "TFILLPAD_INPLACE"), ("tfillpad_expand", "TFILLPAD_EXPAND")):
-    define(f"pto.{_name}", f"src:{V}|mat", f"dst:{V}|mat", rule="dtype", family="fillpad", fn=_name[9:] or "copy", cpp=_cpp)
-define("pto.tconcatidx", f"src0:{V} src1:{V} idx0:{V} idx1:{V}", f"dst:{V}", family="concat", fn="index", cpp="TCONCAT", core="vector")
+for _name, _cpp in (
+    ("tfillpad", "TFILLPAD"),
+    ("tfillpad_inplace", "TFILLPAD_INPLACE"),
+    ("tfillpad_expand", "TFILLPAD_EXPAND"),
+):
+    define(
+        f"pto.{_name}", f"src:{V}|mat", f"dst:{V}|mat", rule="dtype", family="fillpad", fn=_name[9:] or "copy", cpp=_cpp
+    )
+define(
+    "pto.tconcatidx",
+    f"src0:{V} src1:{V} idx0:{V} idx1:{V}",
+    f"dst:{V}",
+    family="concat",
+    fn="index",
+    cpp="TCONCAT",
+    core="vector",
+)
 define("pto.tpack", f"src:{V}", f"dst:{V}", family="pack", cpp="TPACK", core="vector")
+QUANT = "INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1"
 define(
     "pto.tquant",
     (f"src:{V} scale:{V}", f"src:{V} scale:{V} offset:{V}", f"src:{V} scale:{V} offset:{V}", f"src:{V} scale:{V}"),
     (f"dst:{V}", f"dst:{V}", f"dst:{V} tmp:{V}=s", f"dst:{V} tmp:{V}=s"),
-    attrs="quantType=enum(INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1) quant_type=enum(INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1)", family="quantize", fn="scale", cpp="TQUANT", core="vector",
+    attrs=f"quantType=enum({QUANT}) quant_type=enum({QUANT})",
+    family="quantize", fn="scale", cpp="TQUANT", core="vector",
 )  # fmt: skip
-define("pto.tdequant", f"src:{V} scale:{V} offset:{V}", f"dst:{V}", family="quantize", fn="restore", cpp="TDEQUANT", core="vector")
-define("pto.thistogram", f"src:{V} idx:{V}", f"dst:{V}=rw", attrs="byte=int isMSB=bool", family="histogram", cpp="THISTOGRAM", core="vector")
+define(
+    "pto.tdequant",
+    f"src:{V} scale:{V} offset:{V}",
+    f"dst:{V}",
+    family="quantize",
+    fn="restore",
+    cpp="TDEQUANT",
+    core="vector",
+)
+define(
+    "pto.thistogram",
+    f"src:{V} idx:{V}",
+    f"dst:{V}=rw",
+    attrs="byte=int isMSB=bool",
+    family="histogram",
+    cpp="THISTOGRAM",
+    core="vector",
+)
