@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,16 +13,14 @@ from typing import IO
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of ``path`` when the block ends without an exception."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
-        with os.fdopen(descriptor, "w+b") as file:
+        with temporary.open("x+b") as file:
             yield file
-            file.flush()
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
-        Path(name).replace(path)
+        temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            Path(name).unlink()
+            temporary.unlink()
         raise
 
 
@@ -31,9 +28,3 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Writes ``data`` to ``path`` atomically."""
     with replace_file(path) as file:
         file.write(data)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

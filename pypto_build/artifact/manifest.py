@@ -7,12 +7,12 @@ simpler's nested ``CALLABLE = {"orchestration": ..., "incores": [...]}``.
 from __future__ import annotations
 
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from . import paths
 from .errors import ArtifactError
 from .manifest_eval import Entry, evaluate
+from .paths import SourceTree
 from .records import (
     CORE_TYPES,
     DEFAULT_CONFIG,
@@ -67,7 +67,7 @@ class _Reader:
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
-        self.root = root
+        self.tree = SourceTree(root)
 
     def place(self, entry: object) -> str:
         line = entry.line if isinstance(entry, Entry) else 0
@@ -128,9 +128,8 @@ class _Reader:
                 place, f"{field}.core_type: unknown core type {core_type!r}", f"one of {', '.join(CORE_TYPES)}"
             )
         is_external = entry.get("external", False) is True
-        locate = paths.external if is_external else paths.inside
-        source = locate(self.root, self.required(entry, field, "source"), place, f"{field}.source")
-        self.must_be_file(source, place, f"{field}.source")
+        locate = self.tree.external_file if is_external else self.tree.file
+        source = locate(self.required(entry, field, "source"), place, f"{field}.source")
         name = entry.get("name", source.stem)
         if not isinstance(name, str) or not _FILE_NAME.match(name):
             raise ArtifactError(place, f"{field}.name: {name!r} cannot name a kernel", "use letters, digits and _")
@@ -148,8 +147,7 @@ class _Reader:
         field = "ORCHESTRATION"
         if not isinstance(entry, dict):
             raise ArtifactError(self.path, f"{field} is not a dict", _COMPILE_AGAIN)
-        source = paths.inside(self.root, self.required(entry, field, "source"), self.place(entry), f"{field}.source")
-        self.must_be_file(source, self.place(entry), f"{field}.source")
+        source = self.tree.file(self.required(entry, field, "source"), self.place(entry), f"{field}.source")
         symbols: dict[str, str] = {}
         for key, default in (("function_name", DEFAULT_ENTRY), ("config_name", DEFAULT_CONFIG)):
             symbol = entry.get(key) or default
@@ -175,7 +173,7 @@ class _Reader:
             raise ArtifactError(
                 self.place(entry), f"RUNTIME_CONFIG.runtime: {entry['runtime']!r} is not a name", _COMPILE_AGAIN
             )
-        return {key: str(value) if isinstance(value, PurePosixPath) else value for key, value in entry.items()}
+        return {key: str(value) if isinstance(value, str) else value for key, value in entry.items()}
 
     def signature(self, entry: dict[str, Any], field: str) -> Signature | None:
         value = entry.get("signature")
@@ -192,7 +190,7 @@ class _Reader:
         if not isinstance(value, (list, tuple)):
             raise ArtifactError(self.place(entry), f"{field}.extra_include_dirs is not a list", _COMPILE_AGAIN)
         return tuple(
-            paths.external(self.root, item, self.place(entry), f"{field}.extra_include_dirs[{i}]")
+            self.tree.external(item, self.place(entry), f"{field}.extra_include_dirs[{i}]")
             for i, item in enumerate(value)
         )
 
@@ -200,10 +198,6 @@ class _Reader:
         if key not in entry:
             raise ArtifactError(self.place(entry), f"{field}.{key} is missing", _COMPILE_AGAIN)
         return entry[key]
-
-    def must_be_file(self, path: Path, place: str, field: str) -> None:
-        if not path.is_file():
-            raise ArtifactError(place, f"{field}: {str(path)!r} is not a file", _COMPILE_AGAIN)
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

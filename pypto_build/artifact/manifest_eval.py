@@ -7,9 +7,10 @@ simpler's ``ArgDirection``. Every other form is an error that names its line.
 from __future__ import annotations
 
 import ast
-import os
+import posixpath
+import warnings
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from .errors import ArtifactError
@@ -38,6 +39,32 @@ class Entry(dict[str, Any]):
     line: int = 0
 
 
+class PathText(str):
+    """A path of the manifest, as text: a manifest names thousands, and only a few operations on them are read."""
+
+    def __truediv__(self, other: str) -> PathText:
+        return PathText(posixpath.join(self, other))
+
+    @property
+    def parent(self) -> PathText:
+        """The directory it lies in."""
+        return PathText(posixpath.dirname(self) or ".")
+
+    @property
+    def name(self) -> str:
+        """Its last part."""
+        return posixpath.basename(self)
+
+    @property
+    def stem(self) -> str:
+        """Its last part without the ending."""
+        return posixpath.splitext(self.name)[0]
+
+    def ancestor(self, index: int) -> PathText:
+        """`parents[index]`."""
+        return self.parent if index == 0 else self.parent.ancestor(index - 1)
+
+
 class _Symbol:
     """An imported name: a module, ``Path`` or ``ArgDirection``; only its known members can be used."""
 
@@ -49,9 +76,11 @@ _ARG_DIRECTION = _Symbol("ArgDirection")
 
 
 def evaluate(path: Path, text: str) -> dict[str, Any]:
-    """Module globals of the manifest ``text``; paths come out as ``PurePosixPath``, ``__file__`` being ``path``."""
+    """Module globals of the manifest ``text``; paths come out as `PathText`, ``__file__`` being ``path``."""
     try:
-        tree = ast.parse(text, filename=str(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            tree = ast.parse(text, filename=str(path))
     except SyntaxError as error:
         raise ArtifactError(
             f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or mend the line"
@@ -71,7 +100,7 @@ class _Evaluator:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.names: dict[str, Any] = {}
-        self.symbols: dict[str, Any] = {"str": _Symbol("str"), "__file__": PurePosixPath(path.as_posix())}
+        self.symbols: dict[str, Any] = {"str": _Symbol("str"), "__file__": PathText(path)}
 
     def refuse(self, node: ast.AST, what: str) -> ArtifactError:
         return ArtifactError(f"{self.path}:{getattr(node, 'lineno', 1)}", what, ALLOWED)
@@ -172,9 +201,9 @@ class _Evaluator:
 
     def binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
-        if isinstance(node.op, ast.Div) and isinstance(left, PurePosixPath) and isinstance(right, (str, PurePosixPath)):
+        if isinstance(node.op, ast.Div) and isinstance(left, PathText) and isinstance(right, str):
             return left / right
-        if isinstance(node.op, ast.Add) and type(left) is type(right) and isinstance(left, (str, list, tuple)):
+        if isinstance(node.op, ast.Add) and type(left) is type(right) and type(left) in (str, list, tuple):
             return left + right
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
@@ -183,7 +212,7 @@ class _Evaluator:
         for piece in node.values:
             if isinstance(piece, ast.FormattedValue):
                 value = self.value(piece.value)
-                if piece.format_spec is not None or not isinstance(value, (str, int, PurePosixPath)):
+                if piece.format_spec is not None or not isinstance(value, (str, int)):
                     raise self.refuse(node, f"{_excerpt(node)!r} is not read")
                 parts.append(str(value))
             else:
@@ -193,8 +222,8 @@ class _Evaluator:
     def subscript(self, node: ast.Subscript) -> Any:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "parents":
             owner, index = self.value(node.value.value), self.value(node.slice)
-            if isinstance(owner, PurePosixPath) and isinstance(index, int) and 0 <= index < len(owner.parents):
-                return owner.parents[index]
+            if isinstance(owner, PathText) and isinstance(index, int) and 0 <= index < owner.count("/"):
+                return owner.ancestor(index)
         owner = self.value(node.value)
         try:
             return owner[self.value(node.slice)]
@@ -207,7 +236,7 @@ class _Evaluator:
             found = _symbol_member(owner, node.attr)
             if found is not None:
                 return found
-        elif isinstance(owner, PurePosixPath) and node.attr in ("parent", "name", "stem"):
+        elif isinstance(owner, PathText) and node.attr in ("parent", "name", "stem"):
             return getattr(owner, node.attr)
         if owner is _ARG_DIRECTION:
             members = ", ".join(d.name for d in ArgDirection)
@@ -224,7 +253,7 @@ class _Evaluator:
         if isinstance(function, ast.Attribute):
             dotted = ast.unparse(function)
             owner = self.expression(function.value)
-            if isinstance(owner, PurePosixPath):
+            if isinstance(owner, PathText):
                 return self.path_method(node, owner, function.attr, arguments)
             if isinstance(owner, _Symbol) and owner.name in ("os", "pathlib"):
                 return self.function(node, "Path" if owner.name == "pathlib" else dotted.rpartition(".")[2], arguments)
@@ -234,20 +263,20 @@ class _Evaluator:
                 return self.function(node, symbol.name, arguments)
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
-    def path_method(self, node: ast.Call, owner: PurePosixPath, method: str, arguments: list[Any]) -> Any:
+    def path_method(self, node: ast.Call, owner: PathText, method: str, arguments: list[Any]) -> Any:
         if method in ("resolve", "absolute", "expanduser") and not arguments:
-            return PurePosixPath(os.path.normpath(owner))
+            return PathText(posixpath.normpath(owner))
         if method in ("as_posix", "__str__") and not arguments:
             return str(owner)
-        if method == "joinpath" and all(isinstance(a, (str, PurePosixPath)) for a in arguments):
-            return owner.joinpath(*arguments)
+        if method == "joinpath" and all(isinstance(a, str) for a in arguments):
+            return PathText(posixpath.join(owner, *arguments))
         if method == "with_name" and len(arguments) == 1 and isinstance(arguments[0], str):
             return owner.parent / arguments[0]
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
     def function(self, node: ast.Call, name: str, arguments: list[Any]) -> Any:
         function = _FUNCTIONS.get(name)
-        if function is None or not arguments or not all(isinstance(a, (str, PurePosixPath)) for a in arguments):
+        if function is None or not arguments or not all(isinstance(a, str) for a in arguments):
             raise self.refuse(node, f"{_excerpt(node)!r} is not read")
         try:
             return function(*arguments)
@@ -259,12 +288,12 @@ class _Evaluator:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "str": lambda value: str(value),
     "fspath": lambda value: str(value),
-    "Path": lambda *parts: PurePosixPath(*parts),
-    "join": lambda *parts: os.path.join(*map(str, parts)),
-    "dirname": lambda value: str(PurePosixPath(value).parent),
-    "abspath": lambda value: os.path.normpath(str(value)),
-    "realpath": lambda value: os.path.normpath(str(value)),
-    "normpath": lambda value: os.path.normpath(str(value)),
+    "Path": lambda *parts: PathText(posixpath.join(*parts)),
+    "join": lambda *parts: posixpath.join(*map(str, parts)),
+    "dirname": lambda value: posixpath.dirname(str(value)),
+    "abspath": lambda value: posixpath.normpath(str(value)),
+    "realpath": lambda value: posixpath.normpath(str(value)),
+    "normpath": lambda value: posixpath.normpath(str(value)),
 }
 
 _EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {

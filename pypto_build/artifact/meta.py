@@ -41,6 +41,8 @@ def read_meta(path: Path) -> CompiledMeta | None:
         raise ArtifactError(path, f"schema: {document.schema} is not read, only {_SCHEMA}", _WAY_OUT)
     params: list[MetaParam] = []
     for position, param in enumerate(document.params):
+        if not param.name.isidentifier():  # names become file names
+            raise ArtifactError(path, f"params[{position}].name: {param.name!r} is not a parameter name", _WAY_OUT)
         try:
             direction = ArgDirection[param.direction.upper()]
         except KeyError:

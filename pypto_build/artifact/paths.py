@@ -3,59 +3,89 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path, PurePosixPath
+import posixpath
+import stat
+from pathlib import Path
 
 from .errors import ArtifactError
 
-_MOVED = "the files of an artifact lie below it; copy the file there or mark the kernel `external`"
+_BELOW = "the files of an artifact lie below it; copy the file there or mark the kernel `external`"
+_AGAIN = "compile again or correct the manifest"
 
 
-def inside(root: Path, value: object, place: str, field: str) -> Path:
-    """The existing file or directory that ``value`` means, below ``root``.
+class SourceTree:
+    """The files below an artifact's root, looked up as its manifest spells them.
 
-    A relative path is taken below ``root``. An absolute one that is not below ``root`` comes from the machine the
-    artifact was compiled on: the longest suffix of it that exists below ``root`` is meant. Raises a usage error naming
-    ``place`` (the manifest and line) and ``field`` for ``..``, a path or link that leads outside, a missing file.
+    Errors are usage errors that name ``place`` (the manifest and line) and ``field``. Works on text, since a manifest
+    may name hundreds of files and is read by every build.
     """
-    path = as_path(value, place, field)
-    if ".." in path.parts:
-        raise ArtifactError(place, f"{field}: path {str(path)!r} contains '..'", _MOVED)
-    found = root / path if not path.is_absolute() else _reroot(root, path)
-    if found is None:
-        raise ArtifactError(place, f"{field}: path {str(path)!r} is outside the artifact {root}", _MOVED)
-    if not found.exists():
-        shown = found.relative_to(root)
-        raise ArtifactError(place, f"{field}: file {shown.as_posix()!r} is missing", "restore it or compile again")
-    real_root, real = os.path.realpath(root), os.path.realpath(found)
-    if os.path.commonpath([real_root, real]) != real_root:
-        raise ArtifactError(place, f"{field}: {str(path)!r} is a link out of the artifact, to {real}", _MOVED)
-    return found
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        self._real_root = os.path.realpath(root)
+        self._real_directories: dict[str, str] = {}
+
+    def file(self, value: object, place: str, field: str) -> Path:
+        """The file inside the artifact that ``value`` means.
+
+        A relative path is taken below the root. An absolute one that is not below it comes from the machine the
+        artifact was compiled on: the longest suffix of it that exists below the root is meant. Refused are ``..``,
+        paths and links that lead outside, and what is no file.
+        """
+        path = _text(value, place, field)
+        if ".." in path.split("/"):
+            raise ArtifactError(place, f"{field}: path {path!r} contains '..'", _BELOW)
+        path = posixpath.normpath(path)
+        found = self._reroot(path) if path.startswith("/") else f"{self.root}/{path}"
+        if found is None:
+            raise ArtifactError(place, f"{field}: path {path!r} is outside the artifact {self.root}", _BELOW)
+        try:
+            is_file = stat.S_ISREG(os.stat(found).st_mode)
+        except OSError:
+            shown = found[len(self.root) + 1 :]
+            raise ArtifactError(place, f"{field}: file {shown!r} is missing", "restore it or compile again") from None
+        real = self._real(found)
+        if not real.startswith(f"{self._real_root}/"):
+            raise ArtifactError(place, f"{field}: {path!r} is a link out of the artifact, to {real}", _BELOW)
+        if not is_file:
+            raise ArtifactError(place, f"{field}: {path!r} is not a file", _AGAIN)
+        return Path(found)
+
+    def external_file(self, value: object, place: str, field: str) -> Path:
+        """The file anywhere on this machine that ``value`` means."""
+        found = self.external(value, place, field)
+        if not found.is_file():
+            raise ArtifactError(place, f"{field}: {str(found)!r} is not a file", _AGAIN)
+        return found
+
+    def external(self, value: object, place: str, field: str) -> Path:
+        """The file or directory anywhere on this machine that ``value`` means."""
+        path = _text(value, place, field)
+        found = posixpath.normpath(posixpath.join(self.root, path))
+        if not os.path.exists(found):
+            raise ArtifactError(
+                place, f"{field}: external {path!r} is missing", "bring it to this machine or correct the path"
+            )
+        return Path(found)
+
+    def _reroot(self, path: str) -> str | None:
+        for base in (self.root, self._real_root):
+            if path.startswith(f"{base}/"):
+                return self.root + path[len(base) :]
+        parts = path.strip("/").split("/")
+        candidates = (f"{self.root}/{'/'.join(parts[start:])}" for start in range(len(parts)))
+        return next((candidate for candidate in candidates if os.path.exists(candidate)), None)
+
+    def _real(self, path: str) -> str:
+        if os.path.islink(path):
+            return os.path.realpath(path)
+        directory, name = posixpath.split(path)
+        if directory not in self._real_directories:
+            self._real_directories[directory] = os.path.realpath(directory)
+        return f"{self._real_directories[directory]}/{name}"
 
 
-def external(root: Path, value: object, place: str, field: str) -> Path:
-    """The existing path that an ``external`` kernel names: absolute, or relative to ``root``."""
-    path = as_path(value, place, field)
-    found = Path(os.path.normpath(root / path))
-    if not found.exists():
-        raise ArtifactError(
-            place, f"{field}: external file {str(path)!r} is missing", "bring it to this machine or correct the path"
-        )
-    return found
-
-
-def as_path(value: object, place: str, field: str) -> PurePosixPath:
-    """``value`` of a manifest as a path; a usage error where it is none."""
-    if isinstance(value, (str, PurePosixPath)) and str(value) not in ("", ".") and "\0" not in str(value):
-        return PurePosixPath(value)
+def _text(value: object, place: str, field: str) -> str:
+    if isinstance(value, str) and value not in ("", ".") and "\0" not in value:
+        return str(value)
     raise ArtifactError(place, f"{field}: {value!r} is not a path", "give the path of a file of the artifact")
-
-
-def _reroot(root: Path, path: PurePosixPath) -> Path | None:
-    for base in (root, Path(os.path.realpath(root))):
-        if path.is_relative_to(base):
-            return root / path.relative_to(base)
-    for start in range(1, len(path.parts)):
-        candidate = root.joinpath(*path.parts[start:])
-        if candidate.exists():
-            return candidate
-    return None

@@ -315,12 +315,16 @@ def test_faults_of_the_manifest(tmp_path: Path, text: str, message: str) -> None
         ),
         (
             f'{SCALE}, "source": "/nowhere/x.cpp", "external": True',
-            "M:6: KERNELS[0].source: external file '/nowhere/x.cpp' is missing; "
+            "M:6: KERNELS[0].source: external '/nowhere/x.cpp' is missing; "
             "bring it to this machine or correct the path",
         ),
         (
+            f'{SCALE}, "source": "/tmp", "external": True',
+            f"M:6: KERNELS[0].source: '/tmp' is not a file; {_AGAIN}",
+        ),
+        (
             f'{SCALE}, {SCALE_SOURCE}, "extra_include_dirs": ["/nowhere"]',
-            "M:6: KERNELS[0].extra_include_dirs[0]: external file '/nowhere' is missing; "
+            "M:6: KERNELS[0].extra_include_dirs[0]: external '/nowhere' is missing; "
             "bring it to this machine or correct the path",
         ),
         (

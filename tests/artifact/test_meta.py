@@ -59,6 +59,10 @@ _WAY_OUT = "compile again, or remove the file to do without it"
             "params[3].direction: unknown 'Up'; one of In, Out, InOut",
         ),
         (
+            json.dumps(DOCUMENT).replace('"acc"', '"../acc"'),
+            f"params[2].name: '../acc' is not a parameter name; {_WAY_OUT}",
+        ),
+        (
             json.dumps(DOCUMENT).replace("-1", "null"),
             f"not a compiled_meta.json: Expected `int`, got `null` - at `$.params[0].shape[1]`; {_WAY_OUT}",
         ),

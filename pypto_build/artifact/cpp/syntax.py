@@ -7,7 +7,10 @@ import re
 import tree_sitter_cpp
 from tree_sitter import Language, Node, Parser
 
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlLzZ]*\Z")
+_INTEGER = re.compile(
+    r"((?P<hex>0[xX][0-9a-fA-F]+)|(?P<binary>0[bB][01]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))[uUlLzZ]*\Z"
+)
+_LONGEST = 70  # characters; a 64-bit number in binary, with its suffix
 
 #: Wrappers that name the same value: parentheses, references, attributes.
 _DECLARATORS = (
@@ -39,12 +42,10 @@ def line_of(node: Node) -> int:
 def integer(text: str) -> int | None:
     """The value of a C++ integer literal, ``None`` if ``text`` is none."""
     match = _INTEGER.match(text.strip().strip("()").replace("'", ""))
-    if match is None:
+    if match is None or len(match[0]) > _LONGEST:
         return None
-    digits = match[1]
-    if len(digits) > 20:
-        return None
-    return int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0) if digits[:2] != "00" else 0
+    base = next(base for base, group in ((16, "hex"), (2, "binary"), (8, "octal"), (10, "decimal")) if match[group])
+    return int(match[1], base)
 
 
 def declared_name(node: Node | None) -> str:
