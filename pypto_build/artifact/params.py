@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class Param(msgspec.Struct, frozen=True):
-    """One parameter of the entry; ``index`` counts among its kind (``orch_args.tensor(index)``, ``.scalar(index)``)."""
+    """One parameter of the entry; ``index`` counts among its kind (``orch_args.tensor(index)``, ``.scalar(index)``).
+
+    ``direction`` is null for a scalar, and for a tensor that is written while nobody declares whether its old content
+    matters: the snapshot tells, since a tensor that is only an output has no file in ``data/in``.
+    """
 
     name: str
     kind: str
@@ -37,8 +41,8 @@ def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
 
 
 def orchestration_signature(params: Sequence[Param]) -> Signature:
-    """Directions of the tensor parameters, in ``tensor(i)`` order."""
-    return tuple(ArgDirection[p.direction] for p in params if p.direction is not None)
+    """Directions of the tensor parameters, in ``tensor(i)`` order; INOUT, which is always right, where in doubt."""
+    return tuple(ArgDirection[p.direction or "INOUT"] for p in params if p.kind == "tensor")
 
 
 def _table(
@@ -49,22 +53,27 @@ def _table(
         argument = used[index] if index < len(used) else None
         param = declared[index] if index < len(declared) else None
         name = param.name if param else argument.name if argument else ""
-        direction = argument.direction if argument else ArgDirection.IN
-        if index < len(signature):
-            direction = signature[index]
-        elif param:
-            direction = param.direction
         rows.append(
             Param(
                 name=name or f"{kind}{index}",
                 kind=kind,
                 index=index,
-                direction=direction.name if kind == "tensor" else None,
+                direction=_direction(index, argument, param, signature) if kind == "tensor" else None,
                 dtype=param.dtype if param and param.dtype else argument.dtype if argument else None,
                 shape=param.shape if param else None,
             )
         )
     return tuple(rows)
+
+
+def _direction(index: int, argument: Argument | None, declared: MetaParam | None, signature: Signature) -> str | None:
+    """The declared direction of a tensor, else what the code does with it: nothing of it leaves it IN."""
+    if index < len(signature):
+        return signature[index].name
+    if declared is not None:
+        return declared.direction.name
+    used = argument.direction if argument is not None else ArgDirection.IN
+    return None if used is ArgDirection.INOUT else used.name
 
 
 def _distinct(rows: tuple[Param, ...]) -> tuple[Param, ...]:

@@ -113,6 +113,15 @@ def test_declared_facts_win(tmp_path: Path) -> None:
     assert [k["signature"] for k in interface["kernels"]] == [["IN", "IN", "OUT"], ["IN", "INOUT"]]
 
 
+def test_written_tensor_that_nobody_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "CoreTaskArgs p; ChipTensor v = ext_y.view(s, o); p.add_output(v); p.add_inout(ext_w);"
+    root = make_artifact(tmp_path / "_jit_x", orchestration=entry(body))
+    interface = signed(root, tmp_path / "out")
+    assert [p["direction"] for p in interface["params"]] == ["IN", None, None]
+    module = imported(tmp_path / "out" / "kernel_config.py", monkeypatch)
+    assert module.ORCHESTRATION["signature"] == [IN, INOUT, INOUT]
+
+
 def test_params_without_names_and_with_equal_names(tmp_path: Path) -> None:
     body = "const ChipTensor& x = orch_args.tensor(3).ref(); p.add_input(orch_args.tensor(4)); n = orch_args.scalar(0);"
     root = make_artifact(tmp_path / "_jit_x", orchestration=entry(f"CoreTaskArgs p; {body}"))
