@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ArtifactError
-from .manifest_eval import Entry, evaluate
+from .manifest_eval import evaluate
+from .manifest_values import Entry
 from .paths import SourceTree
 from .records import (
     CORE_TYPES,
@@ -30,8 +31,8 @@ _FILE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*\Z")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPILE_AGAIN = "compile again or correct the manifest"
 
-#: Keys of RUNTIME_CONFIG whose value is checked: key -> (type, smallest value).
-_RUNTIME_INTS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
+#: Numbers of RUNTIME_CONFIG: key -> smallest value.
+_RUNTIME_NUMBERS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
 
 
 def read_manifest(path: Path, root: Path | None = None) -> Manifest:
@@ -161,18 +162,10 @@ class _Reader:
     def runtime_config(self, entry: object) -> dict[str, Any]:
         if not isinstance(entry, dict):
             raise ArtifactError(self.path, "RUNTIME_CONFIG is not a dict", _COMPILE_AGAIN)
-        for key, smallest in _RUNTIME_INTS.items():
-            value = entry.get(key, smallest)
-            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                raise ArtifactError(
-                    self.place(entry),
-                    f"RUNTIME_CONFIG.{key}: {value!r} is not a number from {smallest} up",
-                    _COMPILE_AGAIN,
-                )
-        if not isinstance(entry.get("runtime", ""), str):
-            raise ArtifactError(
-                self.place(entry), f"RUNTIME_CONFIG.runtime: {entry['runtime']!r} is not a name", _COMPILE_AGAIN
-            )
+        for key, value in entry.items():
+            fault = _runtime_fault(key, value)
+            if fault:
+                raise ArtifactError(self.place(entry), f"RUNTIME_CONFIG.{key}: {value!r} is {fault}", _COMPILE_AGAIN)
         return {key: str(value) if isinstance(value, str) else value for key, value in entry.items()}
 
     def signature(self, entry: dict[str, Any], field: str) -> Signature | None:
@@ -198,6 +191,19 @@ class _Reader:
         if key not in entry:
             raise ArtifactError(self.place(entry), f"{field}.{key} is missing", _COMPILE_AGAIN)
         return entry[key]
+
+
+def _runtime_fault(key: str, value: object) -> str:
+    """What is wrong with a value of RUNTIME_CONFIG; empty if nothing is."""
+    if key in _RUNTIME_NUMBERS:
+        smallest = _RUNTIME_NUMBERS[key]
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= smallest
+        return "" if is_number else f"not a number from {smallest} up"
+    if key == "runtime":
+        return "" if isinstance(value, str) else "not a name"
+    items = value if isinstance(value, list) else [value]
+    plain = all(item is None or isinstance(item, (str, int, float)) for item in items)
+    return "" if plain else "not a string, a number or a list of them"
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -14,6 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ArtifactError
+from .manifest_values import (
+    ARG_DIRECTION,
+    DIRECTION_ROOTS,
+    FUNCTIONS,
+    IMPORTABLE,
+    Entry,
+    PathText,
+    Symbol,
+    symbol_member,
+)
 from .records import ArgDirection
 
 ALLOWED = (
@@ -21,58 +31,8 @@ ALLOWED = (
     ".resolve() str() os.path.join(), and ArgDirection members"
 )
 
-#: What a module-level import may bind: dotted name -> the marker it stands for.
-_IMPORTABLE = {
-    "pathlib": "pathlib",
-    "pathlib.Path": "Path",
-    "pathlib.PurePath": "Path",
-    "pathlib.PurePosixPath": "Path",
-    "os": "os",
-    "os.path": "os",
-}
-_DIRECTION_ROOTS = ("simpler", "task_interface", "_task_interface", "simpler_setup")
-
-
-class Entry(dict[str, Any]):
-    """A dict of the manifest that remembers the line it starts on, for error messages."""
-
-    line: int = 0
-
-
-class PathText(str):
-    """A path of the manifest, as text: a manifest names thousands, and only a few operations on them are read."""
-
-    def __truediv__(self, other: str) -> PathText:
-        return PathText(posixpath.join(self, other))
-
-    @property
-    def parent(self) -> PathText:
-        """The directory it lies in."""
-        return PathText(posixpath.dirname(self) or ".")
-
-    @property
-    def name(self) -> str:
-        """Its last part."""
-        return posixpath.basename(self)
-
-    @property
-    def stem(self) -> str:
-        """Its last part without the ending."""
-        return posixpath.splitext(self.name)[0]
-
-    def ancestor(self, index: int) -> PathText:
-        """`parents[index]`."""
-        return self.parent if index == 0 else self.parent.ancestor(index - 1)
-
-
-class _Symbol:
-    """An imported name: a module, ``Path`` or ``ArgDirection``; only its known members can be used."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-_ARG_DIRECTION = _Symbol("ArgDirection")
+#: No real manifest has a longer string or list; repeated addition could make one that fills the memory.
+_LONGEST = 1 << 16
 
 
 def evaluate(path: Path, text: str) -> dict[str, Any]:
@@ -100,7 +60,7 @@ class _Evaluator:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.names: dict[str, Any] = {}
-        self.symbols: dict[str, Any] = {"str": _Symbol("str"), "__file__": PathText(path)}
+        self.symbols: dict[str, Any] = {"str": Symbol("str"), "__file__": PathText(path)}
 
     def refuse(self, node: ast.AST, what: str) -> ArtifactError:
         return ArtifactError(f"{self.path}:{getattr(node, 'lineno', 1)}", what, ALLOWED)
@@ -129,13 +89,13 @@ class _Evaluator:
         root = dotted.partition(".")[0]
         if root in ("__future__", "typing"):
             return
-        if root in _DIRECTION_ROOTS:
+        if root in DIRECTION_ROOTS:
             is_direction = dotted.endswith(".ArgDirection") and not whole_module
-            self.symbols[name or root] = _ARG_DIRECTION if is_direction else _Symbol("simpler")
-        elif dotted in _IMPORTABLE:
-            self.symbols[name or root] = _Symbol(_IMPORTABLE[dotted])
-        elif dotted.startswith(("os.", "os.path.")) and dotted.rpartition(".")[2] in _FUNCTIONS:
-            self.symbols[name or root] = _Symbol(dotted.rpartition(".")[2])
+            self.symbols[name or root] = ARG_DIRECTION if is_direction else Symbol("simpler")
+        elif dotted in IMPORTABLE:
+            self.symbols[name or root] = Symbol(IMPORTABLE[dotted])
+        elif dotted.startswith(("os.", "os.path.")) and dotted.rpartition(".")[2] in FUNCTIONS:
+            self.symbols[name or root] = Symbol(dotted.rpartition(".")[2])
         else:
             raise self.refuse(node, f"import of {dotted!r} is not read")
 
@@ -149,7 +109,7 @@ class _Evaluator:
     def value(self, node: ast.expr) -> Any:
         """The value of ``node``; an imported symbol alone is no value."""
         result = self.expression(node)
-        if isinstance(result, _Symbol):
+        if isinstance(result, Symbol):
             raise self.refuse(node, f"{ast.unparse(node)!r} is not a value")
         return result
 
@@ -157,7 +117,10 @@ class _Evaluator:
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:
             raise self.refuse(node, f"{_excerpt(node)!r} is not read")
-        return handler(self, node)
+        result = handler(self, node)
+        if isinstance(result, (str, list, tuple)) and len(result) > _LONGEST:
+            raise self.refuse(node, f"{_excerpt(node)!r} is too long to be read")
+        return result
 
     def constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -232,13 +195,13 @@ class _Evaluator:
 
     def attribute(self, node: ast.Attribute) -> Any:
         owner = self.expression(node.value)
-        if isinstance(owner, _Symbol):
-            found = _symbol_member(owner, node.attr)
+        if isinstance(owner, Symbol):
+            found = symbol_member(owner, node.attr)
             if found is not None:
                 return found
         elif isinstance(owner, PathText) and node.attr in ("parent", "name", "stem"):
             return getattr(owner, node.attr)
-        if owner is _ARG_DIRECTION:
+        if owner is ARG_DIRECTION:
             members = ", ".join(d.name for d in ArgDirection)
             raise ArtifactError(
                 f"{self.path}:{node.lineno}", f"{ast.unparse(node)!r} is no ArgDirection", f"one of {members}"
@@ -255,11 +218,11 @@ class _Evaluator:
             owner = self.expression(function.value)
             if isinstance(owner, PathText):
                 return self.path_method(node, owner, function.attr, arguments)
-            if isinstance(owner, _Symbol) and owner.name in ("os", "pathlib"):
+            if isinstance(owner, Symbol) and owner.name in ("os", "pathlib"):
                 return self.function(node, "Path" if owner.name == "pathlib" else dotted.rpartition(".")[2], arguments)
         elif isinstance(function, ast.Name):
             symbol = self.expression(function)
-            if isinstance(symbol, _Symbol):
+            if isinstance(symbol, Symbol):
                 return self.function(node, symbol.name, arguments)
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
@@ -275,7 +238,7 @@ class _Evaluator:
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
     def function(self, node: ast.Call, name: str, arguments: list[Any]) -> Any:
-        function = _FUNCTIONS.get(name)
+        function = FUNCTIONS.get(name)
         if function is None or not arguments or not all(isinstance(a, str) for a in arguments):
             raise self.refuse(node, f"{_excerpt(node)!r} is not read")
         try:
@@ -283,18 +246,6 @@ class _Evaluator:
         except TypeError:
             raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
 
-
-#: Functions a manifest may call; strings and paths in, strings or paths out, no file is touched.
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "str": lambda value: str(value),
-    "fspath": lambda value: str(value),
-    "Path": lambda *parts: PathText(posixpath.join(*parts)),
-    "join": lambda *parts: posixpath.join(*map(str, parts)),
-    "dirname": lambda value: posixpath.dirname(str(value)),
-    "abspath": lambda value: posixpath.normpath(str(value)),
-    "realpath": lambda value: posixpath.normpath(str(value)),
-    "normpath": lambda value: posixpath.normpath(str(value)),
-}
 
 _EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {
     ast.Constant: _Evaluator.constant,
@@ -309,16 +260,6 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {
     ast.Attribute: _Evaluator.attribute,
     ast.Call: _Evaluator.call,
 }
-
-
-def _symbol_member(owner: _Symbol, attribute: str) -> Any:
-    if owner is _ARG_DIRECTION:
-        return ArgDirection.__members__.get(attribute)
-    if owner.name == "simpler":
-        return _ARG_DIRECTION if attribute == "ArgDirection" else owner
-    if owner.name == "os" and attribute == "path":
-        return owner
-    return _Symbol("Path") if owner.name == "pathlib" and attribute in ("Path", "PurePath") else None
 
 
 def _excerpt(node: ast.AST, limit: int = 60) -> str:

@@ -211,6 +211,13 @@ def test_other_code_is_refused(tmp_path: Path, statement: str, what: str) -> Non
     assert complaint(tmp_path, MANIFEST + statement + "\n") == f"M:9: {what}; {ALLOWED}"
 
 
+@pytest.mark.parametrize("doubled", ["A + A", "[*A, *A]", 'f"{A}{A}"'])
+def test_endless_growth_is_refused(tmp_path: Path, doubled: str) -> None:
+    start = "[1]" if "[" in doubled else "'x'"
+    text = f"A = {start}\n" + f"A = {doubled}\n" * 60 + MANIFEST
+    assert " is too long to be read; a manifest may hold " in complaint(tmp_path, text)
+
+
 def test_syntax_error(tmp_path: Path) -> None:
     assert complaint(tmp_path, MANIFEST + "X = (1,\nY = 2\n") == (
         "M:9: syntax error: '(' was never closed; compile again or mend the line"
@@ -256,6 +263,10 @@ def test_not_text(tmp_path: Path) -> None:
             f"M:9: RUNTIME_CONFIG.aicpu_thread_num: '4' is not a number from 0 up; {_AGAIN}",
         ),
         (MANIFEST + 'RUNTIME_CONFIG = {"runtime": 1}\n', f"M:9: RUNTIME_CONFIG.runtime: 1 is not a name; {_AGAIN}"),
+        (
+            MANIFEST + 'RUNTIME_CONFIG = {"x": [[1]]}\n',
+            f"M:9: RUNTIME_CONFIG.x: [[1]] is not a string, a number or a list of them; {_AGAIN}",
+        ),
         (MANIFEST + "CALLABLE = 1\n", f"M: CALLABLE is not a dict; {_AGAIN}"),
         (
             MANIFEST.replace("aicpu_orchestration_entry", "a b"),
