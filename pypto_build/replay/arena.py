@@ -20,7 +20,7 @@ def _round_up(value: int) -> int:
 
 @dataclass(frozen=True)
 class Overrun:
-    """A write outside a tensor: `index` of the tensor nearest before (or after) it, and the byte distance from it."""
+    """A write outside a tensor: `index` of the tensor before it (the first if there is none), byte `offset` in it."""
 
     index: int
     offset: int
@@ -71,5 +71,5 @@ class Arena:
             position = stop - len(stripped)
             if zone == 0:
                 return Overrun(0, position - stop)
-            return Overrun(zone - 1, position - start)
+            return Overrun(zone - 1, position - start + self._sizes[zone - 1])
         return None

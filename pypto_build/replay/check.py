@@ -34,10 +34,9 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
     overrun = arena.overrun()
     if overrun is not None:
         tensor = binding.tensors[overrun.index]
-        where = f"{overrun.offset} bytes after its end" if overrun.offset >= 0 else f"{-overrun.offset} bytes before it"
         return ErrorInfo(
             "out_of_bounds",
-            f"a kernel wrote outside tensor '{tensor.name}' ({tensor.nbytes} bytes): {where}",
+            f"a kernel wrote outside tensor '{tensor.name}': at byte {overrun.offset}, while it has {tensor.nbytes}",
             hint="look for an offset or a valid shape that passes the tensor's end",
         )
     for index, tensor in enumerate(binding.tensors):

@@ -42,7 +42,7 @@ class Place:
 
     def words(self) -> str:
         """A subject for a message: the kernel when it is known."""
-        return f"kernel '{self.kernel}'" if self.kernel else "the replay process"
+        return f"kernel '{self.kernel}'" if self.kernel else "the run"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def describe_death(death: Death, place: Place) -> ErrorInfo:
         status = os.WEXITSTATUS(death.status)
         return ErrorInfo(
             "exit",
-            f"{place.words()} ended the replay process with exit status {status} before the run finished",
+            f"{place.words()} ended the process with exit status {status} before everything was done",
             place.task,
             place.kernel,
             "a kernel or the orchestration called exit(); take the call out",

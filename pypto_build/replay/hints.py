@@ -223,12 +223,12 @@ def _rows(case: Case) -> str | None:
         return None
     first, last = span
     count = last - first + 1
+    if count == 1:
+        return f"only row {first} of {total} differs"
     if last == total - 1:
         return f"only the last {count} of {total} rows differ: a tail block; look at its valid rows"
     if first == 0:
         return f"only the first {count} of {total} rows differ: the first block"
-    if count == 1:
-        return f"only row {first} of {total} differs"
     return f"only rows {first} to {last} of {total} differ: one block"
 
 
@@ -241,6 +241,8 @@ def _columns(case: Case) -> str | None:
         return None
     first, last = span
     noun = "columns" if len(case.shape) > 1 else "elements"
+    if first == last:
+        return f"only {noun[:-1]} {first} of {total} differs"
     if last == total - 1:
         return f"only the last {last - first + 1} of {total} {noun} differ: a tail block; look at its valid columns"
     if first == 0:

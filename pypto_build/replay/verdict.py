@@ -68,7 +68,10 @@ class ErrorInfo(msgspec.Struct):
     hint: str = ""
 
     def __str__(self) -> str:
-        place = f" (task {self.task}, kernel {self.kernel})" if self.task and self.kernel else ""
+        where = [f"task {self.task}"] if self.task is not None else []
+        where += [f"kernel '{self.kernel}'"] if self.kernel is not None else []
+        place = ", ".join(part for part in where if part not in self.message)
+        place = f" ({place})" if place else ""
         return f"{self.message}{place}" + (f"; {self.hint}" if self.hint else "")
 
 

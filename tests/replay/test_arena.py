@@ -21,11 +21,11 @@ def test_tensors_are_zero_and_take_data() -> None:
 @pytest.mark.parametrize(
     ("index", "offset", "found"),
     [
-        (0, 5, Overrun(0, 0)),
-        (0, 100, Overrun(0, 95)),
+        (0, 5, Overrun(0, 5)),
+        (0, 100, Overrun(0, 100)),
         (0, -8, Overrun(0, -8)),
-        (1, 256, Overrun(1, 0)),
-        (1, 300, Overrun(1, 44)),
+        (1, 256, Overrun(1, 256)),
+        (1, 300, Overrun(1, 300)),
     ],
 )
 def test_a_write_beside_a_tensor_is_found(index: int, offset: int, found: Overrun) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pypto_build.replay.faults import Death, Place, describe_death
 from pypto_build.replay.verdict import ErrorInfo
 
-KERNEL = Place("task 3", "add")
+KERNEL = Place("3", "add")
 
 
 def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
@@ -24,7 +24,7 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
     [
         (_death(signal.SIGSEGV), KERNEL, "crash", "kernel 'add' crashed: SIGSEGV (Segmentation fault)"),
         (_death(signal.SIGFPE), KERNEL, "crash", "kernel 'add' crashed: SIGFPE (Floating point exception)"),
-        (_death(signal.SIGABRT), Place(), "crash", "the replay process crashed: SIGABRT (Aborted)"),
+        (_death(signal.SIGABRT), Place(), "crash", "the run crashed: SIGABRT (Aborted)"),
         (
             _death(signal.SIGABRT, tail=b"terminate called ... what():  std::bad_alloc\n"),
             KERNEL,
@@ -35,13 +35,13 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
             _death(signal.SIGSEGV, peak=1000 << 20),
             Place(),
             "out_of_memory",
-            "the replay process reached the memory limit of 1024 MB (SIGSEGV)",
+            "the run reached the memory limit of 1024 MB (SIGSEGV)",
         ),
         (
             _death(exit_status=7),
             KERNEL,
             "exit",
-            "kernel 'add' ended the replay process with exit status 7 before the run finished",
+            "kernel 'add' ended the process with exit status 7 before everything was done",
         ),
     ],
 )

@@ -85,5 +85,6 @@ def test_numbers_that_json_has_not(value: float, written: object) -> None:
 
 
 def test_error_in_one_line() -> None:
-    assert str(ErrorInfo("crash", "it fell", "3", "add", "lift it")) == "it fell (task 3, kernel add); lift it"
+    assert str(ErrorInfo("crash", "it fell", "3", "add", "lift it")) == "it fell (task 3, kernel 'add'); lift it"
+    assert str(ErrorInfo("crash", "kernel 'add' fell", "3", "add")) == "kernel 'add' fell (task 3)"
     assert str(ErrorInfo("crash", "it fell")) == "it fell"

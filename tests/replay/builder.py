@@ -1,0 +1,63 @@
+"""Builds artifacts by the compiler's command lines, without SCons, and replays them in a process of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.artifact import load_artifact
+from pypto_build.artifact.interface import encode_interface, sign
+from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.rules.artifact import vintage_number
+from pypto_build.rules.embedded_runtime import module_path
+from pypto_build.runtime import build as runtime_build
+from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, link_argv, orchestration_flags
+from pypto_build.toolchain.platforms import PLATFORMS
+
+PLATFORM = PLATFORMS["a2a3sim"]
+
+
+def embedded_module() -> Path:
+    """The embedded runtime, built by whichever test comes first."""
+    module = module_path(find_compiler())
+    return module if module.exists() else runtime_build.build(module.parent)
+
+
+def build_artifact(artifact_dir: Path, out: Path) -> None:
+    """Compile and link what the manifest names, and write interface.json."""
+    artifact = load_artifact(artifact_dir)
+    compiler = find_compiler()
+    units = [
+        (kernel.source, f"kernels/{kernel.core_type}/{kernel.name}", kernel_flags(compiler, PLATFORM, kernel.core_type))
+        for kernel in artifact.kernels
+    ]
+    entry = artifact.orchestration.source
+    flags = orchestration_flags(compiler, PLATFORM, vintage_number(entry))
+    units.append((entry, f"orchestration/{entry.stem}", flags))
+    for source, name, flags in units:
+        target = out / f"{name}.so"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        compile_and_link = link_argv(compiler, str(source), str(target))
+        compile_and_link[1:1] = [*flags, f"-I{INCLUDE_DIR}"]
+        subprocess.run(compile_and_link, check=True)
+    (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay left: exit status, what it printed, the verdict."""
+
+    status: int
+    stdout: str
+    stderr: str
+    verdict: Verdict
+
+
+def replay(artifact: Path, out: Path, *options: str) -> Replayed:
+    """Run the command line on a built artifact."""
+    argv = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", PLATFORM.name]
+    argv += ["--build-dir", str(out), "--embedded", str(embedded_module()), *options]
+    run = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return Replayed(run.returncode, run.stdout, run.stderr, read_verdict(out / "verdict.json"))
