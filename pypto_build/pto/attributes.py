@@ -145,7 +145,7 @@ def print_dict(items: dict[str, Attribute]) -> str:
 
 def _key(name: str) -> str:
     plain = name.replace(".", "").replace("_", "").replace("$", "")
-    return name if plain.isalnum() and not name[0].isdigit() else f'"{name}"'
+    return name if plain.isascii() and plain.isalnum() and not name[0].isdigit() else f'"{name}"'
 
 
 def int_value(attribute: Attribute | None, default: int = 0) -> int:

@@ -60,7 +60,7 @@ class Cursor:
 
     def word(self, what: str) -> str:
         token = self.tokens[self.at]
-        if not (token[:1].isalpha() or token[:1] == "_"):
+        if not (token[:1].isascii() and (token[:1].isalpha() or token[:1] == "_")):
             self.fail(f"expected {what}, found {self.found()}")
         self.at += 1
         return token

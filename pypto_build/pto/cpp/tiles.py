@@ -16,7 +16,7 @@ def alloc_tile(e: Emitter, op: Operation) -> None:
     if not isinstance(type_, TileType):
         raise spell.UnsupportedType(f"no tile of type {type_}")
     made = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col"))
-    address = e.text(op, "addr") or str(e.addresses[id(op)])
+    address = e.text(op, "addr") or str(e.addresses.get(id(op), 0))
     e.out.add(f"TASSIGN({made.name}, {address});")
 
 
@@ -31,7 +31,7 @@ def alloc_multi(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, MultiTileType) or not isinstance(type_.tile, TileType):
         raise spell.UnsupportedType(f"no tiles of type {type_}")
-    e.bind(op, MultiTile(e.text(op, "addr") or str(e.addresses[id(op)]), type_.tile, type_.count))
+    e.bind(op, MultiTile(e.text(op, "addr") or str(e.addresses.get(id(op), 0)), type_.tile, type_.count))
 
 
 def multi_slot(e: Emitter, op: Operation) -> None:
