@@ -54,7 +54,7 @@ def python_include_dirs() -> list[Path]:
     """
     python = Path(sysconfig.get_path("include"))
     if not (python / "Python.h").is_file():
-        raise BuildError(f"{python / 'Python.h'}: not found; install python3-dev (or your Python's development package)")
+        raise BuildError(f"{python / 'Python.h'}: not found; install python3-dev, or your Python's development package")
     for directory in sys.path:
         pybind11 = Path(directory) / "pybind11" / "include"
         if pybind11.is_dir():
@@ -132,9 +132,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("out_dir", type=Path)
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--jobs", type=int, default=None)
+    parser.add_argument("--quiet", action="store_true", help="do not print the module's path")
     options = parser.parse_args(argv)
     try:
-        print(build(options.out_dir, options.compiler, options.jobs))
+        module = build(options.out_dir, options.compiler, options.jobs)
+        if not options.quiet:
+            print(module)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 3

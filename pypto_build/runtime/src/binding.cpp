@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <optional>
 
 namespace py = pybind11;
 
@@ -81,6 +82,13 @@ Direction parse_direction(const std::string &name) {
     usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
 }
 
+std::vector<Direction> parse_directions(const std::vector<std::string> &names) {
+    std::vector<Direction> directions;
+    for (const std::string &name : names)
+        directions.push_back(parse_direction(name));
+    return directions;
+}
+
 /// Memory given as an address or as an object with a buffer. Buffers are held until the run is over.
 struct Memory {
     uint8_t *address = nullptr;
@@ -146,6 +154,7 @@ const std::map<std::string, Setter> kOptions = {
     {"protect_inputs", assign<&Settings::protect_inputs>},
     {"parameter_order", assign<&Settings::parameter_order>},
     {"log_level", assign<&Settings::log_level>},
+    {"dump_format", assign<&Settings::dump_format>},
     {"dump_args", assign<&Settings::dump_args>},
     {"dep_gen", assign<&Settings::dep_gen>},
     {"swimlane", assign<&Settings::swimlane>},
@@ -249,13 +258,16 @@ PYBIND11_MODULE(_embedded, module) {
         .def(
             "load_kernel",
             [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
-               const std::string &path) {
+               const std::string &path, const std::optional<std::vector<std::string>> &signature) {
                 guarded([&] {
                     runtime.load_kernel(func_id, name, core_type, path);
+                    if (signature)
+                        runtime.set_signature(func_id, parse_directions(*signature));
                     return 0;
                 });
             },
-            py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"))
+            py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
+            py::arg("signature") = py::none(), "`signature`: IN, OUT or INOUT for each tensor; labels dumps.")
         .def(
             "load_orchestration",
             [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,

@@ -2,6 +2,7 @@
 
 #include "crash.h"
 #include "orchestrator.h"
+#include "records.h"
 #include "stall.h"
 
 #include <chrono>
@@ -74,6 +75,10 @@ void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, cons
     kernels_.load(func_id, name, core_type, path);
 }
 
+void EmbeddedRuntime::set_signature(int32_t func_id, std::vector<Direction> signature) {
+    kernels_.set_signature(func_id, std::move(signature));
+}
+
 void EmbeddedRuntime::load_orchestration(const std::string &path, const std::string &function_name,
                                          const std::string &config_name) {
     orchestration_.load(path, function_name, config_name);
@@ -85,15 +90,17 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         throw FaultError{make_fault(Code::LoadError, "no orchestration is loaded", "call load_orchestration first")};
     check_parameters(tensors);
     Report *report = open_report(settings);
-    Staging staging(tensors, settings.poison, settings.protect_inputs);
+    auto staging = std::make_unique<Staging>(tensors, settings.poison, settings.protect_inputs);
     EntryParameters parameters;
-    parameters.tensors = staging.entry_tensors();
+    parameters.tensors = staging->entry_tensors();
     parameters.scalars = scalars;
     parameters.arrange(settings.parameter_order);
 
+    auto records = std::make_unique<Records>(settings, *platform_, kernels_);
     const SignalStack signal_stack;
-    const CrashGuard crash_guard(report, staging);
+    const CrashGuard crash_guard(report, *staging);
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report);
+    records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
     const int expected = orchestration_.expected_args(parameters);
     if (expected > static_cast<int>(parameters.words.size()))
@@ -118,13 +125,20 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     result.run_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (scheduler.failed()) {
         Fault fault = scheduler.fault();
-        if (!scheduler.quiesce(kQuiesceMs))
-            (void)run.release(); // a kernel still runs: its thread and everything it uses stay behind
+        const bool quiet = scheduler.quiesce(kQuiesceMs);
+        if (quiet) {
+            records->write(true, run->executor.cores());
+        } else { // a kernel still runs: its thread and everything it uses stay behind
+            (void)run.release();
+            (void)records.release();
+            (void)staging.release();
+        }
         throw FaultError{fault};
     }
+    records->write(false, run->executor.cores());
     result.tasks = scheduler.tasks_run();
-    result.unwritten = staging.unwritten(kShownUnwritten);
-    result.input_writes = staging.input_writes();
+    result.unwritten = staging->unwritten(kShownUnwritten);
+    result.input_writes = staging->input_writes();
     return result;
 }
 

@@ -31,6 +31,7 @@ public:
 
     /// Both throw FaultError naming the file.
     void load_kernel(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    void set_signature(int32_t func_id, std::vector<Direction> signature);
     void load_orchestration(const std::string &path, const std::string &function_name, const std::string &config_name);
 
     /// Runs the orchestration and every task it submits. Throws FaultError; the outputs then hold what was written so

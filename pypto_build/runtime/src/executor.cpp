@@ -214,7 +214,10 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     current_activation = &activation;
     if (core.running)
         announce(*core.running, task, *activation.kernel, place.block);
-    call(activation, task, place, core);
+    const int64_t start = observers_.empty() ? 0 : monotonic_ns();
+    call(activation, task, place);
+    for (TaskObserver *observer : observers_)
+        observer->called(task, place.member, core.index, start, monotonic_ns());
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
     current_activation = nullptr;
@@ -223,7 +226,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     activation.own.reset();
 }
 
-void Executor::call(Activation &activation, const Task &task, const Place &place, Core &) {
+void Executor::call(Activation &activation, const Task &task, const Place &place) {
     int64_t slots[kArgSlots];
     LocalContext local{};
     local.block_idx = place.block;

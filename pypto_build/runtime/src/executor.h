@@ -6,6 +6,7 @@
 #include "fault.h"
 #include "group.h"
 #include "kernel_library.h"
+#include "observers.h"
 
 #include <atomic>
 #include <functional>
@@ -18,6 +19,10 @@ public:
     using OnFault = std::function<void(Fault)>;
 
     Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault);
+
+    /// From before the first task on.
+    void observe(TaskObserver *observer) { observers_.push_back(observer); }
+    int cores() const { return cores_.load(); }
 
     /// A core for a thread of the scheduler.
     std::unique_ptr<Core> make_core();
@@ -41,7 +46,7 @@ private:
         Group *group;
     };
     void run_member(const Task &task, const Place &place, Core &core);
-    void call(Activation &activation, const Task &task, const Place &place, Core &core);
+    void call(Activation &activation, const Task &task, const Place &place);
     void append_jobs(const Task &task, int32_t block, Group *group, std::vector<Crew::Job> &jobs);
     void report_deadlock(const Activation &activation);
 
@@ -49,6 +54,7 @@ private:
     const KernelLibrary &kernels_;
     Report *report_;
     OnFault on_fault_;
+    std::vector<TaskObserver *> observers_;
     Crew crew_;
     std::atomic<int> cores_{0};
 };

@@ -54,6 +54,14 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
     by_id_[static_cast<size_t>(func_id)] = std::move(kernel);
 }
 
+void KernelLibrary::set_signature(int32_t func_id, std::vector<Direction> signature) {
+    if (find(func_id) == nullptr)
+        return;
+    Kernel &kernel = by_id_[static_cast<size_t>(func_id)];
+    kernel.has_signature = true;
+    kernel.signature = std::move(signature);
+}
+
 std::string KernelLibrary::list() const {
     std::string text;
     for (const Kernel &kernel : by_id_)

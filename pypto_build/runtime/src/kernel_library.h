@@ -10,6 +10,8 @@
 
 namespace pypto::runtime {
 
+enum class Direction : uint8_t { In, Out, InOut };
+
 struct Kernel {
     int32_t func_id = -1;
     std::string name;
@@ -17,6 +19,8 @@ struct Kernel {
     void (*entry)(int64_t *args) = nullptr;
     void (*bind_core)(PyptoCoreContext *) = nullptr; // null: the kernel uses no on-chip memory of ours
     void *handle = nullptr;
+    bool has_signature = false;
+    std::vector<Direction> signature; // of its tensors
 };
 
 /// A shared object that stays loaded for the life of the process: kernels may leave threads or exit handlers behind.
@@ -28,6 +32,8 @@ public:
     /// Loads a kernel. Throws FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id
     /// taken.
     void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    /// Declares what the kernel does with each of its tensors; used to label dumps.
+    void set_signature(int32_t func_id, std::vector<Direction> signature);
 
     const Kernel *find(int32_t func_id) const {
         return func_id >= 0 && static_cast<size_t>(func_id) < by_id_.size() && by_id_[func_id].entry

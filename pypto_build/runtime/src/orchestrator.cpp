@@ -162,7 +162,7 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     if (settings_.strict)
         strict_edges(*task);
     for (OrchestrationObserver *observer : observers_)
-        observer->task(*task);
+        observer->submitted(*task);
     start(*task);
 }
 
@@ -212,11 +212,10 @@ void Orchestrator::check_tensor(const ChipTensor &tensor, uint32_t arg) {
 
 // --- dependencies ---
 
-void Orchestrator::add_edge(uint64_t producer, int arg, EdgeSource source, uint8_t flags, Overlap overlap,
-                            const ChipTensor *consumer, const ChipTensor *writer) {
-    edges_.push_back({producer, flags});
+void Orchestrator::add_edge(const Edge &edge) {
+    edges_.push_back({edge.producer, edge.flags});
     for (OrchestrationObserver *observer : observers_)
-        observer->edge(producer, arg, source, flags, overlap, consumer, writer);
+        observer->edge(edge);
 }
 
 void Orchestrator::collect_edges(const Submission &submission) {
@@ -232,7 +231,7 @@ void Orchestrator::collect_edges(const Submission &submission) {
             invalid(format("task %llu: explicit dependency %u is not a task",
                            static_cast<unsigned long long>(numbered_), i),
                     "add it only if (id.is_valid())");
-        add_edge(id.raw, -1, EdgeSource::Explicit, flags);
+        add_edge({id.raw, -1, EdgeSource::Explicit, flags, Overlap::None, nullptr, nullptr});
     }
     if (manual())
         return;
@@ -242,25 +241,29 @@ void Orchestrator::collect_edges(const Submission &submission) {
             continue;
         const ChipTensor &tensor = *entry.tensor();
         if (tensor.owner_task_id.is_valid())
-            add_edge(tensor.owner_task_id.raw, static_cast<int>(i), EdgeSource::Creator, DEP_WAIT | DEP_RETAIN,
-                     Overlap::None, &tensor);
+            add_edge({tensor.owner_task_id.raw, static_cast<int>(i), EdgeSource::Creator, DEP_WAIT | DEP_RETAIN,
+                      Overlap::None, &tensor, nullptr});
         if (reads(entry.tag) && !tensor.manual_dep)
             lookup(tensor, static_cast<int>(i), entry.tag == TensorArgType::INOUT);
     }
-    if (submission.predicate) {
-        const ChipTensor &tensor = *submission.predicate->operand.tensor;
-        if (tensor.owner_task_id.is_valid())
-            edges_.push_back({tensor.owner_task_id.raw, DEP_WAIT | DEP_RETAIN});
-        map_.lookup(tensor, [this](const WriterEntry &entry, Overlap) {
-            edges_.push_back({entry.task, DEP_WAIT});
-            return false;
-        });
-    }
+    if (submission.predicate)
+        writers_of(*submission.predicate->operand.tensor);
+}
+
+void Orchestrator::writers_of(const ChipTensor &tensor) {
+    if (tensor.owner_task_id.is_valid())
+        edges_.push_back({tensor.owner_task_id.raw, DEP_WAIT | DEP_RETAIN});
+    const auto gone = [this](uint64_t task) { return !keep_history_ && graph_.retired(task); };
+    map_.lookup(tensor, gone, [this](const WriterEntry &entry, Overlap) {
+        edges_.push_back({entry.task, DEP_WAIT});
+        return false;
+    });
 }
 
 void Orchestrator::lookup(const ChipTensor &tensor, int arg, bool inout) {
-    map_.lookup(tensor, [&](const WriterEntry &entry, Overlap overlap) {
-        add_edge(entry.task, arg, EdgeSource::TensorMap, DEP_WAIT, overlap, &tensor, &entry.region);
+    const auto gone = [this](uint64_t task) { return !keep_history_ && graph_.retired(task); };
+    map_.lookup(tensor, gone, [&](const WriterEntry &entry, Overlap overlap) {
+        add_edge({entry.task, arg, EdgeSource::TensorMap, DEP_WAIT, overlap, &tensor, &entry.region});
         return inout && overlap == Overlap::Covered;
     });
 }
@@ -306,8 +309,9 @@ void Orchestrator::strict_edges(const Task &task) {
         if (argument.kind != ArgEntry::TENSOR)
             continue;
         const bool written = argument.tag != TensorArgType::INPUT;
-        history_.access(task.tensors[argument.index], task.id, written,
-                        [this](uint64_t earlier) { add_edge(earlier, -1, EdgeSource::Strict, DEP_WAIT); });
+        history_.access(task.tensors[argument.index], task.id, written, [this](uint64_t earlier) {
+            add_edge({earlier, -1, EdgeSource::Strict, DEP_WAIT, Overlap::None, nullptr, nullptr});
+        });
     }
 }
 
@@ -452,7 +456,7 @@ void Orchestrator::allocate(const ArgEntry *entries, uint32_t count, Outputs &ou
     task->manual_scope = manual();
     fill(*task, entries, count, outputs);
     for (OrchestrationObserver *observer : observers_)
-        observer->task(*task);
+        observer->submitted(*task);
     start(*task);
 }
 
@@ -462,12 +466,7 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
     if (is_fatal())
         leave();
     edges_.clear();
-    if (tensor.owner_task_id.is_valid())
-        edges_.push_back({tensor.owner_task_id.raw, DEP_WAIT});
-    map_.lookup(tensor, [this](const WriterEntry &entry, Overlap) {
-        edges_.push_back({entry.task, DEP_WAIT});
-        return false;
-    });
+    writers_of(tensor);
     Scheduler::Lock lock = scheduler_.lock();
     const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
         for (const ProducerEdge &edge : edges_) {

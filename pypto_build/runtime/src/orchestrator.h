@@ -6,6 +6,7 @@
 
 #include "access_history.h"
 #include "kernel_library.h"
+#include "observers.h"
 #include "scheduler.h"
 #include "tensor_map.h"
 
@@ -15,23 +16,6 @@
 #include <vector>
 
 namespace pypto::runtime {
-
-/// Where a dependency comes from.
-enum class EdgeSource { Explicit, Creator, TensorMap, Strict };
-
-/// Sees what an orchestration does; used to record task graphs and scope statistics.
-class OrchestrationObserver {
-public:
-    virtual ~OrchestrationObserver() = default;
-    /// `arg` is -1 for explicit edges; `writer` is set for EdgeSource::TensorMap.
-    virtual void edge(uint64_t producer, int arg, EdgeSource source, uint8_t flags, Overlap overlap,
-                      const ChipTensor *consumer, const ChipTensor *writer) = 0;
-    /// Closes the edges reported since the last task.
-    virtual void task(const Task &task) = 0;
-    virtual void scope(bool begin, uint32_t depth, uint32_t ring, const char *file, int line) = 0;
-    /// Entries of finished tasks must stay visible, so that what is recorded does not depend on timing.
-    virtual bool keeps_history() const = 0;
-};
 
 class Orchestrator {
 public:
@@ -80,9 +64,9 @@ private:
     void check_launch(const Submission &submission);
     void check_tensor(const ChipTensor &tensor, uint32_t arg);
     void collect_edges(const Submission &submission);
-    void add_edge(uint64_t producer, int arg, EdgeSource source, uint8_t flags, Overlap overlap = Overlap::None,
-                  const ChipTensor *consumer = nullptr, const ChipTensor *writer = nullptr);
+    void add_edge(const Edge &edge);
     void lookup(const ChipTensor &tensor, int arg, bool inout);
+    void writers_of(const ChipTensor &tensor); // into edges_
     void publish(const Submission &submission, uint64_t task);
     void strict_edges(const Task &task);
     Task *create(uint64_t heap_bytes);

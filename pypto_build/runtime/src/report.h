@@ -49,8 +49,6 @@ struct Report {
     uint64_t magic;
     uint32_t version;
     uint32_t thread_count; // slots in use
-    std::atomic<uint64_t> submitted;
-    std::atomic<uint64_t> finished;
     RunningSlot threads[kReportThreads];
     CrashRecord crash;
 };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
+constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
 
 int64_t now_ns() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -40,15 +41,25 @@ Scheduler::~Scheduler() {
         worker.join();
 }
 
+void Scheduler::enqueue(Task *task) {
+    for (TaskObserver *observer : observers_)
+        observer->ready(*task);
+    ready_.push(task);
+}
+
 void Scheduler::submitted(Lock &lock) {
     if (order_ == Order::Parallel) {
         wake_if_worthwhile();
-        while (ready_.units() > kPlentyReady && !failed())
+        while ((ready_.units() > kPlentyReady || far_ahead()) && !failed())
             run_one(lock, *caller_core_);
     } else if (order_ == Order::Serial) {
         while (!ready_.empty() && !failed())
             run_one(lock, *caller_core_);
     }
+}
+
+bool Scheduler::far_ahead() const {
+    return max_workers_ == 0 && graph_.unfinished() > kFarAhead && !ready_.empty();
 }
 
 void Scheduler::wake_if_worthwhile() {
@@ -84,8 +95,6 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     const int64_t start = now_ns();
     execute(unit, core);
     const int64_t end = now_ns();
-    if (observer_)
-        observer_->after(unit, core, start, end);
     lock.lock();
     --running_;
     typical_ns_ += (end - start - typical_ns_) / 8;
@@ -99,8 +108,6 @@ void Scheduler::execute(const Unit &unit, Core &core) {
     const Task &task = *unit.task;
     if (!task.has_kernel || (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor)))
         return;
-    if (observer_)
-        observer_->before(unit, core, now_ns());
     if (unit.block == Unit::kAllBlocks)
         executor_.run_together(task, core);
     else
@@ -112,7 +119,9 @@ void Scheduler::finish(const Unit &unit) {
     if (--task->blocks_left > 0)
         return;
     tasks_run_ += task->has_kernel;
-    graph_.complete(task, [this](Task *consumer) { ready_.push(consumer); });
+    for (TaskObserver *observer : observers_)
+        observer->over(*task);
+    graph_.complete(task, [this](Task *consumer) { enqueue(consumer); });
 }
 
 void Scheduler::wait_for_progress(Lock &lock) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "executor.h"
+#include "observers.h"
 #include "ready_queue.h"
 #include "task_graph.h"
 
@@ -20,14 +21,6 @@
 
 namespace pypto::runtime {
 
-/// Sees each unit before and after it runs, outside the lock.
-class UnitObserver {
-public:
-    virtual ~UnitObserver() = default;
-    virtual void before(const Unit &unit, const Core &core, int64_t now_ns) = 0;
-    virtual void after(const Unit &unit, const Core &core, int64_t start_ns, int64_t end_ns) = 0;
-};
-
 class Scheduler {
 public:
     enum class Outcome { Done, Stalled, Failed };
@@ -37,12 +30,12 @@ public:
     /// Waits for the threads; a kernel that never returns keeps it waiting.
     ~Scheduler();
 
-    void observe(UnitObserver *observer) { observer_ = observer; }
+    void observe(TaskObserver *observer) { observers_.push_back(observer); }
 
     Lock lock() { return Lock(mutex_); }
 
     /// Queues a connected task that waits for nothing. Under the lock.
-    void enqueue(Task *task) { ready_.push(task); }
+    void enqueue(Task *task);
     /// The orchestration has submitted something: starts or wakes threads, or runs tasks itself when plenty are ready.
     void submitted(Lock &lock);
     /// Runs tasks until done() holds; done() is called under the lock.
@@ -76,6 +69,7 @@ private:
     void execute(const Unit &unit, Core &core);
     void finish(const Unit &unit);
     void wake_if_worthwhile();
+    bool far_ahead() const;
     void wait_for_progress(Lock &lock);
     void serve(Core &core);
 
@@ -91,7 +85,7 @@ private:
     std::vector<std::unique_ptr<Core>> cores_;
     std::vector<std::thread> workers_;
     std::unique_ptr<Core> caller_core_;
-    UnitObserver *observer_ = nullptr;
+    std::vector<TaskObserver *> observers_;
     uint32_t running_ = 0;
     uint32_t idle_ = 0;
     int64_t typical_ns_ = 10'000; // moving average of a unit's run time

@@ -48,7 +48,8 @@ struct Settings {
     RingLimits limits;
     std::string parameter_order; // 't' and 's' in declaration order; empty: tensors first
     int log_level = 30;
-    int dump_args = 0; // 0 off, 1 marked, 2 all, 3 all without payload
+    std::string dump_format = "args"; // or "tensor", the names before 2026-06-18
+    int dump_args = 0;                // 0 off, 1 marked, 2 all, 3 all without payload
     bool dep_gen = false;
     int swimlane = 0;
     bool scope_stats = false;

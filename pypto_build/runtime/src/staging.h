@@ -1,6 +1,7 @@
 // The tensors of a run between their owner and the kernels: outputs poisoned, inputs guarded, results looked over.
 #pragma once
 
+#include "kernel_library.h"
 #include "pypto/entry_args.h"
 
 #include <cstdint>
@@ -8,8 +9,6 @@
 #include <vector>
 
 namespace pypto::runtime {
-
-enum class Direction : uint8_t { In, Out, InOut };
 
 /// One tensor argument of a run, as its owner passes it: row-major.
 struct TensorParameter {

@@ -137,7 +137,7 @@ void TaskGraph::retire(Ring &ring) {
     while (ring.oldest < ring.next) {
         Task *task = ring.slots[ring.oldest & ring.mask];
         if (task->holds != 0)
-            return;
+            break;
         if (task->memory.base) {
             ring.heap_used -= task->memory.bytes;
             blocks_.give(task->memory);
@@ -147,6 +147,7 @@ void TaskGraph::retire(Ring &ring) {
         spare_.push_back(task);
         ++ring.oldest;
     }
+    ring.retired.store(ring.oldest, std::memory_order_release);
 }
 
 Task *TaskGraph::find(uint64_t id) const {

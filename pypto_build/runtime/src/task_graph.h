@@ -7,8 +7,8 @@
 #include "settings.h"
 #include "task.h"
 
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +45,10 @@ public:
     /// The task of that id, or null if it is not yet there or already gone.
     Task *find(uint64_t id) const;
     bool submitted(uint64_t id) const;
+    /// The task and its memory can be reused by now. The one question that needs no lock.
+    bool retired(uint64_t id) const {
+        return (id & 0xffffffffu) < rings_[id >> 32 & (kRings - 1)].retired.load(std::memory_order_acquire);
+    }
 
     /// Producers a task waits for that do not exist.
     std::vector<uint64_t> never_submitted(const Task &task) const;
@@ -69,8 +73,9 @@ private:
     struct Ring {
         std::vector<Task *> slots; // grows up to the window
         uint64_t mask = 0;
-        uint64_t next = 0;   // number of the next task
-        uint64_t oldest = 0; // number of the oldest one that still exists
+        uint64_t next = 0;                // number of the next task
+        uint64_t oldest = 0;              // number of the oldest one that still exists
+        std::atomic<uint64_t> retired{0}; // the same, for readers without the lock
         uint64_t heap_used = 0;
         uint64_t heap_total = 0; // ever allocated
         uint64_t dependencies_used = 0;

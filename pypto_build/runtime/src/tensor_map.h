@@ -32,24 +32,16 @@ public:
     TensorMap() : buckets_(kBuckets) {}
 
     /// Calls visit(entry, overlap) for each entry that overlaps `tensor`, oldest first; an entry for which it returns
-    /// true is removed.
-    template <typename Visit> void lookup(const ChipTensor &tensor, Visit visit) {
-        std::vector<WriterEntry> &entries = bucket(tensor.buffer.addr);
-        size_t kept = 0;
-        for (size_t i = 0; i < entries.size(); ++i) {
-            bool remove = false;
-            if (entries[i].region.buffer.addr == tensor.buffer.addr) {
-                const Overlap overlap = compare_regions(tensor, entries[i].region);
-                remove = overlap != Overlap::None && visit(entries[i], overlap);
-            }
-            if (!remove) {
-                if (kept != i)
-                    entries[kept] = entries[i];
-                ++kept;
-            }
-        }
-        size_ -= entries.size() - kept;
-        entries.resize(kept);
+    /// true is removed. Entries of tasks for which gone(task) holds, and of a buffer that lay here before, are dropped.
+    template <typename Gone, typename Visit> void lookup(const ChipTensor &tensor, Gone gone, Visit visit) {
+        filter(bucket(tensor.buffer.addr), [&](const WriterEntry &entry) {
+            if (entry.region.buffer.addr != tensor.buffer.addr)
+                return false;
+            if (entry.region.owner_task_id != tensor.owner_task_id || gone(entry.task))
+                return true;
+            const Overlap overlap = compare_regions(tensor, entry.region);
+            return overlap != Overlap::None && visit(entry, overlap);
+        });
     }
 
     void insert(const ChipTensor &tensor, uint64_t task) {
@@ -59,19 +51,26 @@ public:
 
     /// Drops the entries for which `dead(task)` holds.
     template <typename Dead> void sweep(Dead dead) {
-        for (std::vector<WriterEntry> &entries : buckets_) {
-            size_t kept = 0;
-            for (size_t i = 0; i < entries.size(); ++i)
-                if (!dead(entries[i].task))
-                    entries[kept++] = entries[i];
-            size_ -= entries.size() - kept;
-            entries.resize(kept);
-        }
+        for (std::vector<WriterEntry> &entries : buckets_)
+            filter(entries, [&](const WriterEntry &entry) { return dead(entry.task); });
     }
 
     size_t size() const { return size_; }
 
 private:
+    template <typename Remove> void filter(std::vector<WriterEntry> &entries, Remove remove) {
+        size_t kept = 0;
+        for (size_t i = 0; i < entries.size(); ++i) {
+            if (remove(entries[i]))
+                continue;
+            if (kept != i)
+                entries[kept] = entries[i];
+            ++kept;
+        }
+        size_ -= entries.size() - kept;
+        entries.resize(kept);
+    }
+
     static constexpr size_t kBuckets = 4096;
 
     std::vector<WriterEntry> &bucket(uint64_t addr) { return buckets_[((addr >> 6) * 0x9E3779B97F4A7C15ull) >> 52]; }

@@ -1,0 +1,183 @@
+#include "args_record.h"
+
+#include "executor.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+#include <unistd.h>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr DumpNames kArgs{"args_dump", "args_dump.json", "args.bin", "args", "dump_args_level", "total_args", "args"};
+constexpr DumpNames kTensors{"tensor_dump",       "tensor_dump.json", "tensor_dump.bin", "tensors",
+                             "dump_tensor_level", "total_tensors",    "tensors"};
+
+constexpr const char *kStages[] = {"before_dispatch", "after_completion"};
+constexpr const char *kRoles[] = {"input", "output", "inout"};
+
+bool has_payload(const ChipTensor &tensor) {
+    return tensor.buffer.addr != 0 && tensor.numel() > 0;
+}
+
+} // namespace
+
+const DumpNames *dump_names(const std::string &format) {
+    return format == "args" ? &kArgs : format == "tensor" ? &kTensors : nullptr;
+}
+
+ArgsRecord::ArgsRecord(const std::string &directory, int level, const DumpNames &names, const KernelLibrary &kernels)
+    : directory_(directory + "/" + names.directory), partial_(directory_ + "/" + names.bin + ".tmp"), level_(level),
+      names_(names), kernels_(kernels) {
+    make_directories(directory_);
+    bin_ = std::fopen(partial_.c_str(), "wb");
+    if (bin_ == nullptr) {
+        Fault fault = make_fault(Code::LoadError, partial_ + ": cannot be written: " + std::strerror(errno),
+                                 "choose a writable output directory");
+        fault.kind = "usage_error";
+        throw FaultError{fault};
+    }
+}
+
+ArgsRecord::~ArgsRecord() {
+    std::fclose(bin_);
+    std::remove(partial_.c_str());
+    rmdir(directory_.c_str()); // nothing was recorded: leave no empty directory
+}
+
+void ArgsRecord::record(const Task &task, Stage stage) {
+    std::vector<int32_t> kernels;
+    for (const int32_t id : task.kernels)
+        if (id >= 0)
+            kernels.push_back(id);
+    if (kernels.empty())
+        return;
+    uint32_t scalar = 0;
+    uint32_t tensor = 0;
+    for (const TaskArgument &argument : task.arguments) {
+        const bool is_scalar = argument.kind == ArgEntry::SCALAR;
+        const uint32_t slot = is_scalar ? static_cast<uint32_t>(task.tensors.size()) + scalar++ : tensor++;
+        const Role role = is_scalar ? Role::Input : role_of(task, argument);
+        if ((level_ == 1 && !argument.dump) || role == (stage == Stage::Before ? Role::Output : Role::Input))
+            continue;
+        char id[24];
+        std::snprintf(id, sizeof(id), "0x%016llx", static_cast<unsigned long long>(task.id));
+        JsonWriter json;
+        json.open('{').key("task_id").text(id);
+        json.key("func_id").list(kernels.data(), static_cast<uint32_t>(kernels.size()));
+        json.key("arg_index").number(slot).key("role").text(kRoles[static_cast<int>(role)]);
+        json.key("stage").text(kStages[static_cast<int>(stage)]).key("kind").text(is_scalar ? "scalar" : "tensor");
+        if (is_scalar)
+            json.key("dtype").text("UINT64").key("value").number(static_cast<int64_t>(task.scalars[argument.index]));
+        else
+            add_tensor(json, task.tensors[argument.index], level_ != 3 || argument.dump);
+        json.close('}');
+        entries_.push_back({task.id, stage, slot, role, json.str()});
+    }
+}
+
+// Which way a tensor goes: by the kernel's signature, or by what the task declares when it has none.
+ArgsRecord::Role ArgsRecord::role_of(const Task &task, const TaskArgument &argument) {
+    const Kernel *widest = nullptr;
+    for (const int32_t id : task.kernels)
+        if (const Kernel *kernel = kernels_.find(id); kernel && kernel->has_signature)
+            if (!widest || kernel->signature.size() > widest->signature.size())
+                widest = kernel;
+    if (widest && argument.index < widest->signature.size())
+        return static_cast<Role>(widest->signature[argument.index]);
+    if (!widest)
+        if (const std::string name = kernel_names(task, kernels_);
+            std::find(unsigned_.begin(), unsigned_.end(), name) == unsigned_.end())
+            unsigned_.push_back(name);
+    switch (argument.tag) {
+    case TensorArgType::INPUT:
+        return Role::Input;
+    case TensorArgType::OUTPUT:
+    case TensorArgType::OUTPUT_EXISTING:
+        return Role::Output;
+    default:
+        return Role::InOut;
+    }
+}
+
+void ArgsRecord::add_tensor(JsonWriter &json, const ChipTensor &tensor, bool payload) {
+    json.key("dtype").text(type_name(static_cast<uint8_t>(tensor.dtype)));
+    json.key("is_contiguous").boolean(tensor.is_contiguous);
+    json.key("shape").list(tensor.shapes, tensor.ndims).key("strides").list(tensor.strides, tensor.ndims);
+    json.key("start_offset").number(static_cast<int64_t>(tensor.start_offset));
+    json.key("numel").number(static_cast<int64_t>(tensor.numel()));
+    const bool stored = payload && has_payload(tensor);
+    json.key("bin_offset").number(static_cast<int64_t>(stored ? append(tensor) : 0));
+    json.key("bin_size").number(static_cast<int64_t>(stored ? tensor.nbytes() : 0));
+    json.key("truncated").boolean(false).key("overwritten").boolean(false);
+}
+
+// Appends the tensor's elements in row-major order; returns where they start.
+uint64_t ArgsRecord::append(const ChipTensor &tensor) {
+    const uint64_t start = bin_bytes_;
+    const uint32_t bytes = element_bytes(tensor.dtype);
+    const uint8_t *base = tensor.data_as<uint8_t>();
+    const uint32_t last = tensor.ndims - 1;
+    const uint64_t row = tensor.shapes[last];
+    uint32_t index[MAX_TENSOR_DIMS] = {};
+    for (uint64_t done = 0; done < tensor.numel(); done += row) {
+        uint64_t offset = 0;
+        for (uint32_t d = 0; d < last; ++d)
+            offset += static_cast<uint64_t>(index[d]) * tensor.strides[d];
+        if (tensor.strides[last] == 1)
+            std::fwrite(base + offset * bytes, bytes, row, bin_);
+        else
+            for (uint64_t i = 0; i < row; ++i)
+                std::fwrite(base + (offset + i * tensor.strides[last]) * bytes, bytes, 1, bin_);
+        for (uint32_t d = last; d-- > 0 && ++index[d] == tensor.shapes[d];)
+            index[d] = 0;
+    }
+    bin_bytes_ += tensor.nbytes();
+    return start;
+}
+
+void ArgsRecord::write() {
+    if (entries_.empty())
+        return;
+    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {
+        return std::tie(a.task, a.stage, a.arg, a.role) < std::tie(b.task, b.stage, b.arg, b.role);
+    });
+    const auto count = [this](auto matches) { return std::count_if(entries_.begin(), entries_.end(), matches); };
+    const std::string suffix = std::string("_") + names_.suffix;
+    JsonWriter json;
+    json.open('{').key("run_dir").text(directory_);
+    json.key("bin_format").open('{').key("type").text("logical_contiguous").key("byte_order").text("little_endian");
+    json.close('}').key(names_.level).number(level_);
+    json.key(names_.total).number(static_cast<int64_t>(entries_.size()));
+    for (const Stage stage : {Stage::Before, Stage::After})
+        json.key(kStages[static_cast<int>(stage)]).number(count([&](const Entry &entry) {
+            return entry.stage == stage;
+        }));
+    for (const Role role : {Role::Input, Role::Output, Role::InOut})
+        json.key((kRoles[static_cast<int>(role)] + suffix).c_str()).number(count([&](const Entry &entry) {
+            return entry.role == role;
+        }));
+    json.key(("truncated" + suffix).c_str()).number(0).key("dropped_records").number(0);
+    json.key("dropped_overwrite").number(0).key("bin_file");
+    if (bin_bytes_)
+        json.text(names_.bin);
+    else
+        json.null();
+    std::string text = json.key(names_.items).open('[').str();
+    for (size_t i = 0; i < entries_.size(); ++i)
+        text += (i ? ",\n" : "\n") + entries_[i].json;
+    text += "]}\n";
+    std::fflush(bin_);
+    if (bin_bytes_)
+        std::rename(partial_.c_str(), (directory_ + "/" + names_.bin).c_str());
+    write_file(directory_ + "/" + names_.json, text);
+}
+
+std::vector<std::string> ArgsRecord::unsigned_kernels() const {
+    return unsigned_;
+}
+
+} // namespace pypto::runtime

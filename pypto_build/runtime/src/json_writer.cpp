@@ -1,0 +1,51 @@
+#include "json_writer.h"
+
+#include "fault.h"
+#include "pypto/data_type.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sys/stat.h>
+
+namespace pypto::runtime {
+
+namespace {
+
+[[noreturn]] void file_fault(const std::string &path) {
+    Fault fault = make_fault(Code::LoadError, path + ": cannot be written: " + std::strerror(errno),
+                             "choose a writable output directory");
+    fault.kind = "usage_error";
+    throw FaultError{fault};
+}
+
+} // namespace
+
+void write_file(const std::string &path, const std::string &content) {
+    const std::string partial = path + ".tmp";
+    std::FILE *file = std::fopen(partial.c_str(), "wb");
+    if (file == nullptr)
+        file_fault(partial);
+    const bool complete = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+    if (std::fclose(file) != 0 || !complete || std::rename(partial.c_str(), path.c_str()) != 0)
+        file_fault(path);
+}
+
+void make_directories(const std::string &path) {
+    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+        const std::string part = path.substr(0, end);
+        if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST)
+            file_fault(part);
+        if (end == std::string::npos)
+            return;
+    }
+}
+
+const char *type_name(uint8_t dtype) {
+    static const char *const kNames[kDataTypeCount] = {"FLOAT32", "FLOAT16",  "INT32",     "INT16",   "INT8",
+                                                       "UINT8",   "BFLOAT16", "INT64",     "UINT64",  "UINT16",
+                                                       "UINT32",  "BOOL",     "FP8E4M3FN", "FP8E8M0", "FP4E2M1"};
+    return dtype < kDataTypeCount ? kNames[dtype] : "UNKNOWN";
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,85 @@
+// Writes JSON text, value by value; commas and quotes are its business.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pypto::runtime {
+
+class JsonWriter {
+public:
+    JsonWriter &open(char bracket) { // '{' or '['
+        separate();
+        text_ += bracket;
+        first_ = true;
+        return *this;
+    }
+    JsonWriter &close(char bracket) {
+        text_ += bracket;
+        first_ = false;
+        return *this;
+    }
+    JsonWriter &key(const char *name) {
+        separate();
+        quote(name);
+        text_ += ':';
+        first_ = true; // the value follows without a comma
+        return *this;
+    }
+    JsonWriter &number(int64_t value) { return raw(std::to_string(value)); }
+    JsonWriter &text(const std::string &value) {
+        separate();
+        quote(value);
+        return *this;
+    }
+    /// A 64-bit number as text, since readers may keep numbers as doubles.
+    JsonWriter &wide(uint64_t value) { return text(std::to_string(value)); }
+    JsonWriter &boolean(bool value) { return raw(value ? "true" : "false"); }
+    JsonWriter &null() { return raw("null"); }
+    JsonWriter &newline() {
+        text_ += '\n';
+        return *this;
+    }
+    template <typename T> JsonWriter &list(const T *values, uint32_t count) {
+        open('[');
+        for (uint32_t i = 0; i < count; ++i)
+            number(static_cast<int64_t>(values[i]));
+        return close(']');
+    }
+
+    const std::string &str() const { return text_; }
+
+private:
+    JsonWriter &raw(const std::string &value) {
+        separate();
+        text_ += value;
+        return *this;
+    }
+    void separate() {
+        if (!first_)
+            text_ += ',';
+        first_ = false;
+    }
+    void quote(const std::string &value) {
+        text_ += '"';
+        for (const char c : value) {
+            if (c == '"' || c == '\\')
+                text_ += '\\';
+            if (static_cast<unsigned char>(c) >= 0x20)
+                text_ += c;
+        }
+        text_ += '"';
+    }
+
+    std::string text_;
+    bool first_ = true;
+};
+
+/// Writes a file under a temporary name and renames it. Throws FaultError naming the path.
+void write_file(const std::string &path, const std::string &content);
+/// Creates a directory and those above it.
+void make_directories(const std::string &path);
+/// "FLOAT32" and the like.
+const char *type_name(uint8_t dtype);
+
+} // namespace pypto::runtime

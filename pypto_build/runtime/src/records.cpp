@@ -1,0 +1,67 @@
+#include "records.h"
+
+namespace pypto::runtime {
+
+namespace {
+
+[[noreturn]] void usage_error(const std::string &message, const std::string &hint) {
+    Fault fault = make_fault(Code::InvalidArgs, message, hint);
+    fault.kind = "usage_error";
+    throw FaultError{fault};
+}
+
+} // namespace
+
+Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
+    : settings_(settings) {
+    const bool any = settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args;
+    if (any && settings.output_dir.empty())
+        usage_error("option output_dir is missing", "name the directory for what the run leaves");
+    if (settings.dump_args < 0 || settings.dump_args > 3)
+        usage_error(format("option dump_args is %d", settings.dump_args), "use 0 to 3");
+    if (settings.swimlane < 0 || settings.swimlane > 4)
+        usage_error(format("option swimlane is %d", settings.swimlane), "use 0 to 4");
+    if (settings.dep_gen)
+        graph_ = std::make_unique<GraphRecord>();
+    if (settings.swimlane)
+        swimlane_ = std::make_unique<SwimlaneRecord>(platform, settings.swimlane);
+    if (!settings.dump_args)
+        return;
+    const DumpNames *names = dump_names(settings.dump_format);
+    if (names == nullptr)
+        usage_error("option dump_format is \"" + settings.dump_format + "\"", "use args or tensor");
+    args_ = std::make_unique<ArgsRecord>(settings.output_dir, settings.dump_args, *names, kernels);
+}
+
+void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator) {
+    if (settings_.scope_stats)
+        scopes_ = std::make_unique<ScopeRecord>(settings_.limits, graph, scheduler, orchestrator);
+    for (OrchestrationObserver *observer :
+         {static_cast<OrchestrationObserver *>(graph_.get()), static_cast<OrchestrationObserver *>(scopes_.get()),
+          static_cast<OrchestrationObserver *>(swimlane_.get())})
+        if (observer)
+            orchestrator.observe(observer);
+    if (swimlane_)
+        executor.observe(swimlane_.get());
+    if (args_)
+        scheduler.observe(args_.get());
+}
+
+void Records::write(bool fatal, int threads) {
+    if (graph_)
+        graph_->write(settings_.output_dir);
+    if (scopes_)
+        scopes_->write(settings_.output_dir, fatal);
+    if (swimlane_)
+        swimlane_->write(settings_.output_dir, threads);
+    if (!args_)
+        return;
+    args_->write();
+    for (const std::string &name : args_->unsigned_kernels())
+        std::fprintf(
+            stderr,
+            "[WARN] args dump: kernel %s has no signature; its arguments are labelled by what the task declares\n",
+            name.c_str());
+}
+
+} // namespace pypto::runtime

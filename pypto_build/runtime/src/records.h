@@ -1,0 +1,31 @@
+// The recordings of one run, as far as its settings ask for them.
+#pragma once
+
+#include "args_record.h"
+#include "graph_record.h"
+#include "scope_record.h"
+#include "swimlane_record.h"
+
+#include <memory>
+
+namespace pypto::runtime {
+
+class Records {
+public:
+    /// Throws FaultError: no output directory, unknown dump format or level.
+    Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels);
+
+    /// Starts watching. The parts must outlive the run, and this them.
+    void attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator);
+    /// Writes every file. Throws FaultError naming the path.
+    void write(bool fatal, int threads);
+
+private:
+    const Settings &settings_;
+    std::unique_ptr<GraphRecord> graph_;
+    std::unique_ptr<ScopeRecord> scopes_;
+    std::unique_ptr<SwimlaneRecord> swimlane_;
+    std::unique_ptr<ArgsRecord> args_;
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,88 @@
+#include "swimlane_record.h"
+
+#include "json_writer.h"
+
+#include <ctime>
+
+namespace pypto::runtime {
+
+namespace {
+
+int64_t monotonic_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+int core_number(int thread, int member, int threads) {
+    return member == 0 ? thread : threads + 2 * thread + (member - 1);
+}
+
+} // namespace
+
+SwimlaneRecord::SwimlaneRecord(const Platform &platform, int level)
+    : platform_(platform), level_(level), origin_ns_(monotonic_ns()), last_submit_ns_(origin_ns_) {}
+
+int64_t SwimlaneRecord::cycles(int64_t time_ns) const {
+    return static_cast<int64_t>(static_cast<double>(time_ns - origin_ns_) * static_cast<double>(platform_.clock_hz) /
+                                1e9);
+}
+
+void SwimlaneRecord::submitted(const Task &task) {
+    const int64_t now = monotonic_ns();
+    submits_.push_back({task.id, last_submit_ns_, now});
+    last_submit_ns_ = now;
+}
+
+void SwimlaneRecord::called(const Task &task, int member, int core, int64_t start_ns, int64_t end_ns) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.push_back({core, member, task.id, start_ns, end_ns});
+}
+
+void SwimlaneRecord::write(const std::string &directory, int threads) const {
+    JsonWriter json;
+    json.open('{').key("chip_swimlane_level").number(level_);
+    json.key("metadata").open('{').key("clock_freq_hz").number(static_cast<int64_t>(platform_.clock_hz));
+    json.key("num_cores").number(3 * threads).key("core_types").open('[');
+    for (int core = 0; core < 3 * threads; ++core)
+        json.text(core < threads ? "aic" : "aiv");
+    json.close(']').key("core_to_thread").open('[');
+    for (int core = 0; core < 3 * threads; ++core)
+        json.number(core < threads ? core : (core - threads) / 2);
+    json.close(']').close('}');
+    json.key("aicore_tasks").open('[');
+    for (size_t i = 0; i < calls_.size(); ++i) {
+        const Call &call = calls_[i];
+        const int64_t row[] = {core_number(call.core, call.member, threads),
+                               static_cast<int64_t>(call.task),
+                               static_cast<int64_t>(i),
+                               cycles(call.start_ns),
+                               cycles(call.end_ns),
+                               0};
+        json.newline().list(row, 6);
+    }
+    json.close(']').key("aicpu_tasks").open('[');
+    for (size_t i = 0; i < calls_.size(); ++i) {
+        const Call &call = calls_[i];
+        const int64_t row[] = {core_number(call.core, call.member, threads), static_cast<int64_t>(i),
+                               cycles(call.start_ns), cycles(call.end_ns)};
+        json.newline().list(row, 4);
+    }
+    json.close(']').key("aicpu_scheduler_phases").open('[').close(']');
+    json.key("aicpu_orchestrator_phases").open('[');
+    if (level_ >= 4) {
+        json.open('[');
+        for (size_t i = 0; i < submits_.size(); ++i) {
+            json.newline().open('{').key("submit_idx").number(static_cast<int64_t>(i));
+            json.key("task_id").number(static_cast<int64_t>(submits_[i].task));
+            json.key("start_cycles").number(cycles(submits_[i].start_ns));
+            json.key("end_cycles").number(cycles(submits_[i].end_ns)).close('}');
+        }
+        json.close(']');
+    }
+    json.close(']').close('}').newline();
+    make_directories(directory);
+    write_file(directory + "/chip_swimlane_records.json", json.str());
+}
+
+} // namespace pypto::runtime
