@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, load_artifacts, resolve_jit
-from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
@@ -53,7 +54,7 @@ def declare_selected(env: Any) -> None:
     _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs]
     env.Alias("build", built)
     if replayed:
-        env.AlwaysBuild(env.Alias("replay", [*replayed, *built], _report_cached))
+        env.AlwaysBuild(env.Alias("replay", [*replayed, *built], Action(_report_cached, None)))
     atexit.register(_record_build_failures)
 
 
@@ -74,18 +75,22 @@ def _report_cached(target: Any, source: Any, env: Any) -> None:
 
 def _record_build_failures() -> None:
     """A build that failed has a verdict too; a replay that failed has written its own."""
-    broken = [
-        failure for failure in GetBuildFailures() if failure.node and not str(failure.node).endswith("verdict.json")
-    ]
+    broken = [failure for failure in GetBuildFailures() if failure.node and failure.node.name != "verdict.json"]
     for output, name, options in _current:
-        mine = [failure for failure in broken if str(failure.node.get_abspath()).startswith(str(output))]
+        mine = [failure for failure in broken if Path(failure.node.get_abspath()).is_relative_to(output)]
         if not mine and not (broken and len(_current) == 1):
             continue
-        text = "\n".join(failure_output)
-        first = _FIRST_ERROR.search(text)
-        message = first.group(0).strip() if first else f"{broken[0].node}: {broken[0].errstr}"
-        info = ErrorInfo(kind="build_error", message=message, hint="correct the source and run the same command again")
-        _write(output, name, options, "build_error", info)
+        failure = (mine or broken)[0]
+        kind = "usage_error" if failure.status == EXIT_STATUS["usage_error"] else "build_error"
+        message = _first_error("\n".join(failure_output)) or f"{failure.node}: {failure.errstr}"
+        info = ErrorInfo(kind=kind, message=message, hint="correct it and run the same command again")
+        _write(output, name, options, kind, info)
+
+
+def _first_error(text: str) -> str:
+    """The line of a failed command's output that says what is wrong."""
+    found = _FIRST_ERROR.search(text) or re.search(r"\S.*", text)
+    return found.group(0).strip() if found else ""
 
 
 def _write(output: Path, name: str, options: Any, status: Any, info: ErrorInfo) -> None:

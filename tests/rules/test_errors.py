@@ -82,9 +82,14 @@ def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
     project.edit("orchestration/chain.cpp", "rt_submit_aiv_task(1, params_t1)", "rt_submit_aiv_task(7, params_t1)")
     run = project.replay()
     assert run.status == 2
-    assert "orchestration/chain.cpp:36: " in run.output
-    assert "7" in run.output
-    assert project.verdict()["status"] in ("usage_error", "build_error")
+    assert "orchestration/chain.cpp:34: " in run.output
+    verdict = project.verdict()
+    assert verdict["status"] == "usage_error"
+    error = verdict["error"]
+    assert isinstance(error, dict)
+    assert error["message"].endswith(
+        "chain.cpp:34: submits func_id 7, which no kernel has; the manifest's func_ids are 0, 1"
+    )
 
 
 def test_missing_golden_of_an_output(project: Project) -> None:

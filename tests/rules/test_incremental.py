@@ -51,7 +51,7 @@ def test_null_build_runs_nothing(built: Project) -> None:
 
 
 def test_edited_kernel(built: Project) -> None:
-    built.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "in[i] + in[i]")
+    built.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "4.0f * in[i] * 0.5f")
     run = built.replay()
     check(
         run,
@@ -107,10 +107,7 @@ def test_edit_and_back(built: Project) -> None:
 def test_header_of_the_artifact(built: Project) -> None:
     header = built.write("build_output/_jit_chain/kernels/aiv/scale.h", "#define SCALE 2.0f\n")
     built.write_kernel("twice", "SCALE * in[i]", '#include "scale.h"\n')
-    check(
-        built.replay(),
-        ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"],
-    )
+    check(built.replay(), ["compile kernels/aiv/twice.cpp"])
     header.write_text("#define SCALE (1.0f + 1.5f)\n", encoding="utf-8")
     run = built.replay()
     assert run.actions == ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"]
@@ -216,7 +213,7 @@ def test_compile_error_once_and_with_a_verdict(built: Project) -> None:
     assert verdict["status"] == "build_error"
     error = verdict["error"]
     assert isinstance(error, dict)
-    assert "kernels/aiv/twice.cpp:13:" in error["message"]
+    assert "kernels/aiv/twice.cpp:11:" in error["message"]
     assert "inn" in error["message"]
     built.edit("kernels/aiv/twice.cpp", "inn[i]", "in[i]")
     run = built.replay()
