@@ -43,6 +43,7 @@ def embedded_runtime(env: Any) -> Any:
         sys.executable,
         "-m",
         "pypto_build.runtime.build",
+        "--quiet",
         str(module.parent),
         "--compiler",
         workspace.compiler.path,
