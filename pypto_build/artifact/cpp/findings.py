@@ -44,9 +44,13 @@ class Findings:
         self._updated: set[int] = set()
 
     def touch(self, value: Value, direction: ArgDirection) -> None:
-        """The code hands ``value`` to a task, or accesses it, in ``direction``."""
+        """The code hands ``value`` to a task, or accesses it, in ``direction``.
+
+        Writing a part of a tensor, or one tensor of several it may be, leaves old content: that is no plain output.
+        """
         for ref in value.refs:
-            if direction is ArgDirection.INOUT or (direction is ArgDirection.OUT and ref.part):
+            partly = ref.part or len(value.refs) > 1
+            if direction is ArgDirection.INOUT or (direction is ArgDirection.OUT and partly):
                 self._updated.add(ref.slot)
             else:
                 (self._written if direction is ArgDirection.OUT else self._read).add(ref.slot)
