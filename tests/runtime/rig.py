@@ -23,7 +23,7 @@ KERNEL_HEAD = """
 #include "tensor.h"
 #include "intrinsic.h"
 #include "pypto/core_context.h"
-static PyptoCoreContext *core;
+static thread_local PyptoCoreContext *core; // one kernel may run on several threads at once
 extern "C" __attribute__((visibility("default"))) void pypto_bind_core(PyptoCoreContext *context) { core = context; }
 static inline ChipTensor &tensor(int64_t *args, int i) { return *reinterpret_cast<ChipTensor *>(args[i]); }
 static inline float *data(int64_t *args, int i) { return tensor(args, i).data_as<float>(); }
