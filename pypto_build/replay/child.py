@@ -21,6 +21,9 @@ import msgspec
 
 RUN = b"R"
 
+#: Kind of a reply about an exception that a kernel or the orchestration let escape.
+LEAKED = "exception"
+
 
 @dataclass(frozen=True)
 class KernelBinary:
@@ -101,6 +104,8 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
             reply(_stats_reply(stats))
     except module.RuntimeFault as fault:
         reply(_fault_reply(fault))
+    except Exception as error:  # one that C++ code threw and the runtime let pass
+        reply(Reply(fault=str(error) or type(error).__name__, kind=LEAKED))
 
 
 def load_embedded(path: Path) -> ModuleType:
@@ -141,10 +146,10 @@ def _fault_reply(fault: Any) -> Reply:
         value = getattr(fault, name, None)
         return None if value is None or value == "" else str(value)
 
-    message = text("message") or str(fault) or type(fault).__name__
+    kind = text("kind") or "runtime_error"
     return Reply(
-        fault=message,
-        kind=text("kind") or "runtime_error",
+        fault=text("message") or str(fault) or type(fault).__name__,
+        kind="build_error" if text("code_name") == "LOAD_ERROR" and kind == "runtime_error" else kind,
         task=text("task"),
         kernel=text("kernel"),
         hint=text("hint") or "",

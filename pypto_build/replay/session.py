@@ -60,7 +60,12 @@ class Request:
         return self.build_dir / "verdict.json"
 
 
-def replay(request: Request, write: Callable[[str], None] | None = print) -> Verdict:
+def _print(line: str) -> None:
+    """Print at once, so that the lines of kernels come in between where they belong."""
+    print(line, flush=True)
+
+
+def replay(request: Request, write: Callable[[str], None] | None = _print) -> Verdict:
     """Run an artifact in a process of its own, compare its outputs with the golden, write verdict.json.
 
     Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
@@ -82,6 +87,8 @@ def replay(request: Request, write: Callable[[str], None] | None = print) -> Ver
         verdict.error = ErrorInfo("runtime_error", f"{place}{error.strerror or error}")
     write_verdict(verdict, request.verdict_path)
     log.line(last_line(verdict, log.elapsed_s))
+    if verdict.error is not None:
+        log.text_lines(*(f"    {line}" for line in verdict.error.detail))
     return verdict
 
 

@@ -59,13 +59,14 @@ class OutputResult(msgspec.Struct):
 
 
 class ErrorInfo(msgspec.Struct):
-    """What went wrong: `kind` (a status, or the runtime's finer name for it), one line of message, and the way out."""
+    """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail."""
 
     kind: str
     message: str
     task: str | None = None
     kernel: str | None = None
     hint: str = ""
+    detail: list[str] = []
 
     def __str__(self) -> str:
         where = [f"task {self.task}"] if self.task is not None else []

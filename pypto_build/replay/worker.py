@@ -9,14 +9,20 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from pypto_build.replay.arena import Arena
-from pypto_build.replay.child import RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
-from pypto_build.replay.faults import Death, Place, RunFault, describe_death
-from pypto_build.replay.report_buffer import REPORT_BYTES, read_place
+from pypto_build.replay.child import LEAKED, RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
+from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
 from pypto_build.replay.verdict import ErrorInfo
+
+if TYPE_CHECKING:
+    from pypto_build.runtime.report import Report
+
+#: Size of the runtime's report buffer, whose reader is only loaded when there is something to read.
+REPORT_BYTES = 1 << 16
 
 _POLL_S = 0.05
 _TAIL_BYTES = 8192
@@ -39,7 +45,6 @@ class Worker:
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
         self._report = mmap.mmap(-1, REPORT_BYTES)
-        self._kernels = {kernel.func_id: kernel.name for kernel in job.kernels}
         self._tail = b""
         self._pending = b""
         self._status: int | None = None
@@ -100,12 +105,12 @@ class Worker:
             self._collect(min(remaining, _POLL_S) if alive else 0)
             if not alive and b"\n" not in self._pending:
                 self._collect(0)
-                raise RunFault("runtime_error", describe_death(self._death(), self._place()))
+                raise RunFault("runtime_error", describe_death(self._death(), self._read_report()))
         line, _, self._pending = self._pending.partition(b"\n")
         reply = msgspec.json.decode(line, type=Reply)
         if reply.fault:
             self._drain()
-            raise _fault(reply)
+            raise self._fault(reply)
         return reply
 
     def _collect(self, timeout_s: float) -> None:
@@ -145,30 +150,24 @@ class Worker:
         assert self._status is not None
         return Death(self._status, self._peak_bytes, self._memory_bytes, self._tail)
 
-    def _place(self) -> Place:
-        return read_place(memoryview(self._report), self._kernels)
+    def _read_report(self) -> Report | None:
+        from pypto_build.runtime.report import read_report
+
+        return read_report(memoryview(self._report))
+
+    def _fault(self, reply: Reply) -> RunFault:
+        """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
+        if reply.kind == LEAKED:
+            error = describe_exception(reply.fault, self._memory_bytes, self._read_report())
+            return RunFault("runtime_error", error)
+        error = ErrorInfo(reply.kind, reply.fault, reply.task, reply.kernel, reply.hint)
+        match reply.kind:
+            case "hang" | "build_error" | "usage_error" as status:
+                return RunFault(status, error)
+            case _:
+                return RunFault("runtime_error", error)
 
     def _hang(self) -> RunFault:
-        place = self._place()
+        error = describe_hang(self._timeout_s, self._read_report())
         self._kill()
-        subject = f"kernel '{place.kernel}' had" if place.kernel else "the run had"
-        return RunFault(
-            "hang",
-            ErrorInfo(
-                "hang",
-                f"{subject} not finished after the time limit of {self._timeout_s:g} s",
-                place.task,
-                place.kernel,
-                "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
-            ),
-        )
-
-
-def _fault(reply: Reply) -> RunFault:
-    """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
-    error = ErrorInfo(reply.kind, reply.fault, reply.task, reply.kernel, reply.hint)
-    match reply.kind:
-        case "hang" | "build_error" | "usage_error" as status:
-            return RunFault(status, error)
-        case _:
-            return RunFault("runtime_error", error)
+        return RunFault("hang", error)

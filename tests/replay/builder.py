@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
@@ -25,6 +27,18 @@ def embedded_module() -> Path:
     return module if module.exists() else runtime_build.build(module.parent)
 
 
+@cache
+def _library(text: str, flags: tuple[str, ...]) -> bytes:
+    """One C++ text as a loadable library; the same text is compiled once."""
+    with TemporaryDirectory() as directory:
+        source, target = Path(directory, "unit.cpp"), Path(directory, "unit.so")
+        source.write_text(text)
+        argv = link_argv(find_compiler(), str(source), str(target))
+        argv[1:1] = [*flags, f"-I{INCLUDE_DIR}"]
+        subprocess.run(argv, check=True)
+        return target.read_bytes()
+
+
 def build_artifact(artifact_dir: Path, out: Path) -> None:
     """Compile and link what the manifest names, and write interface.json."""
     artifact = load_artifact(artifact_dir)
@@ -39,9 +53,7 @@ def build_artifact(artifact_dir: Path, out: Path) -> None:
     for source, name, flags in units:
         target = out / f"{name}.so"
         target.parent.mkdir(parents=True, exist_ok=True)
-        compile_and_link = link_argv(compiler, str(source), str(target))
-        compile_and_link[1:1] = [*flags, f"-I{INCLUDE_DIR}"]
-        subprocess.run(compile_and_link, check=True)
+        target.write_bytes(_library(source.read_text(), tuple(flags)))
     (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
 
 

@@ -11,9 +11,11 @@ import torch
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import sign
+from tests.replay.builder import build_artifact, replay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARTIFACTS = sorted(path.name for path in (EXAMPLES / "artifacts").iterdir())
+TASKS = {"_jit_accumulate": 2, "_jit_row_blocks": 4} | {name: 5 for name in ARTIFACTS if "vector_dag" in name}
 VINTAGES = {"_jit_vector_dag_may": "2026-05", "_jit_vector_dag_june": "2026-06"}
 
 
@@ -59,3 +61,12 @@ def test_form(name: str) -> None:
 
 def test_size() -> None:
     assert max(path.stat().st_size for path in EXAMPLES.rglob("*.pt")) < 300_000
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_replay_passes(tmp_path: Path, name: str) -> None:
+    artifact = EXAMPLES / "artifacts" / name
+    build_artifact(artifact, tmp_path)
+    run = replay(artifact, tmp_path, "--rounds", "3")
+    assert (run.status, run.verdict.status, run.verdict.rounds) == (0, "pass", 3), run.stdout
+    assert run.verdict.tasks == TASKS.get(name, 1)

@@ -1,52 +1,102 @@
-"""Deaths of the child in words."""
+"""Deaths and hangs of the child in words."""
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import Any
 
 import pytest
 
-from pypto_build.replay.faults import Death, Place, describe_death
-from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.replay.faults import Death, describe_death, describe_hang
+from pypto_build.replay.worker import REPORT_BYTES
+from pypto_build.runtime import report
+from pypto_build.runtime.report import Crash, Frame, Report, Running
 
-KERNEL = Place("3", "add")
+ADD = Running(3, 0, 0, "add", 100)
+MUL = Running(4, 1, 0, "mul", 200)
+
+
+def _crash(name: str, task: int | None = 3, kernel: str = "add", nearest: str = "") -> Report:
+    frames = (Frame("", 0, "__restore_rt"), Frame("", 0x10, "add"), Frame("", 0, "pypto::runtime::call()"))
+    return Report((ADD,), Crash(name, 0x10, task, 0, 0, kernel, nearest, ("arg 0: x",), frames))
 
 
 def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
-    status = number if number else os.waitstatus_to_exitcode(0) | exit_status << 8
-    return Death(status, more.get("peak", 1 << 20), more.get("limit", 1 << 30), more.get("tail", b""))
+    return Death(
+        number or exit_status << 8, more.get("peak", 1 << 20), more.get("limit", 1 << 30), more.get("tail", b"")
+    )
 
 
 @pytest.mark.parametrize(
-    ("death", "place", "kind", "message"),
+    ("death", "seen", "kind", "message", "place"),
     [
-        (_death(signal.SIGSEGV), KERNEL, "crash", "kernel 'add' crashed: SIGSEGV (Segmentation fault)"),
-        (_death(signal.SIGFPE), KERNEL, "crash", "kernel 'add' crashed: SIGFPE (Floating point exception)"),
-        (_death(signal.SIGABRT), Place(), "crash", "the run crashed: SIGABRT (Aborted)"),
+        (
+            _death(signal.SIGSEGV),
+            _crash("SIGSEGV", nearest="4 bytes after x"),
+            "crash",
+            "kernel 'add' crashed: SIGSEGV (Segmentation fault) at address 0x10, 4 bytes after x",
+            ("3", "add"),
+        ),
+        (
+            _death(signal.SIGFPE),
+            _crash("SIGFPE"),
+            "crash",
+            "kernel 'add' crashed: SIGFPE (Floating point exception)",
+            ("3", "add"),
+        ),
+        (
+            _death(signal.SIGSEGV),
+            _crash("SIGSEGV", None, "orchestration"),
+            "crash",
+            "the orchestration crashed: SIGSEGV (Segmentation fault) at address 0x10",
+            (None, None),
+        ),
+        (_death(signal.SIGABRT), None, "crash", "the run crashed: SIGABRT (Aborted)", (None, None)),
         (
             _death(signal.SIGABRT, tail=b"terminate called ... what():  std::bad_alloc\n"),
-            KERNEL,
+            _crash("SIGABRT"),
             "out_of_memory",
             "kernel 'add' reached the memory limit of 1024 MB (SIGABRT)",
+            ("3", "add"),
         ),
         (
             _death(signal.SIGSEGV, peak=1000 << 20),
-            Place(),
+            None,
             "out_of_memory",
             "the run reached the memory limit of 1024 MB (SIGSEGV)",
+            (None, None),
         ),
         (
             _death(exit_status=7),
-            KERNEL,
+            Report((ADD,), None),
             "exit",
             "kernel 'add' ended the process with exit status 7 before everything was done",
+            ("3", "add"),
         ),
     ],
 )
-def test_message(death: Death, place: Place, kind: str, message: str) -> None:
-    error = describe_death(death, place)
-    assert isinstance(error, ErrorInfo)
-    assert (error.kind, error.message, error.task, error.kernel) == (kind, message, place.task, place.kernel)
+def test_death(death: Death, seen: Report | None, kind: str, message: str, place: tuple[str, str]) -> None:
+    error = describe_death(death, seen)
+    assert (error.kind, error.message, (error.task, error.kernel)) == (kind, message, place)
     assert error.hint
+
+
+def test_arguments_and_stack_are_details() -> None:
+    error = describe_death(_death(signal.SIGSEGV), _crash("SIGSEGV"))
+    assert error.detail == ["arg 0: x", "#0 add (+0x10)"]
+
+
+def test_hang_names_what_runs_longest() -> None:
+    error = describe_hang(1.5, Report((ADD, MUL), None))
+    assert error.message == "kernel 'add' had not finished at the time limit of 1.5 s"
+    assert (error.kind, error.task, error.kernel) == ("hang", "3", "add")
+    assert error.detail == ["also running: task 4, kernel 'mul'"]
+
+
+@pytest.mark.parametrize("seen", [None, Report((), None)])
+def test_hang_of_nobody_knows_what(seen: Report | None) -> None:
+    assert describe_hang(60, seen).message == "the run had not finished at the time limit of 60 s"
+
+
+def test_the_buffer_is_as_large_as_its_reader_wants() -> None:
+    assert REPORT_BYTES == report.REPORT_BYTES

@@ -51,7 +51,7 @@ def test_fields_and_their_order(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "verdict.json").read_text())
     assert tuple(written)[: len(FIXED)] == FIXED
     assert tuple(written["outputs"][0])[: len(FIXED_OUTPUT)] == FIXED_OUTPUT
-    assert tuple(written["error"]) == FIXED_ERROR
+    assert tuple(written["error"])[: len(FIXED_ERROR)] == FIXED_ERROR
     assert written["schema"] == 1
     assert written["outputs"][0]["first"] == [{"index": [1, 2], "actual": "nan", "expected": 2.0}]
 

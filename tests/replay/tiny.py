@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
+import copy
 import json
+import shutil
 from pathlib import Path
 
 from pypto_build.artifact.pt import write_pt
@@ -23,6 +26,7 @@ _KERNEL = """#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
 #include "tensor.h"
 
@@ -103,8 +107,6 @@ class Tiny:
 
     def write_tensor(self, name: str, values: list[float]) -> None:
         """Write one file of the snapshot."""
-        import array
-
         path = self.artifact / "data" / f"{name}.pt"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_pt(path, "float32", (ROWS, COLUMNS), array.array("f", values).tobytes())
@@ -113,6 +115,14 @@ class Tiny:
         """Compile it."""
         build_artifact(self.artifact, self.out)
         return self
+
+    def copy_to(self, root: Path) -> Tiny:
+        """The same, built, elsewhere."""
+        twin = copy.copy(self)
+        twin.artifact, twin.out = root / "_jit_tiny", root / "out"
+        shutil.copytree(self.artifact, twin.artifact)
+        shutil.copytree(self.out, twin.out)
+        return twin
 
     def replay(self, *options: str) -> Replayed:
         """Run it."""

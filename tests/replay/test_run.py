@@ -1,0 +1,232 @@
+"""Runs of real compiled artifacts: what passes, what differs, and every way to fall over."""
+
+from __future__ import annotations
+
+import array
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto_build.artifact.pt import read_pt
+from pypto_build.replay import Request, replay
+from tests.replay.builder import embedded_module
+from tests.replay.tiny import CALL, COUNT, Tiny
+
+PLUS_ONE = f"for (int i = 0; i < {COUNT}; ++i) y[i] = x[i] + 1;"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """One that passes, built once; a test that changes its data takes `copy`."""
+    return Tiny(tmp_path_factory.mktemp("tiny"), PLUS_ONE).build()
+
+
+@pytest.fixture
+def copy(tiny: Tiny, tmp_path: Path) -> Tiny:
+    """The same with data of its own."""
+    return tiny.copy_to(tmp_path)
+
+
+def _values(path: Path) -> list[float]:
+    return array.array("f", bytes(read_pt(path).contiguous())).tolist()
+
+
+def test_pass(tiny: Tiny) -> None:
+    run = tiny.replay()
+    assert (run.status, run.verdict.status, run.stderr) == (0, "pass", "")
+    verdict = run.verdict
+    assert (verdict.artifact, verdict.platform, verdict.runtime) == ("_jit_tiny", "a2a3sim", "embedded")
+    assert (verdict.vintage, verdict.cached, verdict.tasks, verdict.error) == ("2026-08", False, 1, None)
+    assert [(o.name, o.status, o.shape, o.dtype, o.mismatched) for o in verdict.outputs] == [
+        ("y", "pass", [4, 8], "float32", 0)
+    ]
+    assert _values(tiny.out / "actual" / "y.pt") == [i + 1.0 for i in range(COUNT)]
+
+
+def test_log_lines(tiny: Tiny) -> None:
+    lines = [line.partition(" done (")[0] if " done (" in line else line for line in tiny.replay().stdout.splitlines()]
+    lines[-1] = lines[-1].partition(" (")[0]
+    assert lines == [
+        f"[RUN] runtime_only: skipping compile, using {tiny.artifact}",
+        "[RUN] generate inputs ...",
+        f"[RUN]   cache hit: {tiny.artifact}/data/in",
+        "[RUN] generate inputs",
+        "[RUN] compute golden ...",
+        f"[RUN]   cache hit: {tiny.artifact}/data/out",
+        "[RUN] compute golden",
+        "[RUN] runtime ...",
+        "[RUN] runtime",
+        "[RUN] validate ...",
+        "[RUN]   'y' PASS  shape=(4, 8) dtype=torch.float32",
+        "[RUN] validate",
+        "[RUN] PASS",
+    ]
+
+
+def test_mismatch(copy: Tiny) -> None:
+    copy.write_tensor("out/y", [i + (1.0 if i != 11 else 3.0) for i in range(COUNT)])
+    run = copy.replay("--atol", "0.5")
+    assert (run.status, run.verdict.status, run.verdict.error) == (1, "mismatch", None)
+    (output,) = run.verdict.outputs
+    assert (output.mismatched, output.max_abs, output.max_rel) == (1, 2.0, 2.0 / 14.0)
+    assert [(item.index, item.actual, item.expected) for item in output.first] == [([1, 3], 12.0, 14.0)]
+    block = run.stdout[run.stdout.index("\n  'y' FAIL") + 1 : run.stdout.index("[RUN] FAIL")]
+    assert block.splitlines() == [
+        "  'y' FAIL  shape=(4, 8) dtype=torch.float32",
+        "    Mismatched elements: 1/32  rtol=1e-05 atol=0.5",
+        "    max abs error 2, max rel error 0.142857",
+        "    first 1 mismatches:",
+        "    [11] actual=12.0, expected=14.0  at (1, 3)",
+        "    hint: only row 1 of 4 differs",
+    ]
+    assert run.stdout.splitlines()[-1].endswith("s): Output(s) does not match golden: ['y']")
+
+
+def test_comparator_decides(copy: Tiny) -> None:
+    copy.write_tensor("out/y", [i + (1.0 if i != 11 else 3.0) for i in range(COUNT)])
+    run = copy.replay("--comparator", "y=ratio_allclose(max_error_ratio=0.05)")
+    assert (run.status, run.verdict.outputs[0].status, run.verdict.outputs[0].mismatched) == (0, "pass", 1)
+    assert "(ratio_allclose(atol=None, rtol=None, max_error_ratio=0.05," in run.stdout
+
+
+def test_other_data(copy: Tiny, tmp_path: Path) -> None:
+    shutil.move(copy.artifact / "data", tmp_path / "elsewhere")
+    assert copy.replay("--data", str(tmp_path / "elsewhere")).status == 0
+
+
+def test_made_up_inputs(copy: Tiny) -> None:
+    shutil.rmtree(copy.artifact / "data")
+    results = []
+    for seed in ("5", "5", "6"):
+        run = copy.replay("--seed", seed)
+        assert (run.status, run.verdict.status, run.verdict.seed) == (0, "unchecked", int(seed))
+        assert run.stdout.splitlines()[-1].endswith("s, validation skipped: no golden_fn or golden_data)")
+        results.append(_values(copy.out / "actual" / "y.pt"))
+    assert results[0] == results[1] != results[2]
+
+
+def test_python_api(tiny: Tiny) -> None:
+    lines: list[str] = []
+    verdict = replay(Request(tiny.artifact, tiny.out, embedded_module(), rounds=2), lines.append)
+    assert (verdict.status, verdict.rounds) == ("pass", 2)
+    assert any(line.startswith("[RUN]   host_us (2 rounds) min=") for line in lines)
+
+
+def test_a_round_that_fails_ends_the_replay(tmp_path: Path) -> None:
+    run = Tiny(tmp_path, f"static int round = 0; if (round++ < 2) {{ {PLUS_ONE} }}").build().replay("--rounds", "5")
+    assert (run.status, run.verdict.rounds) == (1, 3)
+    assert run.verdict.outputs[0].hints == [
+        "never written: no task wrote to it; look at its direction and at the orchestration's add_output calls"
+    ]
+
+
+FAULTS = {
+    "null pointer": (
+        "*(volatile int *)16 = 1;",
+        5,
+        "crash",
+        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address 0x10, no tensor is near",
+    ),
+    "abort": ("abort();", 5, "crash", "kernel 'step' crashed: SIGABRT (Aborted)"),
+    "division": (
+        "volatile int one = 1, zero = 0; y[0] = one / zero;",
+        5,
+        "crash",
+        "kernel 'step' crashed: SIGFPE (Floating point exception)",
+    ),
+    "exit": ("exit(0);", 5, "exit", "kernel 'step' ended the process with exit status 0 before everything was done"),
+    "hang": ("for (volatile int i = 0;;) {}", 6, "hang", "kernel 'step' had not finished at the time limit of 1 s"),
+    "runaway malloc": (
+        "for (;;) { auto p = (volatile char *)malloc(1 << 22); for (int i = 0; i < 1 << 22; i += 4096) p[i] = 1; }",
+        5,
+        "out_of_memory",
+        "kernel 'step' reached the memory limit of 200 MB (SIGSEGV)",
+    ),
+    "runaway new": (
+        "for (volatile char *p;;) { p = new char[1 << 24]; p[0] = 1; }",
+        5,
+        "out_of_memory",
+        "kernel 'step' reached the memory limit of 200 MB (std::bad_alloc)",
+    ),
+    "exception": (
+        'throw std::runtime_error("no {x} there");',
+        5,
+        "exception",
+        "kernel 'step' let an exception escape: no {x} there",
+    ),
+    "input changed": (
+        f"x[9] = 9.5f; {PLUS_ONE}",
+        5,
+        "input_changed",
+        "input 'x' was changed by kernel 'step': 1 of 32 elements, first at (1, 1)",
+    ),
+    "write past the end": (
+        f"{PLUS_ONE} y[{COUNT}] = 1;",
+        5,
+        "out_of_bounds",
+        "a kernel wrote outside tensor 'y': at byte 128, while it has 128",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault(tmp_path: Path, fault: str) -> None:
+    body, status, kind, message = FAULTS[fault]
+    run = Tiny(tmp_path, body).build().replay("--timeout", "1" if kind == "hang" else "60", "--memory", "200")
+    error = run.verdict.error
+    assert error is not None
+    assert (run.status, run.verdict.exit_status, error.kind, error.message) == (status, status, kind, message)
+    assert (error.task, error.kernel) == ((None, None) if kind == "out_of_bounds" else ("0", "step"))
+    last = [line for line in run.stdout.splitlines() if line.startswith("[RUN] FAIL (")][-1]
+    assert last.partition("s): ")[2] == f"{run.verdict.status}: {error}"
+    assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_fault_in_the_orchestration(tmp_path: Path) -> None:
+    run = Tiny(tmp_path, PLUS_ONE, CALL + "        *(volatile int *)32 = 1;\n").build().replay()
+    assert run.verdict.error is not None
+    assert run.verdict.error.message.startswith(
+        "the orchestration crashed: SIGSEGV (Segmentation fault) at address 0x20"
+    )
+    assert (run.status, run.verdict.error.task, run.verdict.error.kernel) == (5, None, None)
+
+
+def test_library_that_cannot_be_loaded(copy: Tiny) -> None:
+    library = copy.out / "kernels" / "aiv" / "step.so"
+    library.write_bytes(b"not a library")
+    run = copy.replay()
+    assert (run.status, run.verdict.status) == (3, "build_error")
+    assert run.verdict.error is not None and str(library) in run.verdict.error.message
+
+
+def test_runtime_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
+    (tmp_path / "_embedded.so").write_bytes(b"not a library")
+    verdict = replay(Request(tiny.artifact, tiny.out, tmp_path / "_embedded.so"), None)
+    assert verdict.exit_status == 3
+    assert verdict.error is not None
+    assert verdict.error.message.startswith(f"{tmp_path}/_embedded.so: cannot be loaded: ")
+
+
+def test_what_a_kernel_prints_is_seen(tmp_path: Path) -> None:
+    run = Tiny(tmp_path, f'fprintf(stderr, "here %g\\n", x[3]); {PLUS_ONE}').build().replay()
+    assert (run.status, run.stderr) == (0, "here 3\n")
+
+
+def test_ending_the_replay_ends_the_kernels(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path, "for (volatile int i = 0;;) {}").build()
+    argv = [sys.executable, "-m", "pypto_build.replay", str(tiny.artifact), "--platform", "a2a3sim"]
+    argv += ["--build-dir", str(tiny.out), "--embedded", str(embedded_module())]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "[RUN] runtime ...\n":
+            pass
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.terminate()
+        assert process.wait() == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(child), 0)
+    assert not (tiny.out / "verdict.json").exists()
