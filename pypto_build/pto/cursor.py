@@ -96,7 +96,7 @@ class Cursor:
     def type_list(self, kinds: tuple[str, ...] = ()) -> list[Type]:
         """`T, T`: at least one."""
         types = [self.type(kinds[0] if kinds else "")]
-        while self.tokens[self.at] == "," and self.tokens[self.at + 1][:1] != "%":
+        while self.tokens[self.at] == "," and self.tokens[self.at + 1][:1] not in ("%", '"'):
             self.at += 1
             types.append(self.type(kinds[len(types)] if len(types) < len(kinds) else ""))
         return types

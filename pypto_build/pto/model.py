@@ -70,7 +70,7 @@ class Operation:
     result_types: tuple[Type, ...] = ()
     regions: tuple[Region, ...] = ()
     loc: Location | None = None
-    form: int = 0  # which of the definition's formats it is written in; GENERIC for the quoted form
+    form: int = 0  # which of the definition's formats it is written in; negative for the quoted form
     token: int = field(default=-1, compare=False)
 
     def operand(self, role: str) -> str:
@@ -84,7 +84,8 @@ class Operation:
                 yield role, value
 
 
-GENERIC = -1
+GENERIC = -1  # the quoted form, attributes as `<{…}>`
+GENERIC_PLAIN = -2  # the quoted form, attributes as `{…}`
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from .attributes import ArrayAttr, Attribute, EnumAttr, IntAttr, RawAttr
 from .errors import PtoError
-from .model import GENERIC, Operation, Region, Source
+from .model import GENERIC, GENERIC_PLAIN, Operation, Region, Source
 from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
 from .ops.roles import assign, choose_form, describe_forms, generic_roles
@@ -136,7 +136,7 @@ class OperationReader(AttributeReader):
         form = definition.forms[0]
         if tokens[self.at] == "ins":
             self.at += 1
-            ins = self.typed_list(form.ins, op.attrs)
+            ins = self.typed_list(form.ins, op.attrs, definition.trailing)
         elif form.ins and not (form.ins[0].optional or form.ins[0].many):
             self.expect("ins", "'ins('")
         if tokens[self.at] == "outs":
@@ -157,7 +157,9 @@ class OperationReader(AttributeReader):
         assign(op, form.ins, *ins)
         assign(op, form.outs, *outs)
 
-    def typed_list(self, roles: Sequence[object], attrs: dict[str, Attribute] | None) -> tuple[list[str], list[Type]]:
+    def typed_list(
+        self, roles: Sequence[object], attrs: dict[str, Attribute] | None, trailing: str = ""
+    ) -> tuple[list[str], list[Type]]:
         """`(%a, %b {attributes} : T, T)` after `ins` or `outs`."""
         tokens = self.tokens
         self.expect("(", "'('")
@@ -183,6 +185,9 @@ class OperationReader(AttributeReader):
                 self.fail(
                     f"expected {len(values)} type{'s' * (len(values) != 1)} here, found {len(types)}", self.at - 1
                 )
+        if trailing and attrs is not None and tokens[self.at] == "," and tokens[self.at + 1][:1] == '"':
+            self.at += 1
+            attrs[trailing] = self.attribute()
         self.expect(")", "',' or ')'" if types else "',', ':' with the types, or ')'")
         return values, types
 
@@ -201,6 +206,7 @@ class OperationReader(AttributeReader):
         if self.tokens[self.at] == "(":
             self.fail("expected no region here: operations with regions are written in their own form")
         if self.tokens[self.at] == "{":
+            op.form = GENERIC if op.attrs else GENERIC_PLAIN
             self.attr_dict(op.attrs)
         self.expect(":", "':' and the operation's type")
         signature = self.function_type()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .attributes import print_dict
-from .model import GENERIC, Function, Module, Operation, Region
+from .model import GENERIC_PLAIN, Function, Module, Operation, Region
 from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
 from .types import Type
@@ -83,11 +83,11 @@ def _operation(op: Operation, indent: str, lines: list[str]) -> None:
     text = indent + (f"{_names(op.results)} = " if op.results else "")
     tail = f" {op.loc}" if op.loc else ""
     special = _SPECIAL.get(op.name)
-    if special is not None and op.form != GENERIC:
+    if special is not None and op.form >= 0:
         special(op, text, indent, lines)
         lines[-1] += tail
         return
-    if op.form == GENERIC:
+    if op.form < 0:
         text += _generic(op)
     elif not TABLE[op.name].forms[op.form].format:
         text += op.name + _ins_outs(TABLE[op.name], op)
@@ -117,7 +117,8 @@ def _body(region: Region, indent: str, lines: list[str]) -> None:
 def _ins_outs(definition: OpDef, op: Operation) -> str:
     form = definition.forms[op.form]
     inner = {k: v for k, v in op.attrs.items() if k in definition.inner}
-    outer = {k: v for k, v in op.attrs.items() if k not in definition.inner}
+    outer = {k: v for k, v in op.attrs.items() if k not in definition.inner and k != definition.trailing}
+    trailing = f", {op.attrs[definition.trailing]}" if definition.trailing in op.attrs else ""
     text = ""
     for word, roles in (("ins", form.ins), ("outs", form.outs)):
         values = [v for role in roles for v in op.operands.get(role.name, ())]
@@ -126,7 +127,8 @@ def _ins_outs(definition: OpDef, op: Operation) -> str:
         if word == "ins" and inner:
             attributes = (", " if definition.inner_comma and values else " " if values else "") + print_dict(inner)
         if values or attributes:
-            text += f" {word}({_commas(values)}{attributes}{' : ' + _commas(types) if types else ''})"
+            text += f" {word}({_commas(values)}{attributes}{' : ' + _commas(types) if types else ''}{trailing})"
+            trailing = ""
     return text + (f" {print_dict(outer)}" if outer else "")
 
 
@@ -134,6 +136,8 @@ def _generic(op: Operation) -> str:
     values = [v for _, v in op.all_operands()]
     types = [t for role in op.operands for t in op.types.get(role, ())]
     properties = f" <{print_dict(op.attrs)}>" if op.attrs else ""
+    if op.form == GENERIC_PLAIN:
+        properties = f" {print_dict(op.attrs)}" if op.attrs else ""
     results = f"({_commas(op.result_types)})" if len(op.result_types) != 1 else str(op.result_types[0])
     return f'"{op.name}"({_commas(values)}){properties} : ({_commas(types)}) -> {results}'
 

@@ -113,6 +113,8 @@ def gather(e: Emitter, op: Operation) -> None:
     args = operands(e, op)
     if "cdst" in op.operands:
         e.fail(op, "the comparing form has no counterpart in this assembler; use ptoas")
+    if "axis" in op.attrs and case_of(op.attrs["axis"]) != "row":
+        e.fail(op, f"axis {op.attrs['axis']} has no counterpart in this assembler; use ptoas")
     if "maskPattern" in op.attrs:
         pattern = f"MaskPattern::{case_of(op.attrs['maskPattern'])}"
         call(e, TABLE[op.name].cpp, args, [*types_of(args[:2]), pattern])

@@ -38,8 +38,8 @@ define("pto.tile_buf_addr", "tile:tile", formats="$tile : T$tile -> T=", results
 define("pto.declare_tile", formats="-> T=", results=1, family="tile", fn="declare")
 define(
     "pto.alloc_multi_tile",
-    "addr?:int",
-    formats="[? addr = $addr ?] {} : T=",
+    ADDRESS,
+    formats="[? addr = $addr ?] [? valid_row = $valid_row ?] [? valid_col = $valid_col ?] {} : T=",
     results=1,
     family="tile",
     fn="alloc_multi",

@@ -90,6 +90,7 @@ class OpDef:
     attrs: dict[str, AttrDef] = field(default_factory=dict)
     inner: tuple[str, ...] = ()  # attributes written inside `ins(…)`
     inner_comma: bool = False  # … after a comma
+    trailing: str = ""  # a string attribute written behind the types of `ins(…)`
     results: int = 0  # -1: any number
     result: str = ""
     rule: str = ""
@@ -158,6 +159,7 @@ def define(
     attrs: str = "",
     inner: str = "",
     inner_comma: bool = False,
+    trailing: str = "",
     results: int = 0,
     result: str = "",
     rule: str = "",
@@ -175,7 +177,19 @@ def define(
         Form(parse_roles(i, "r"), parse_roles(o, "w"), f) for i, o, f in zip(ins_, outs_, formats_, strict=True)
     )
     made = OpDef(
-        name, forms, parse_attrs(attrs), tuple(inner.split()), inner_comma, results, result, rule, family, fn, cpp, core
+        name,
+        forms,
+        attrs=parse_attrs(attrs),
+        inner=tuple(inner.split()),
+        inner_comma=inner_comma,
+        trailing=trailing,
+        results=results,
+        result=result,
+        rule=rule,
+        family=family,
+        fn=fn,
+        cpp=cpp,
+        core=core,
     )
     if name in TABLE:
         raise ValueError(f"operation {name} is defined twice")

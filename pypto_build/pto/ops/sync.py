@@ -39,8 +39,12 @@ define(
     "pto.syncall", "operands*:any", formats="P(operands) mode = A:mode , core_type = A:core_type",
     attrs="mode=enum(hard|soft) core_type=enum(mix|aiv_only|aic_only)", family="crosscore", fn="all",
 )  # fmt: skip
-define("pto.fence.barrier_all", formats="{}", attrs="scope=any", family="fence", fn="all", cpp="pipe_barrier(PIPE_ALL)")
-define("pto.cmo.cacheinvalid", "addr?:any", formats=("all {}", "$addr : T$addr {}"), family="fence", fn="cache")
+define("pto.fence.barrier_all", formats="[? A:scope ?] {}", attrs="scope=any", family="fence", fn="all")
+define(
+    "pto.cmo.cacheinvalid", ("", "addr:any", "addr:any"),
+    formats=("all A:space {}", "$addr W:range : T$addr {}", "$addr : T$addr {}"),
+    attrs="space=any range=enum(single_cache_line)", family="fence", fn="cache",
+)  # fmt: skip
 define("pto.trap", formats="{}", family="trap", cpp="trap()")
 define("pto.declare_eventid_array", formats="-> T=", results=1, family="array", fn="declare")
 define(

@@ -162,7 +162,8 @@ define(
     "pto.tgather",
     (f"src:{V} idx:{V} tmp?:{V}=s", f"src:{V}", f"src:{V} k:scalar tmp:{V}=s"),
     (f"dst:{V}", f"dst:{V}", f"dst:{V} cdst:{V}"),
-    attrs=f"{PATTERN} cmpMode=enum(eq|ne|lt|le|gt|ge) offset=int", inner="maskPattern cmpMode", inner_comma=True,
+    attrs=f"{PATTERN} axis=str cmpMode=enum(eq|ne|lt|le|gt|ge) offset=int",
+    inner="maskPattern cmpMode", inner_comma=True, trailing="axis",
     family="gather", fn="index", cpp="TGATHER", core="vector",
 )  # fmt: skip
 define(
@@ -177,7 +178,8 @@ define(
 )
 define(
     "pto.tscatter", (f"src:{V} idx:{V}", f"src:{V}"), f"dst:{V}=rw",
-    attrs=PATTERN, inner="maskPattern", inner_comma=True, family="scatter", fn="index", cpp="TSCATTER", core="vector",
+    attrs=f"{PATTERN} axis=str", inner="maskPattern", inner_comma=True, trailing="axis",
+    family="scatter", fn="index", cpp="TSCATTER", core="vector",
 )  # fmt: skip
 define(
     "pto.tsort32", f"src:{V} idx:{V} tmp?:{V}=s", f"dst:{V}", family="sort", fn="blocks", cpp="TSORT32", core="vector"
