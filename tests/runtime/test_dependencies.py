@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.rig import Kernel, Rig, entry, floats
 
 TOUCH = Kernel("touch", "")
-X = "const ChipTensor& x = orch_args.tensor(0).ref();\n"
+X = "const ChipTensor& x = orch_args.tensor(0).ref(); (void)x;\n"
 HALVES = """
     uint32_t half[2] = {2, 8}; uint32_t top[2] = {0, 0}; uint32_t bottom[2] = {2, 0}; uint32_t middle[2] = {1, 0};
     ChipTensor xt = x.view(half, top); ChipTensor xb = x.view(half, bottom); ChipTensor xm = x.view(half, middle);

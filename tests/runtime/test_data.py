@@ -1,0 +1,182 @@
+"""What an orchestration can do besides submitting: element access, initial values, predicates, logs, core counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.runtime.rig import Kernel, Rig, entry, floats
+
+ADD_ONE = Kernel("add1", "for (uint64_t i = 0; i < count(args, 0); ++i) data(args, 0)[i] += 1;")
+COPY = Kernel("copy", "for (uint64_t i = 0; i < count(args, 1); ++i) data(args, 1)[i] = data(args, 0)[i];")
+SLOW_ADD = Kernel(
+    "slow", "for (volatile int64_t n = 0; n < 3000000; n = n + 1) {} data(args, 0)[0] += 1;"
+)
+XY = "const ChipTensor& x = orch_args.tensor(0).ref(); const ChipTensor& y = orch_args.tensor(1).ref(); (void)x; (void)y;\n"
+
+
+def run(rig: Rig, kernel: Kernel, body: str, **options: object) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    x, y = floats(4, 8), np.zeros((4, 8), np.float32)
+    rig.run([kernel], entry(XY + body), [(x, "INOUT"), (y, "INOUT")], **options)
+    return x, y
+
+
+def test_reading_waits_for_the_writer(rig: Rig) -> None:
+    body = """
+    CoreTaskArgs p; p.add_inout(x); rt_submit_aiv_task(0, p);
+    uint32_t index[2] = {0, 0};
+    float first = get_tensor_data<float>(x, 2, index);
+    uint32_t to[2] = {1, 2};
+    set_tensor_data<float>(y, 2, to, first);
+    """
+    for options in ({}, {"serial": True}, {"shuffle": True}):
+        x, y = run(rig, SLOW_ADD, body, **options)
+        assert (x[0, 0], y[1, 2]) == (1, 1)
+
+
+def test_writing_waits_for_the_readers_of_the_writer(rig: Rig) -> None:
+    reader = Kernel(
+        "reader", "for (volatile int64_t n = 0; n < 3000000; n = n + 1) {} data(args, 1)[0] = data(args, 0)[0];"
+    )
+    body = """
+    CoreTaskArgs w; w.add_inout(x); rt_submit_aiv_task(0, w);
+    CoreTaskArgs p; p.add_input(x); p.add_inout(y); rt_submit_aiv_task(1, p);
+    uint32_t index[2] = {0, 0};
+    set_tensor_data(x, 2, index, 100.0f);
+    """
+    x, y = floats(4, 8), np.zeros((4, 8), np.float32)
+    rig.run([ADD_ONE, reader], entry(XY + body), [(x, "INOUT"), (y, "INOUT")])
+    assert (x[0, 0], y[0, 0]) == (100, 1)
+
+
+def test_views_are_indexed_within_themselves(rig: Rig) -> None:
+    body = """
+    uint32_t shape[2] = {2, 4}; uint32_t offset[2] = {1, 4};
+    ChipTensor v = x.view(shape, offset); ChipTensor t = v.transpose(0, 1);
+    int64_t index[2] = {3, 1};
+    uint32_t zero[2] = {0, 0};
+    set_tensor_data(y, 2, zero, get_tensor_data<float>(t, 2, index));
+    """
+    x, y = run(rig, ADD_ONE, body)
+    assert y[0, 0] == x[2, 7]
+
+
+def test_initial_values(rig: Rig) -> None:
+    body = """
+    uint32_t shape[2] = {4, 8}; TensorCreateInfo ci(shape, 2, DataType::FLOAT32); ci.set_initial_value(2.5f);
+    TaskOutputTensors outs = alloc_tensors(ci);
+    const ChipTensor& t = outs.get_ref(0);
+    CoreTaskArgs p; p.add_input(t); p.add_output(y); rt_submit_aiv_task(0, p);
+    """
+    assert (run(rig, COPY, body)[1] == 2.5).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "runs"),
+    [("EQ", 5, True), ("EQ", 4, False), ("NE", 5, False), ("GT", 4, True), ("LT", 5, False), ("GE", 5, True), ("LE", 4, False)],
+)
+def test_predicates(rig: Rig, op: str, target: int, runs: bool) -> None:
+    body = f"""
+    CoreTaskArgs w; w.add_inout(x); rt_submit_aiv_task(0, w);
+    CoreTaskArgs p; p.add_inout(y);
+    CoreTaskPredicate when; when.operand.tensor = &x; when.operand.ndims = 2;
+    when.operand.indices[0] = 0; when.operand.indices[1] = 4; when.op = PredicateOp::{op}; when.target = {target};
+    p.set_predicate(when);
+    rt_submit_aiv_task(0, p);
+    """
+    _, y = run(rig, ADD_ONE, body)
+    assert y[0, 0] == (1 if runs else 0)
+
+
+def test_core_counts(rig: Rig) -> None:
+    body = """
+    uint32_t a[2] = {0, 0}; uint32_t b[2] = {0, 1};
+    set_tensor_data(y, 2, a, static_cast<float>(rt_available_cluster_count()));
+    set_tensor_data(y, 2, b, static_cast<float>(rt_available_aiv_count()));
+    """
+    assert run(rig, COPY, body)[1][0, :2].tolist() == [24, 48]
+    assert run(rig, COPY, body, platform="a5sim")[1][0, :2].tolist() == [36, 72]
+
+
+def test_log_levels(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    body = """
+    LOG_DEBUG("debug"); LOG_INFO("info %d", 1); LOG_INFO_V3("v3"); LOG_INFO_V5("v5"); LOG_INFO_V9("v9");
+    LOG_TIMING("timing"); LOG_WARN("warn"); LOG_ERROR("error"); LOG_ALWAYS("always"); LOG_INFO(current_runtime(), "rt %s", "x");
+    """
+    expected = {
+        10: ["DEBUG debug", "INFO info 1", "DEBUG v3", "INFO v5", "TIMING v9", "TIMING timing", "WARN warn", "ERROR error",
+             "TIMING always", "INFO rt x"],
+        25: ["TIMING v9", "TIMING timing", "WARN warn", "ERROR error", "TIMING always"],
+        30: ["WARN warn", "ERROR error"],
+        60: [],
+    }  # fmt: skip
+    for level, lines in expected.items():
+        run(rig, COPY, body, log_level=level)
+        printed = capfd.readouterr().err.splitlines()
+        assert [f"{line[1 : line.index(']')]} {line.rsplit('] ', 1)[1]}" for line in printed] == lines
+        assert all("orchestration: [" in line for line in printed)
+
+
+def test_two_tensors_from_one_task_are_packed(rig: Rig) -> None:
+    kernel = Kernel(
+        "fill",
+        "data(args, 0)[0] = 1; data(args, 1)[0] = 2; data(args, 2)[0] ="
+        " static_cast<float>(tensor(args, 1).buffer.addr - tensor(args, 0).buffer.addr);",
+    )
+    body = """
+    uint32_t shape[1] = {300}; TensorCreateInfo ci(shape, 1);
+    CoreTaskArgs p; p.add_output(ci, ci); p.add_inout(y);
+    TaskOutputTensors outs = rt_submit_aiv_task(0, p);
+    uint32_t index[1] = {0}; uint32_t to[2] = {1, 1};
+    set_tensor_data(y, 2, to, get_tensor_data<float>(outs.get_ref(0), 1, index) + get_tensor_data<float>(outs.get_ref(1), 1, index));
+    if (outs.size() != 2 || outs.empty()) rt_report_fatal(9, "wrong size");
+    """
+    _, y = run(rig, kernel, body)
+    assert (y[0, 0], y[1, 1]) == (2048, 3)
+
+
+def test_never_submitted_dependency_is_a_hang(rig: Rig) -> None:
+    body = """
+    PTO2TaskId later = PTO2TaskId::make(0, 9);
+    CoreTaskArgs p; p.add_inout(x); p.set_dependencies(&later, 1); rt_submit_aiv_task(0, p);
+    CoreTaskArgs q; q.add_inout(x); rt_submit_aiv_task(0, q);
+    """
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        run(rig, ADD_ONE, body)
+    fault = caught.value
+    assert (fault.kind, fault.code_name, fault.task, fault.kernel) == ("hang", "SCHEDULER_TIMEOUT", 0, "add1")
+    assert fault.message == (
+        "nothing can run and 2 tasks are left; task 0 add1 waits for task id 9 of ring 0, which was never submitted; "
+        "task 1 add1 waits for task 0 add1; cores busy: AIC 0/24 AIV 0/48"
+    )
+    assert fault.hint == "a dependency names a task that was never submitted: check where the task id comes from"
+
+
+def test_cycle_of_explicit_dependencies_is_a_hang(rig: Rig) -> None:
+    body = """
+    PTO2TaskId second = PTO2TaskId::make(0, 1);
+    CoreTaskArgs p; p.set_dependencies(&second, 1); PTO2TaskId first = rt_submit_aiv_task(0, p).task_id();
+    CoreTaskArgs q; q.set_dependencies(&first, 1); rt_submit_aiv_task(0, q);
+    """
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        run(rig, ADD_ONE, body)
+    assert caught.value.message == (
+        "nothing can run and 2 tasks are left; task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; "
+        "cores busy: AIC 0/24 AIV 0/48"
+    )
+    assert caught.value.hint == (
+        "explicit dependencies form a cycle: a task cannot wait for one submitted after it"
+    )
+
+
+def test_reading_what_is_never_written_is_a_hang(rig: Rig) -> None:
+    body = """
+    PTO2TaskId later = PTO2TaskId::make(0, 9);
+    CoreTaskArgs p; p.add_inout(x); p.set_dependencies(&later, 1); rt_submit_aiv_task(0, p);
+    uint32_t index[2] = {0, 0};
+    get_tensor_data<float>(x, 2, index);
+    """
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        run(rig, ADD_ONE, body)
+    assert (caught.value.kind, caught.value.code_name) == ("hang", "TENSOR_WAIT_TIMEOUT")
+    assert caught.value.message.startswith("get_tensor_data waits for a task that cannot finish; nothing can run and 1 task")

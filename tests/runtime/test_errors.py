@@ -1,0 +1,335 @@
+"""Misuse and limits: upstream's codes and names, each with a sentence that says what to change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime.rig import Kernel, Rig, entry, floats
+
+TOUCH = Kernel("touch", "")
+CUBE = Kernel("cube", "", "aic")
+X = "const ChipTensor& x = orch_args.tensor(0).ref(); (void)x;\n"
+TASK = "CoreTaskArgs p; p.add_input(x);"
+
+
+def fault(rig: Rig, body: str, *kernels: Kernel, **options: Any) -> Any:
+    """The fault that a run of `body` ends with."""
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        rig.run(kernels or [TOUCH], entry(X + body), [(floats(4, 8), "INOUT")], **options)
+    return caught.value
+
+
+INVALID = {
+    "unknown kernel": (
+        TASK + "rt_submit_aiv_task(7, p);",
+        "task 0 submits func_id 7, which no kernel has",
+        "kernels of this artifact: 0 touch; correct the submission or add it to KERNELS",
+    ),
+    "tensor after scalar": (
+        "CoreTaskArgs p; p.add_scalar(1); p.add_input(x); rt_submit_aiv_task(0, p);",
+        "task 0: a tensor is added after a scalar; add all tensors first",
+        "correct the arguments in the orchestration",
+    ),
+    "too many scalars": (
+        "CoreTaskArgs p; for (int64_t i = 0; i < 17; ++i) p.add_scalar(i); rt_submit_aiv_task(0, p);",
+        "task 0: too many scalars for one task; pack them into a tensor",
+        "correct the arguments in the orchestration",
+    ),
+    "too many tensors": (
+        "CoreTaskArgs p; for (int64_t i = 0; i < 33; ++i) p.add_input(x); rt_submit_aiv_task(0, p);",
+        "task 0: too many tensors for one task; split the kernel or pass views of one buffer",
+        "correct the arguments in the orchestration",
+    ),
+    "dependencies set twice": (
+        TASK + "PTO2TaskId id = rt_submit_aiv_task(0, p).task_id();"
+        "CoreTaskArgs q; q.set_dependencies(&id, 1); q.set_dependencies(&id, 1); rt_submit_aiv_task(0, q);",
+        "task 1: set_dependencies is called once a task; collect the task ids in one array",
+        "correct the arguments in the orchestration",
+    ),
+    "invalid dependency": (
+        "CoreTaskArgs p; PTO2TaskId id = PTO2TaskId::invalid(); p.set_dependencies(&id, 1); rt_submit_aiv_task(0, p);",
+        "task 0: explicit dependency 0 is not a task",
+        "add it only if (id.is_valid())",
+    ),
+    "no blocks": (
+        TASK + "p.launch_spec.set_block_num(0); rt_submit_aiv_task(0, p);",
+        "task 0 asks for 0 SPMD blocks",
+        "launch at least one block",
+    ),
+    "automatic scope in a manual one": (
+        "PTO2_SCOPE(PTO2ScopeMode::MANUAL) { rt_scope_begin(PTO2ScopeMode::AUTO, \"o.cpp\", 7); }",
+        "o.cpp:7: an automatic scope opens inside a manual one",
+        "make the inner scope PTO2ScopeMode::MANUAL too, or end the outer one first",
+    ),
+    "scopes too deep": (
+        "for (int i = 0; i < 64; ++i) rt_scope_begin(PTO2ScopeMode::AUTO, \"o.cpp\", i);",
+        "o.cpp:63: scopes are nested deeper than 64",
+        "close scopes before opening more",
+    ),
+    "scope left open": (
+        "rt_scope_begin();",
+        "the orchestration returns with an open scope",
+        "end each rt_scope_begin with rt_scope_end",
+    ),
+    "missing tensor parameter": (
+        "orch_args.tensor(1);",
+        "after task 0: orch_args.tensor(i) is out of range; pass as many tensors as the orchestration declares",
+        "correct the orchestration",
+    ),
+    "missing scalar parameter": (
+        "orch_args.scalar(0);",
+        "after task 0: orch_args.scalar(i) is out of range; pass as many scalars as the orchestration declares",
+        "correct the orchestration",
+    ),
+    "view outside": (
+        "uint32_t shape[2] = {2, 8}; uint32_t offset[2] = {3, 0}; ChipTensor v = x.view(shape, offset); (void)v;",
+        "after task 0: view reaches outside its tensor; clamp its shape to what is left after the offset",
+        "correct the orchestration",
+    ),
+    "reshape of a view": (
+        "ChipTensor t = x.transpose(0, 1); uint32_t flat[1] = {32}; ChipTensor f = t.reshape(flat, 1); (void)f;",
+        "after task 0: reshape needs a contiguous tensor; copy the view into a tensor of its own first",
+        "correct the orchestration",
+    ),
+    "reshape to another size": (
+        "uint32_t flat[1] = {31}; ChipTensor f = x.reshape(flat, 1); (void)f;",
+        "after task 0: reshape keeps the number of elements; the new shape holds a different number",
+        "correct the orchestration",
+    ),
+    "output that is not there": (
+        TASK + "TaskOutputTensors outs = rt_submit_aiv_task(0, p); outs.get_ref(0);",
+        "after task 1: get_ref(i) is out of range; only tensors the runtime allocated are counted",
+        "correct the orchestration",
+    ),
+    "tensor nobody allocated": (
+        "uint32_t shape[1] = {4}; Tensor t = make_tensor(shape, 1); CoreTaskArgs p; p.add_input(t);"
+        "rt_submit_aiv_task(0, p);",
+        "task 0: argument 0 has no storage",
+        "a task must write the tensor before another reads it: pass it as output first",
+    ),
+    "index outside": (
+        "uint32_t index[2] = {4, 0}; get_tensor_data<float>(x, 2, index);",
+        "index 4 is outside dimension 0 of size 4",
+        "correct the indices of get_tensor_data or set_tensor_data",
+    ),
+    "too few indices": (
+        "uint32_t index[1] = {0}; set_tensor_data<float>(x, 1, index, 1.0f);",
+        "1 indices are given for a tensor of 2 dimensions",
+        "give one for each",
+    ),
+    "mark for dump of something else": (
+        TASK + "ChipTensor other = x; p.dump(other); rt_submit_aiv_task(0, p);",
+        "task 0: dump(...) names a tensor that was not added; add it first",
+        "correct the arguments in the orchestration",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_arguments(rig: Rig, name: str) -> None:
+    body, message, hint = INVALID[name]
+    found = fault(rig, body)
+    assert (found.kind, found.code, found.code_name) == ("runtime_error", 5, "INVALID_ARGS")
+    assert (found.message, found.hint) == (message, hint)
+    assert str(found) == f"{message}; {hint}"
+
+
+def test_kernel_on_the_wrong_core(rig: Rig) -> None:
+    found = fault(rig, TASK + "rt_submit_aic_task(0, p);", TOUCH, CUBE)
+    assert found.message == "task 0 runs kernel touch as AIC, but its core_type is aiv"
+    assert found.hint == "submit it with rt_submit_aiv_task"
+    found = fault(rig, TASK + "rt_submit_aiv_task(1, p);", TOUCH, CUBE)
+    assert found.hint == "submit it with rt_submit_aic_task"
+
+
+def test_nothing_runs_after_a_fault(rig: Rig) -> None:
+    write = Kernel("write", "data(args, 0)[0] = 99;")
+    x = np.zeros(4, np.float32)
+    text = entry(
+        X + "CoreTaskArgs p; p.add_output(x); p.add_output(x); p.launch_spec.set_block_num(-1); rt_submit_aiv_task(0, p);"
+        "CoreTaskArgs q; q.add_output(x); rt_submit_aiv_task(0, q);"
+    )
+    with pytest.raises(rig.module.RuntimeFault):
+        rig.run([write], text, [(x, "INOUT")])
+    assert x[0] == 0
+
+
+def test_reported_fatal(rig: Rig) -> None:
+    body = 'if (!rt_is_fatal()) rt_report_fatal(9, "x has %u rows", x.shapes[0]);'
+    found = fault(rig, body)
+    assert (found.code_name, found.message) == ("EXPLICIT_ORCH_FATAL", "x has 4 rows")
+
+
+def test_kernel_fault(rig: Rig) -> None:
+    kernel = Kernel("checks", 'core->fault(core, "row 3 is outside the tile", "kernel.cpp", 12);')
+    found = fault(rig, TASK + "rt_submit_aiv_task(0, p);", kernel)
+    assert found.message == "row 3 is outside the tile (kernel.cpp:12)"
+    assert (found.code_name, found.kernel, found.task, found.task_id) == ("KERNEL_FAULT", "checks", 0, 0)
+
+
+# --- limits ---
+
+
+def test_scope_holds_the_whole_window(rig: Rig) -> None:
+    body = "PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {" + TASK + "rt_submit_aiv_task(0, p); } }"
+    found = fault(rig, body, ring_task_window=4)
+    assert (found.code, found.code_name) == (1, "SCOPE_DEADLOCK")
+    assert found.message.startswith("ring 1 (scope at ")
+    assert found.message.endswith(
+        "): all 4 task slots are in use, every task in them is over, and their scope is still open"
+    )
+    assert found.hint == (
+        "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
+        "PTO2_RING_TASK_WINDOW (a power of two)"
+    )
+
+
+def test_window_suffices_when_scopes_close(rig: Rig) -> None:
+    body = "for (int i = 0; i < 100; ++i) { PTO2_SCOPE() {" + TASK + "rt_submit_aiv_task(0, p); } }"
+    result = rig.run([TOUCH], entry(X + body), [(floats(4, 8), "INOUT")], ring_task_window=4).result
+    assert result.tasks == 100
+
+
+def test_heap_is_full(rig: Rig) -> None:
+    body = """PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {
+        uint32_t shape[1] = {256}; TensorCreateInfo ci(shape, 1); TaskOutputTensors t = alloc_tensors(ci); (void)t; } }"""
+    found = fault(rig, body, ring_heap=[4096, 4096, 4096, 4096])
+    assert (found.code, found.code_name) == (2, "HEAP_RING_DEADLOCK")
+    assert found.message.endswith(
+        "1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released"
+    )
+    assert "raise PTO2_RING_HEAP (bytes)" in found.hint
+
+
+def test_dependency_pool_is_full(rig: Rig) -> None:
+    body = """PTO2TaskId ids[8]; for (int i = 0; i < 8; ++i) { CoreTaskArgs p; ids[i] = rt_submit_aiv_task(0, p).task_id(); }
+        CoreTaskArgs p; p.set_dependencies(ids, 8); rt_submit_aiv_task(0, p);"""
+    found = fault(rig, body, ring_dep_pool=4)
+    assert (found.code, found.code_name) == (4, "DEP_POOL_OVERFLOW")
+    assert found.message == "ring 0: 0 of 4 dependency edges are in use and 8 more are needed"
+
+
+def test_flow_control_deadlock(rig: Rig) -> None:
+    """The window is full of tasks that wait for one that is not submitted yet."""
+    body = """
+    PTO2TaskId later = PTO2TaskId::make(0, 4);
+    for (int i = 0; i < 5; ++i) { CoreTaskArgs p; if (i < 4) p.set_dependencies(&later, 1); rt_submit_aiv_task(0, p); }
+    """
+    found = fault(rig, body, ring_task_window=4)
+    assert (found.code, found.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
+    assert found.message == "ring 0: all 4 task slots are in use"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("ring_task_window", 6, "ring_task_window is 6; make it a power of two of at least 4"),
+        ("ring_heap", 512, "ring_heap is 512; make it a power of two of at least 1024 bytes"),
+        ("ring_dep_pool", 3, "ring_dep_pool is 3; make it at least 4"),
+        ("ring_heap", [1024, 1024], "option ring_heap has 2 values; give one number or four, one a ring"),
+        ("sed", 1, 'option "sed" is unknown; see the options of Runtime.run'),
+        ("dump_args", 4, "option dump_args is 4; use 0 to 3"),
+        ("dep_gen", True, "option output_dir is missing; name the directory for what the run leaves"),
+    ],
+)
+def test_options_are_checked(rig: Rig, option: str, value: object, message: str) -> None:
+    extra = {"output_dir": "/tmp"} if option == "dump_args" else {}
+    found = fault(rig, "", **{option: value}, **extra)
+    assert (found.kind, str(found)) == ("usage_error", message)
+
+
+ENVIRONMENT = """
+import sys
+from pathlib import Path
+from tests.runtime.rig import Kernel, Rig, entry, floats
+from pypto_build.replay.child import load_embedded
+rig = Rig(load_embedded(Path(sys.argv[1])), Path(sys.argv[2]))
+body = '''const ChipTensor& x = orch_args.tensor(0).ref();
+PTO2_SCOPE() { for (int i = 0; i < 5; ++i) { CoreTaskArgs p; p.add_input(x); rt_submit_aiv_task(0, p); } }'''
+try:
+    print(rig.run([Kernel("touch", "")], entry(body), [(floats(4, 8), "INOUT")]).result.tasks)
+except rig.module.RuntimeFault as fault:
+    print(fault.code_name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "printed", "warning"),
+    [
+        ("4", "SCOPE_DEADLOCK", ""),
+        ("4,16,16,16", "5", ""),
+        ("16,4,16,16", "SCOPE_DEADLOCK", ""),
+        (
+            "5",
+            "5",
+            "[WARN] PTO2_RING_TASK_WINDOW=5 is ignored: give one number, or four separated by commas, each a power of "
+            "two of at least 4\n",
+        ),
+        (
+            "4,4",
+            "5",
+            "[WARN] PTO2_RING_TASK_WINDOW=4,4 is ignored: give one number, or four separated by commas, each a power of "
+            "two of at least 4\n",
+        ),
+    ],
+)
+def test_limits_from_the_environment(rig: Rig, value: str, printed: str, warning: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENVIRONMENT, rig.module.__file__ or "", str(rig.binaries)],
+        env={**os.environ, "PTO2_RING_TASK_WINDOW": value},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout.strip(), done.stderr) == (printed, warning)
+
+
+# --- loading ---
+
+
+def test_loading_errors(rig: Rig, tmp_path: Path) -> None:
+    module = rig.module
+    with pytest.raises(module.RuntimeFault, match='platform "a7" is unknown; use a2a3sim or a5sim'):
+        module.Runtime("a7")
+    runtime = module.Runtime("a2a3sim")
+    path = str(rig.compile('extern "C" void kernel_entry(long *) {}'))
+    runtime.load_kernel(0, "k", "aiv", path)
+    for arguments, message in [
+        ((0, "other", "aiv", path), "kernel other: func_id 0 is already that of k"),
+        ((1, "k", "gpu", path), 'kernel k: core_type "gpu" is unknown'),
+        ((1024, "k", "aiv", path), "kernel k: func_id 1024 is outside 0..1023"),
+        ((1, "k", "aiv", str(rig.compile("int nothing;"))), "exports no kernel_entry"),
+        ((1, "k", "aiv", str(tmp_path / "none.so")), "none.so: cannot be loaded"),
+    ]:
+        with pytest.raises(module.RuntimeFault, match=message) as caught:
+            runtime.load_kernel(*arguments)
+        assert caught.value.kind == "build_error"
+    with pytest.raises(module.RuntimeFault, match="was not compiled against this runtime's pto_orchestration_api.h"):
+        runtime.load_orchestration(path)
+    with pytest.raises(module.RuntimeFault, match="exports no function other_entry"):
+        runtime.load_orchestration(str(rig.compile(entry(X))), "other_entry")
+    with pytest.raises(module.RuntimeFault, match="no orchestration is loaded"):
+        module.Runtime("a2a3sim").run([])
+
+
+def test_tensors_are_checked(rig: Rig) -> None:
+    runtime = rig.runtime([TOUCH], entry(X))
+    x = floats(4)
+    for tensor, message in [
+        ((x, (8,), "float32", "IN"), "tensor #0 needs 32 bytes, its buffer has 16"),
+        ((x, (4,), "float64", "IN"), 'dtype "float64" is unknown'),
+        ((x, (4,), "float32", "INPUT"), 'direction "INPUT" is unknown'),
+        ((x, (), "float32", "IN"), "tensor #0: 0 dimensions"),
+        ((x, (1, 1, 1, 1, 2, 2), "float32", "IN", "deep"), "tensor deep: 6 dimensions"),
+        ((x, (4,), "float32"), "tensor 0 has 3 fields"),
+    ]:
+        with pytest.raises(rig.module.RuntimeFault, match=message):
+            runtime.run([tensor])
