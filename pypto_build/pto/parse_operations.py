@@ -276,6 +276,8 @@ class OperationReader(AttributeReader):
             return token[:1] == "%"
         if step.code == "T=":
             return token[:1] == "!"
+        if step.code == "A":
+            return token[:1] in ("#", "<")
         return token == (step.name or "{")
 
     def run_rare(self, step: Directive, definition: OpDef, op: Operation) -> None:

@@ -58,10 +58,12 @@ def _operations(function: Function) -> list[Operation]:
 
 
 def split_used(e: Emitter, number: int) -> bool:
-    """Whether any traffic on the pipe is split between the two vector cores, in this function."""
+    """Whether any traffic on the pipe is split between the two vector cores; both ends have to say the same."""
     return any(
         int_value(op.attrs.get("split"))
-        for op in _operations(e.function)
+        for function in e.module.functions()
+        if function.body is not None
+        for op in function.body.walk()
         if TABLE[op.name].family == "pipe" and "split" in op.attrs and int_value(op.attrs.get("id")) == number
     )
 
