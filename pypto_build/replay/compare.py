@@ -41,6 +41,7 @@ class Difference:
         return int(np.count_nonzero(self.mask))
 
 
+@np.errstate(all="ignore")
 def difference(actual: Array, expected: Array, dtype: str, rtol: float, atol: float) -> Difference:
     """Compare stored elements (see `values.STORAGE`) of equal shape and dtype."""
     mask = np.zeros(actual.shape, dtype=np.bool_)
@@ -55,19 +56,17 @@ def difference(actual: Array, expected: Array, dtype: str, rtol: float, atol: fl
         a, e = decode(stored_a, dtype), decode(stored_e, dtype)
         delta, size = _distance(a, e)
         if is_float(dtype):
-            with np.errstate(invalid="ignore"):  # 0 * inf
-                close = np.isfinite(delta) & (delta <= atol + rtol * size)
+            close = np.isfinite(delta) & (delta <= atol + rtol * size)
             flat_mask[part] = ~(close | (a == e))
         else:
             flat_mask[part] = a != e
-        with np.errstate(invalid="ignore", divide="ignore"):
-            relative = np.where(size > 0, delta / size, 0.0)
+        relative = np.where(size > 0, delta / size, 0.0)
         finite = np.isfinite(delta)
         if finite.any():
             at = int(np.argmax(np.where(finite, delta, -1.0)))
             if delta[at] > max_abs:
                 max_abs, max_abs_at = float(delta[at]), start + at
-            at = int(np.argmax(np.where(finite, relative, -1.0)))
+            at = int(np.argmax(np.where(finite & np.isfinite(relative), relative, -1.0)))
             if relative[at] > max_rel:
                 max_rel, max_rel_at = float(relative[at]), start + at
     return Difference(mask, max_abs, max_abs_at, max_rel, max_rel_at)
@@ -80,8 +79,7 @@ def _may_hold_nan(stored: Array, dtype: str) -> bool:
 def _distance(a: Array, e: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Absolute difference and the size of the expected value, in float64."""
     wide_a, wide_e = a.astype(np.float64), e.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        return np.abs(wide_a - wide_e), np.abs(wide_e)
+    return np.abs(wide_a - wide_e), np.abs(wide_e)
 
 
 def coordinates(flat: int, shape: tuple[int, ...]) -> list[int]:

@@ -1,7 +1,7 @@
 """Hints: what the pattern of a mismatch says about its cause.
 
-Two tables of rules. The first asks how the whole output relates to the golden, the second where the mismatches lie; of
-each the first rule that applies speaks. Every rule looks at plain arrays, so it is tested by a pair of small arrays.
+Two tables of rules. The first asks how the values that differ relate to the golden, the second where they lie; of each
+the first rule that applies speaks. Every rule looks at plain arrays, so it is tested by a pair of small arrays.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from pypto_build.replay.child import Unwritten
 from pypto_build.replay.compare import Difference, coordinates
 from pypto_build.replay.values import Array, is_float
 
-#: Elements that the rules on values look at; patterns show in the first of them.
+#: Elements that the rules on values look at; patterns show in these.
 _SAMPLE = 1 << 18
+
+#: Share of mismatches from which on a rule speaks of the whole output.
+_NEARLY_ALL = 0.9
+
+Floats = npt.NDArray[np.float64]
+Sides = tuple[Floats, Floats]
 
 #: Unit roundoff of each floating-point dtype.
 _EPSILON: dict[str, float] = {
@@ -32,6 +38,11 @@ _EPSILON: dict[str, float] = {
 }
 
 _ROUNDING_ULPS = 4
+
+#: Golden values below this say nothing about a factor.
+_TINY = 1e-30
+
+_HEAD = 1024
 
 
 @dataclass(frozen=True)
@@ -55,22 +66,40 @@ class Case:
         return self.mask.shape
 
     @cached_property
-    def sample(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The first elements of both sides, flat, as float64."""
-        return tuple(side.reshape(-1)[:_SAMPLE].astype(np.float64) for side in (self.actual, self.expected))  # type: ignore[return-value]
+    def is_everywhere(self) -> bool:
+        """Whether nearly all elements differ; the others may agree by chance."""
+        return self.difference.count > _NEARLY_ALL * self.mask.size
+
+    @cached_property
+    def differing(self) -> Sides:
+        """The first mismatched elements of both sides, as float64."""
+        positions = np.flatnonzero(self.mask)[:_SAMPLE]
+        return _wide(self.actual.reshape(-1)[positions]), _wide(self.expected.reshape(-1)[positions])
+
+    @cached_property
+    def window(self) -> Sides:
+        """Consecutive elements of both sides from a little before the first mismatch on, as float64."""
+        start = max(0, int(np.argmax(self.mask)) - _SAMPLE // 2)
+        part = slice(start, start + _SAMPLE)
+        return _wide(self.actual.reshape(-1)[part]), _wide(self.expected.reshape(-1)[part])
+
+
+def _wide(values: Array) -> Floats:
+    return values.astype(np.float64)
 
 
 Rule = Callable[[Case], str | None]
 
 
+@np.errstate(all="ignore")
 def find_hints(case: Case) -> list[str]:
     """What the mismatch looks like, most telling first; empty when it has no pattern that we know."""
     if not case.mask.any():
         return []
     found = [_nan_in_golden(case), never_written(case.unwritten, case.shape) or _not_finite(case)]
     if not found[1]:
-        found.append(_first(WHOLE_RULES, case))
-    if not any(found[1:]) or found[1]:
+        found.append(_first(VALUE_RULES, case))
+    if not found[-1] or not case.is_everywhere:
         found.append(_first(PLACE_RULES, case))
     return [hint for hint in found if hint]
 
@@ -115,21 +144,35 @@ def _not_finite(case: Case) -> str | None:
     return None
 
 
-# --- how the whole output relates to the golden -----------------------------------------------------------------------
+# --- how the values relate to the golden ------------------------------------------------------------------------------
 
 
-def _all_zero(case: Case) -> str | None:
-    if case.actual.any() or not case.expected.any():
+def _scope(case: Case) -> str:
+    return "everywhere" if case.is_everywhere else "wherever it differs"
+
+
+def _zero(case: Case) -> str | None:
+    actual, _ = case.differing
+    if actual.any():
         return None
+    if not case.is_everywhere:
+        return "zero wherever it differs: that part was never written"
     if case.direction == "IN":
         return "all zero: it is declared IN, so no task writes it; declare it OUT"
     return "all zero: never written, or a kernel writes it through an argument declared IN"
 
 
 def _unchanged(case: Case) -> str | None:
-    if case.initial is None or not np.array_equal(case.actual, case.initial):
+    if case.initial is None or np.any(case.initial[case.mask] != case.actual[case.mask]):
         return None
-    return "unchanged from its initial value: no task wrote it"
+    return f"still its initial value {_scope(case)}: no task wrote it"
+
+
+def _rounding(case: Case) -> str | None:
+    epsilon = _EPSILON.get(case.dtype)
+    if epsilon is None or case.difference.max_rel > _ROUNDING_ULPS * 2 * epsilon:
+        return None
+    return f"within {_ROUNDING_ULPS} units in the last place of {case.dtype}: rounding; RTOL or ATOL may be too tight"
 
 
 def _transposed(case: Case) -> str | None:
@@ -145,14 +188,33 @@ def _transposed(case: Case) -> str | None:
     )
 
 
+def _factor(case: Case) -> str | None:
+    actual, expected = case.differing
+    usable = np.abs(expected) > _TINY
+    if np.count_nonzero(usable) < 2:
+        return None
+    ratio = float(np.median(actual[usable] / expected[usable]))
+    if ratio in (0.0, 1.0) or not _close(actual, expected * ratio):
+        return None
+    return f"actual is {ratio:.6g} times the golden {_scope(case)}"
+
+
+def _offset(case: Case) -> str | None:
+    actual, expected = case.differing
+    if actual.size < 2:
+        return None
+    offset = float(np.median(actual - expected))
+    if offset == 0 or not _close(actual - offset, expected):
+        return None
+    return f"actual is the golden {'plus' if offset > 0 else 'minus'} {abs(offset):.6g} {_scope(case)}"
+
+
 def _shifted(case: Case) -> str | None:
-    actual, expected = case.sample
+    actual, expected = case.window
     width = case.shape[-1] if case.shape else 1
     if np.all(expected == expected[0]):
         return None
-    for step in sorted(
-        {*range(1, 17), 32, 64, 128, width, 2 * width, 4 * width, 8 * width, 16 * width, 32 * width, 64 * width}
-    ):
+    for step in sorted({*range(1, 17), 32, 64, 128, *(width << shift for shift in range(7))}):
         if step > actual.size // 2:
             break
         for sign, ours, theirs in (
@@ -166,41 +228,15 @@ def _shifted(case: Case) -> str | None:
     return None
 
 
-def _factor(case: Case) -> str | None:
-    actual, expected = case.sample
-    nonzero = np.abs(expected) > 1e-30
-    if np.count_nonzero(nonzero) < 2:
-        return None
-    ratios = actual[nonzero] / expected[nonzero]
-    ratio = float(np.median(ratios))
-    if ratio == 0 or not _close(actual, expected * ratio):
-        return None
-    return f"actual is {ratio:.6g} times the golden everywhere"
-
-
-def _offset(case: Case) -> str | None:
-    actual, expected = case.sample
-    if actual.size < 2:
-        return None
-    offset = float(np.median(actual - expected))
-    if offset == 0 or not _close(actual - offset, expected):
-        return None
-    return f"actual is the golden {'plus' if offset > 0 else 'minus'} {abs(offset):.6g} everywhere"
-
-
-def _rounding(case: Case) -> str | None:
-    epsilon = _EPSILON.get(case.dtype)
-    if epsilon is None or case.difference.max_rel > _ROUNDING_ULPS * 2 * epsilon:
-        return None
-    return f"within {_ROUNDING_ULPS} units in the last place of {case.dtype}: rounding; RTOL or ATOL may be too tight"
-
-
 def _close(a: Array, b: Array) -> bool:
-    """Equal up to a few roundings of float32, and not trivially so."""
-    return a.size > 0 and bool(np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=False))
+    """Equal up to a few roundings of float32, and not trivially so. A look at the first elements settles most cases."""
+    head = slice(0, _HEAD)
+    return a.size > 0 and all(
+        bool(np.allclose(x, y, rtol=1e-4, atol=1e-6)) for x, y in ((a.reshape(-1)[head], b.reshape(-1)[head]), (a, b))
+    )
 
 
-WHOLE_RULES: tuple[Rule, ...] = (_all_zero, _unchanged, _rounding, _transposed, _factor, _offset, _shifted)
+VALUE_RULES: tuple[Rule, ...] = (_zero, _unchanged, _rounding, _transposed, _factor, _offset, _shifted)
 
 
 # --- where the mismatches lie -----------------------------------------------------------------------------------------

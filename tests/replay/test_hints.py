@@ -80,6 +80,27 @@ def test_pattern(actual: Floats, hint: str) -> None:
     assert _hints(actual.astype(np.float32), RANDOM, tolerance=1e-7) == [hint]
 
 
+def test_value_and_place() -> None:
+    actual = RANDOM.copy()
+    actual[48:] *= 2
+    assert _hints(actual, RANDOM) == [
+        "actual is 2 times the golden wherever it differs",
+        "only the last 16 of 64 rows differ: a tail block; look at its valid rows",
+    ]
+    actual[48:] = 0
+    assert _hints(actual, RANDOM)[0] == "zero wherever it differs: that part was never written"
+
+
+def test_large_output_that_differs_late() -> None:
+    expected = np.random.default_rng(2).standard_normal((1 << 12, 1 << 8)).astype(np.float32)
+    actual = expected.copy()
+    actual[4000:] += 1
+    assert _hints(actual, expected) == [
+        "actual is the golden plus 1 wherever it differs",
+        "only the last 96 of 4096 rows differ: a tail block; look at its valid rows",
+    ]
+
+
 def test_no_pattern_no_hint() -> None:
     scattered = np.random.default_rng(1).random(RANDOM.shape) < 0.3
     assert _hints(_changed(_mark(scattered)), RANDOM) == []
@@ -98,7 +119,7 @@ def test_all_zero_and_declared_in() -> None:
 def test_inout_left_as_it_was() -> None:
     initial = RANDOM - 7
     assert _hints(initial, RANDOM, direction="INOUT", initial=initial) == [
-        "unchanged from its initial value: no task wrote it"
+        "still its initial value everywhere: no task wrote it"
     ]
 
 
