@@ -1,11 +1,13 @@
 // The Python module `_embedded`: Runtime(platform).load_kernel/.load_orchestration/.run, RuntimeFault.
 //
 // Translates Python values, nothing else; every rule lives in the C++ library.
+#include "compare.h"
 #include "embedded_runtime.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -124,6 +126,24 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
                            static_cast<unsigned long long>(memory.bytes)),
                     "pass a contiguous buffer of the tensor's shape");
     return tensor;
+}
+
+uint64_t byte_count(const py::buffer_info &info) { return static_cast<uint64_t>(info.size * info.itemsize); }
+
+py::object compare_buffers(const py::buffer &actual, const py::buffer &expected, const std::string &dtype, double rtol,
+                           double atol) {
+    const auto found = kTypes.find(dtype);
+    const py::buffer_info left = actual.request(), right = expected.request();
+    if (found == kTypes.end() || byte_count(left) != byte_count(right))
+        return py::none();
+    const uint64_t count = byte_count(left) / element_bytes(found->second);
+    const auto closeness = compare(found->second, left.ptr, right.ptr, count, rtol, atol);
+    return closeness ? py::object(py::make_tuple(closeness->max_abs, closeness->max_rel)) : py::object(py::none());
+}
+
+bool same_bytes(const py::buffer &left, const py::buffer &right) {
+    const py::buffer_info one = left.request(), other = right.request();
+    return byte_count(one) == byte_count(other) && std::memcmp(one.ptr, other.ptr, byte_count(one)) == 0;
 }
 
 template <typename T> void parse_rings(const py::handle &value, const std::string &name, T (&limits)[kRings]) {
@@ -249,6 +269,11 @@ PYBIND11_MODULE(_embedded, module) {
         .def_readonly("run_s", &RunResult::run_s, "seconds from the orchestration's start to the last task's end")
         .def_readonly("unwritten", &RunResult::unwritten)
         .def_readonly("input_writes", &RunResult::input_writes);
+
+    module.def("compare", compare_buffers,
+               "compare(actual, expected, dtype, rtol, atol) -> (max_abs, max_rel), or None unless all elements of two "
+               "contiguous buffers are finite and close.");
+    module.def("same_bytes", same_bytes, "Whether two contiguous buffers hold the same bytes.");
 
     py::class_<EmbeddedRuntime>(module, "Runtime")
         .def(py::init([](const std::string &platform, int threads) {
