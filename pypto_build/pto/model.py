@@ -6,6 +6,7 @@ Two models are equal when they mean the same text: places in the source, comment
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class Source:
 
     @cached_property
     def _lines(self) -> list[int]:
-        return [0] + [at + 1 for at, char in enumerate(self.text) if char == "\n"]
+        return [0] + [found.end() for found in re.finditer("\n", self.text)]
 
     def place(self, token: int) -> Place:
         """The place of token number `token`; unknown for operations that were not parsed (-1)."""

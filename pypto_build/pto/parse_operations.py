@@ -48,6 +48,7 @@ class OperationReader(AttributeReader):
         token = self.tokens[start]
         results: tuple[str, ...] = ()
         if token[:1] == "%":
+            self.current = ""
             results = self.result_names()
             token = self.tokens[self.at]
         self.current = token.strip('"')
@@ -134,6 +135,7 @@ class OperationReader(AttributeReader):
         ins: tuple[list[str], list[Type]] = ([], [])
         outs: tuple[list[str], list[Type]] = ([], [])
         form = definition.forms[0]
+        start = self.at
         if tokens[self.at] == "ins":
             self.at += 1
             ins = self.typed_list(form.ins, op.attrs, definition.trailing)
@@ -150,7 +152,7 @@ class OperationReader(AttributeReader):
         if chosen is None:
             self.fail(
                 f"expected {describe_forms(definition)}, found {len(ins[0])} in ins and {len(outs[0])} in outs",
-                self.at - 1,
+                start,
             )
         op.form = chosen
         form = definition.forms[chosen]
@@ -196,6 +198,7 @@ class OperationReader(AttributeReader):
     def generic(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
         """`"name"(%a) <{properties}> {attributes} : (T) -> (R)`, after the name."""
         op = Operation(definition.name, results=results, form=GENERIC)
+        start = self.at
         self.expect("(", "'('")
         values = self.value_list(")")
         self.expect(")", "',' or ')'")
@@ -215,7 +218,7 @@ class OperationReader(AttributeReader):
         op.result_types = signature.results
         roles = generic_roles(definition, signature.inputs)
         if roles is None:
-            self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", self.at - 1)
+            self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", start)
         assign(op, roles, values, signature.inputs)
         return op
 
