@@ -51,11 +51,8 @@ CASES = {
     ),
     "unknown type key": (
         "  %t = pto.alloc_tile : !pto.tile_buf<loc=vec, dtype=f32, rows=1, cols=8, vrow=1>",
-    "bad type": (
-        "  %t = pto.alloc_tile : !pto.tile_buf<loc=vec, dtype=f33, rows=1, cols=1>",
-        "3:25: pto.alloc_tile: expected a type, found 'f33'",
-    ),
-        "pad, compact, found 'vrow=1'",
+        "3:25: pto.alloc_tile: tile_buf: expected one of loc, dtype, rows, cols, v_row, v_col, blayout, slayout, "
+        "fractal, pad, compact, found 'vrow=1'",
     ),
     "short spelling": (
         "  %t = pto.alloc_tile : !pto.tile_buf<vec, 16xf32>",
