@@ -78,7 +78,7 @@ class Library:
         source, library = directory / "kernels.cpp", directory / "kernels.so"
         source.write_text(_PROLOGUE + body.text + _EPILOGUE + entries)
         assert COMPILER is not None
-        command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{INCLUDE}", str(source), "-o", str(library)]
+        command = [COMPILER, "-std=c++17", "-O0", "-shared", "-fPIC", f"-I{INCLUDE}", str(source), "-o", str(library)]
         if platform.startswith("a5"):
             command.append("-DPYPTO_ARCH=5")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
