@@ -34,63 +34,90 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--rounds",), "ROUNDS", "how often to run"),
     (("--timeout",), "TIMEOUT", "seconds a run may take"),
     (("--runtime",), "RUNTIME", "what executes the replay"),
+    (("--log-level",), "LOG_LEVEL", "debug, info, timing, warn, error or null"),
     (("--build-dir",), "BUILD_DIR", "where everything built goes"),
     (("--build-output",), "BUILD_OUTPUT", "where artifacts are looked for"),
     (("--cxx",), "CXX", "the C++ compiler"),
     (("--arch",), "ARCH", "-march of the kernels"),
     (("--launcher",), "LAUNCHER", "ccache, sccache, distcc or icecc"),
 )
-_SWITCHES = (
+# Flags that take an optional level, and the level a bare flag means.
+_LEVELS: tuple[tuple[tuple[str, ...], str, int, str], ...] = (
+    (("--dump-args", "--dump-tensor", "--enable-dump-args", "--enable-dump-tensor"), "DUMP", 1, "dump arguments"),
+    (
+        ("--enable-chip-swimlane", "--enable-l2-swimlane", "--swimlane", "--swimlane-level", "--enable-profiling"),
+        "SWIMLANE",
+        4,
+        "write the timeline",
+    ),
+)
+_SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("-f", "--force"), "FORCE", "replay though nothing changed"),
     (("-v", "--verbose"), "VERBOSE", "full commands"),
+    (("--enable-dep-gen", "--dep-gen"), "DEP_GEN", "write the task graph"),
+    (("--enable-scope-stats", "--scope-stats"), "SCOPE_STATS", "write the fill of the rings"),
+    (("--strict",), "STRICT", "also order readers before writers and overlapping outputs"),
+    (("--shuffle",), "SHUFFLE", "run ready tasks in a random legal order"),
+    (("--serial",), "SERIAL", "run tasks in submission order"),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
-    arguments = _parser().parse_args(argv)
-    if (arguments.path is None) == (arguments.runtime_dir is None):
+    given = parser().parse_args(argv)
+    if (given.path is None) == (given.runtime_dir is None):
         print("pypto-build: name one artifact, as PATH or with --runtime-dir", file=sys.stderr)
         return 2
-    jit = arguments.path or arguments.runtime_dir
-    options = {name: getattr(arguments, name) for _, name, _ in (*_FLAGS, *_SWITCHES)}
-    words = [
-        f"{name}={int(value) if value is True else value}"
-        for name, value in options.items()
-        if value not in (None, False)
-    ]
-    jobs = [f"-j{arguments.jobs}"] if arguments.jobs else []
-    command = [sys.executable, "-m", "SCons", "-Q", "-f", str(_SCONSTRUCT), *jobs, arguments.verb, f"JIT={jit}", *words]
+    if given.device is not None and (given.PLATFORM or "a2a3sim").endswith("sim"):
+        no_effect = f"--device {given.device} has no effect: a simulated platform has no devices"
+        print(f"pypto-build: {no_effect}", file=sys.stderr)
     sys.stdout.flush()
-    status = subprocess.run(command, check=False).returncode
-    return _exit_status(arguments.verb, status, jit, options)
+    status = subprocess.run(scons_command(given), check=False).returncode
+    return _exit_status(status, given)
 
 
-def _exit_status(verb: str, status: int, jit: str, options: dict[str, str | None]) -> int:
+def scons_command(given: argparse.Namespace) -> list[str]:
+    """The SCons run that does what ``given`` asks for."""
+    options = {name: getattr(given, name) for name in _option_names()}
+    words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
+    jobs = [f"-j{given.jobs}"] if given.jobs else []
+    jit = given.path or given.runtime_dir
+    return [sys.executable, "-m", "SCons", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, f"JIT={jit}", *words]
+
+
+def _option_names() -> list[str]:
+    return [*(row[1] for row in _FLAGS), *(row[1] for row in _LEVELS), *(row[1] for row in _SWITCHES)]
+
+
+def _exit_status(status: int, given: argparse.Namespace) -> int:
     """SCons fails with 2 whatever happened; the verdict knows."""
     if status == 0:
         return 0
-    build_output = options["BUILD_OUTPUT"] or os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output"
+    build_output = given.BUILD_OUTPUT or os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output"
     try:
-        root = resolve_jit(jit, build_output, Path("examples", "artifacts"))
-        output = Path(options["BUILD_DIR"] or "build", options["PLATFORM"] or "a2a3sim", artifact_name(root))
+        root = resolve_jit(given.path or given.runtime_dir, build_output, Path("examples", "artifacts"))
+        output = Path(given.BUILD_DIR or "build", given.PLATFORM or "a2a3sim", artifact_name(root))
         return read_verdict(output / "verdict.json").exit_status or status
     except (ArtifactError, OSError, ValueError):
         return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pypto-build", description=__doc__.split("\n\n")[0], allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"pypto-build {__version__}")
-    parser.add_argument("verb", choices=VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in VERBS.items()))
-    parser.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
-    parser.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
-    parser.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
+def parser() -> argparse.ArgumentParser:
+    """The command line's flags."""
+    flags = argparse.ArgumentParser(prog="pypto-build", description=__doc__.split("\n\n")[0], allow_abbrev=False)
+    flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
+    flags.add_argument("verb", choices=VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in VERBS.items()))
+    flags.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
+    flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
+    flags.add_argument("-d", "--device", help="the device of a hardware platform; a simulated one has none")
+    flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
     for names, option, doc in _FLAGS:
-        parser.add_argument(*names, dest=option, metavar="VALUE", help=f"{doc} ({option}=)")
+        flags.add_argument(*names, dest=option, metavar="VALUE", help=f"{doc} ({option}=)")
+    for names, option, bare, doc in _LEVELS:
+        flags.add_argument(*names, dest=option, nargs="?", const=bare, metavar="LEVEL", help=f"{doc} ({option}=)")
     for names, option, doc in _SWITCHES:
-        parser.add_argument(*names, dest=option, action="store_true", help=f"{doc} ({option}=1)")
-    return parser
+        flags.add_argument(*names, dest=option, action="store_true", help=f"{doc} ({option}=1)")
+    return flags
 
 
 if __name__ == "__main__":

@@ -11,13 +11,15 @@ import importlib.util
 import os
 import resource
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
+
+from pypto_build.replay.run_options import RunOption
 
 RUN = b"R"
 
@@ -33,6 +35,7 @@ class KernelBinary:
     name: str
     core_type: str
     path: Path
+    signature: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Job:
     config_name: str
     scalars: tuple[int, ...]
     threads: int = 0
+    options: Mapping[str, RunOption] = field(default_factory=dict)
 
 
 class Unwritten(msgspec.Struct):
@@ -100,7 +104,7 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
     try:
         runtime = _prepare(module, job)
         while os.read(commands, 1) == RUN:
-            stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options={"report": report})
+            stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options={**job.options, "report": report})
             reply(_stats_reply(stats))
     except module.RuntimeFault as fault:
         reply(_fault_reply(fault))
@@ -121,7 +125,8 @@ def load_embedded(path: Path) -> ModuleType:
 def _prepare(module: Any, job: Job) -> Any:
     runtime = module.Runtime(platform=job.platform, threads=job.threads)
     for kernel in job.kernels:
-        runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(kernel.path))
+        signature = None if kernel.signature is None else list(kernel.signature)
+        runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(kernel.path), signature)
     runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
     return runtime
 

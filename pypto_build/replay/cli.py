@@ -14,6 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay.run_options import add_run_options, run_options
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import Request, replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
@@ -91,6 +92,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="value of a scalar parameter instead of the snapshot's; may be given again",
     )
+    add_run_options(options)
     return options
 
 
@@ -113,6 +115,7 @@ def request_from(argv: Sequence[str]) -> Request:
         memory_mb=given.memory,
         comparators=dict(given.comparator),
         scalars=dict(given.scalar),
+        options=run_options(given),
     )
 
 

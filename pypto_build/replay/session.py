@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,7 @@ from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
+from pypto_build.replay.run_options import RunOption
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
@@ -54,6 +56,7 @@ class Request:
     memory_mb: int | None = None
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    options: Mapping[str, RunOption] = field(default_factory=dict)
 
     @property
     def verdict_path(self) -> Path:
@@ -103,8 +106,7 @@ class _Session:
 
     def run(self) -> None:
         request, verdict = self._request, self._verdict
-        for stale in (request.build_dir / "actual").glob("*.pt"):
-            stale.unlink()
+        _remove_results(request.build_dir)
         _require_platform(request)
         interface = read_interface(request.build_dir / "interface.json")
         verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
@@ -230,7 +232,7 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
     """What the child loads; every file is there."""
     out = request.build_dir
     kernels = tuple(
-        KernelBinary(k.func_id, k.name, k.core_type, out / "kernels" / k.core_type / f"{k.name}.so")
+        KernelBinary(k.func_id, k.name, k.core_type, out / "kernels" / k.core_type / f"{k.name}.so", k.signature)
         for k in interface.kernels
     )
     entry = interface.orchestration
@@ -245,7 +247,16 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         entry.config_name,
         tuple(scalar.bits for scalar in binding.scalars),
         request.threads,
+        {**request.options, "seed": request.seed, "output_dir": str(out / "dfx_outputs")},
     )
+
+
+def _remove_results(build_dir: Path) -> None:
+    """Drop what an earlier run left: it would pass for this run's."""
+    for stale in (build_dir / "actual").glob("*.pt"):
+        stale.unlink()
+    if (build_dir / "dfx_outputs").exists():
+        shutil.rmtree(build_dir / "dfx_outputs")
 
 
 def _require_files(paths: Sequence[Path]) -> None:

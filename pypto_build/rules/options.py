@@ -18,13 +18,13 @@ class OptionError(Exception):
 
 @dataclass(frozen=True)
 class Option:
-    """One option. ``replay`` options change what a run does and are part of its key; the others never are."""
+    """One option. One with a ``flag`` changes what a run does: it goes to the replay tool and into the run's key."""
 
     name: str
     default: Any
     parse: Callable[[str], Any]
     doc: str
-    replay: bool = False
+    flag: str = ""
 
 
 def _text(value: str) -> str:
@@ -61,6 +61,16 @@ def _switch(value: str) -> bool:
     raise ValueError("is not 0 or 1")
 
 
+def _level(highest: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        if value not in map(str, range(highest + 1)):
+            raise ValueError(f"is not a level from 0 to {highest}")
+        return int(value)
+
+    return parse
+
+
+_LOG_LEVELS = ("debug", "info", "timing", "warn", "error", "null", *(f"v{number}" for number in range(10)))
 _TOLERANCE = _number(float, 0.0, "a number that is 0 or more")
 
 OPTIONS: dict[str, Option] = {
@@ -70,13 +80,27 @@ OPTIONS: dict[str, Option] = {
         Option("PLATFORM", "a2a3sim", _choice(*PLATFORMS), "a2a3sim, a5sim, a2a3 or a5"),
         Option("BUILD_OUTPUT", "", _text, "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
         Option("BUILD_DIR", "build", _text, "where everything built goes"),
-        Option("DATA", "", _text, "another directory with in/ and out/ instead of the artifact's data/", replay=True),
-        Option("RTOL", None, _TOLERANCE, "relative tolerance (1e-5, or what the artifact says)", replay=True),
-        Option("ATOL", None, _TOLERANCE, "absolute tolerance (1e-5, or what the artifact says)", replay=True),
-        Option("SEED", 0, _number(int, 0, "a whole number that is 0 or more"), "seed of made-up inputs", replay=True),
-        Option("ROUNDS", 1, _number(int, 1, "a whole number that is 1 or more"), "how often to run", replay=True),
+        Option("DATA", "", _text, "another directory with in/ and out/ instead of the artifact's data/"),
+        Option("RTOL", None, _TOLERANCE, "relative tolerance (1e-5, or what the artifact says)", flag="--rtol"),
+        Option("ATOL", None, _TOLERANCE, "absolute tolerance (1e-5, or what the artifact says)", flag="--atol"),
+        Option("SEED", 0, _number(int, 0, "a whole number that is 0 or more"), "seed of made-up inputs", flag="--seed"),
+        Option("ROUNDS", 1, _number(int, 1, "a whole number that is 1 or more"), "how often to run", flag="--rounds"),
         Option("TIMEOUT", 60.0, _number(float, 0.001, "a number of seconds above 0"), "seconds a run may take"),
-        Option("RUNTIME", "embedded", _choice("embedded"), "what executes the replay", replay=True),
+        Option("RUNTIME", "embedded", _choice("embedded"), "what executes the replay", flag="--runtime"),
+        Option(
+            "STRICT", False, _switch, "1: also order readers before writers and overlapping outputs", flag="--strict"
+        ),
+        Option(
+            "SHUFFLE", False, _switch, "1: run ready tasks in a random legal order, seeded by SEED", flag="--shuffle"
+        ),
+        Option("SERIAL", False, _switch, "1: run tasks one by one in submission order", flag="--serial"),
+        Option(
+            "DUMP", 0, _level(3), "dump arguments: 1 those marked, 2 all, 3 all without content", flag="--dump-args"
+        ),
+        Option("DEP_GEN", False, _switch, "1: write dfx_outputs/deps.json", flag="--dep-gen"),
+        Option("SWIMLANE", 0, _level(4), "write the timeline, level 1 to 4", flag="--swimlane"),
+        Option("SCOPE_STATS", False, _switch, "1: write dfx_outputs/scope_stats", flag="--scope-stats"),
+        Option("LOG_LEVEL", "", _choice("", *_LOG_LEVELS), "what the runtime logs", flag="--log-level"),
         Option("FORCE", False, _switch, "1: replay though nothing changed"),
         Option("VERBOSE", False, _switch, "1: print full command lines"),
         Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),
@@ -95,6 +119,11 @@ class Options:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    @property
+    def of_the_run(self) -> dict[str, Any]:
+        """The options that go to the replay tool."""
+        return {name: self.values[name] for name, option in OPTIONS.items() if option.flag}
 
     @property
     def build_output(self) -> str:

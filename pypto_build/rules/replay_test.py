@@ -16,6 +16,7 @@ from pypto_build.replay.verdict import Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import command, run_streaming
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
@@ -36,9 +37,6 @@ REPLAY_TEST = Rule(
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
     ),
 )
-
-# Options of a run and the replay tool's flag for each; a value of None leaves the flag out.
-_FLAGS = {"RTOL": "--rtol", "ATOL": "--atol", "SEED": "--seed", "ROUNDS": "--rounds", "RUNTIME": "--runtime"}
 
 
 def declare_replay_test(env: Any, **given: Any) -> Any:
@@ -67,7 +65,7 @@ def declare_replay(
     ``chosen`` overrides options of the command line.
     """
     workspace = workspace_of(env)
-    options = {name: workspace.options[name] for name in _FLAGS} | dict(chosen or {})
+    options = workspace.options.of_the_run | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
     found = snapshot(targets.artifact, data_dir)
@@ -80,7 +78,8 @@ def declare_replay(
         [command("[replay] run", argv, temporary=False, show=lambda _: targets.artifact.name), Action(_note_run, None)],
         SPAWN=run_streaming,
     )
-    settings = {**options, "comparators": dict(comparators or {}), "data": str(data or "")}
+    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
+    settings = {**options, **rings, "comparators": dict(comparators or {}), "DATA": str(data or "")}
     env.Depends(node, [setting(env, name, value) for name, value in settings.items()])
     env.Depends(node, setting(env, "the replay tool", tool_digest("replay")))
     env.Precious(node)
@@ -117,16 +116,19 @@ def _argv(
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output)]
     words += ["--embedded", targets.embedded.get_abspath()]
     words += ["--data", str(data_dir)] if data_dir else []
-    for name, flag in _FLAGS.items():
-        words += [flag, str(options[name])] if options[name] is not None else []
+    for name, value in options.items():
+        if value is True:
+            words.append(OPTIONS[name].flag)
+        elif value not in (None, "", False):
+            words += [OPTIONS[name].flag, str(value)]
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]
     return [*map(escape, words), "$(", "--timeout", str(workspace.options["TIMEOUT"]), "$)"]
 
 
 def _files(env: Any, targets: ArtifactTargets, found: Snapshot) -> list[Any]:
-    meta = targets.artifact.root / "compiled_meta.json"
-    paths = [*found.inputs.values(), *found.outputs.values(), *([meta] if targets.artifact.meta is not None else [])]
+    beside = [targets.artifact.root / name for name in ("compiled_meta.json", "golden.py")]
+    paths = [*found.inputs.values(), *found.outputs.values(), *(path for path in beside if path.exists())]
     return [env.File(escape(str(path))) for path in paths]
 
 

@@ -1,0 +1,70 @@
+"""What a run can be asked for besides its result: order of tasks, strictness, and what it leaves for instruments.
+
+The values go to the embedded runtime as they are; its names are the keys here. Log levels and dump levels are those of
+simpler, old names and new.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+RunOption = bool | int | str
+
+#: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
+LOG_LEVELS: dict[str, int] = {
+    "debug": 10,
+    "info": 20,
+    "timing": 25,
+    "warn": 30,
+    "error": 40,
+    "null": 60,
+    **{f"v{number}": 15 + number for number in range(10)},
+}
+
+_SWITCHES = {
+    "--strict": ("strict", "also order readers before writers and overlapping outputs"),
+    "--shuffle": ("shuffle", "run ready tasks one by one in a random legal order, seeded by --seed"),
+    "--serial": ("serial", "run tasks one by one in submission order"),
+    "--dep-gen": ("dep_gen", "write dfx_outputs/deps.json"),
+    "--scope-stats": ("scope_stats", "write dfx_outputs/scope_stats/scope_stats.jsonl"),
+}
+
+
+def _level(highest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not 0 <= value <= highest:
+            raise ValueError
+        return value
+
+    parse.__name__ = f"level (0 to {highest})"
+    return parse
+
+
+def _log_level(text: str) -> int:
+    try:
+        return LOG_LEVELS[text.lower()]
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(LOG_LEVELS)}") from None
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    for flag, (name, doc) in _SWITCHES.items():
+        parser.add_argument(flag, dest=f"run_{name}", action="store_true", help=doc)
+    add = parser.add_argument
+    add("--dump-args", dest="run_dump_args", type=_level(3), default=0, metavar="N", help=DUMP_DOC)
+    add("--swimlane", dest="run_swimlane", type=_level(4), default=0, metavar="N", help="timeline level 0 to 4")
+    add(
+        "--log-level", dest="run_log_level", type=_log_level, metavar="L", help="debug, info, timing, warn, error, null"
+    )
+
+
+DUMP_DOC = "dump arguments: 0 off, 1 those marked in the code, 2 all, 3 all without their content"
+
+
+def run_options(given: argparse.Namespace) -> dict[str, RunOption]:
+    """The options asked for, by the runtime's names; those left at their defaults are left out."""
+    values = {name[4:]: value for name, value in vars(given).items() if name.startswith("run_")}
+    return {name: value for name, value in values.items() if value not in (None, False, 0)}

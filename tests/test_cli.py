@@ -1,0 +1,63 @@
+"""The command line: flags of every age become options, and what they ask for is there after the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pypto_build import cli
+from tests.rules.project import Project
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ([], []),
+        (["-p", "a5sim"], ["PLATFORM=a5sim"]),
+        (["--platform", "a5sim", "--golden-data", "d"], ["PLATFORM=a5sim", "DATA=d"]),
+        (["--dump-args"], ["DUMP=1"]),
+        (["--dump-tensor", "2"], ["DUMP=2"]),
+        (["--dump-args", "3"], ["DUMP=3"]),
+        (["--enable-chip-swimlane"], ["SWIMLANE=4"]),
+        (["--enable-l2-swimlane", "2"], ["SWIMLANE=2"]),
+        (["--enable-profiling"], ["SWIMLANE=4"]),
+        (["--enable-dep-gen", "--enable-scope-stats"], ["DEP_GEN=1", "SCOPE_STATS=1"]),
+        (["--log-level", "v5"], ["LOG_LEVEL=v5"]),
+        (["-f", "-v"], ["FORCE=1", "VERBOSE=1"]),
+        (["--seed", "3", "--shuffle"], ["SEED=3", "SHUFFLE=1"]),
+        (["--rounds", "2", "--timeout", "5", "--rtol", "1e-3"], ["RTOL=1e-3", "ROUNDS=2", "TIMEOUT=5"]),
+    ],
+)
+def test_flags_become_options(flags: list[str], words: list[str]) -> None:
+    command = cli.scons_command(cli.parser().parse_args(["replay", "x", *flags]))
+    assert command[command.index("replay") :] == ["replay", "JIT=x", *words]
+
+
+def test_the_artifact_by_upstreams_flag() -> None:
+    command = cli.scons_command(cli.parser().parse_args(["replay", "--runtime-dir", "dir"]))
+    assert command[-1] == "JIT=dir"
+
+
+def test_what_a_run_leaves(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    run = project.cli(
+        "replay", "_jit_chain", "--dump-tensor", "2", "--enable-dep-gen", "--enable-l2-swimlane", "-d", "0"
+    )
+    assert run.status == 0, run.output
+    assert "--device 0 has no effect: a simulated platform has no devices" in run.output
+    left = project.out / "dfx_outputs"
+    dump = json.loads((left / "args_dump" / "args_dump.json").read_bytes())
+    assert dump["total_args"] == len(dump["args"]) == 4
+    assert len(json.loads((left / "deps.json").read_bytes())["edges"]) == 3
+    assert (left / "chip_swimlane_records.json").exists()
+    run = project.cli("replay", "_jit_chain")
+    assert run.actions == ["run _jit_chain"]
+    assert not left.exists()
+
+
+def test_two_artifacts_or_none_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["replay"]) == 2
+    assert cli.main(["replay", "x", "--runtime-dir", "y"]) == 2
+    assert capsys.readouterr().err == 2 * "pypto-build: name one artifact, as PATH or with --runtime-dir\n"
