@@ -91,8 +91,8 @@ def test_intermediates_start_as_nan(rig: Rig) -> None:
 
 @pytest.mark.parametrize("guarded_in_place", [True, False])
 def test_a_write_to_an_input_is_noticed_and_goes_through(rig: Rig, guarded_in_place: bool) -> None:
-    x, y = floats(4, 8), np.zeros((4, 8), np.float32)
-    x = own_pages(x) if guarded_in_place else x
+    x, y = floats(128, 8), np.zeros((128, 8), np.float32)
+    x = own_pages(x) if guarded_in_place else x.copy()[:127]
     result = rig.run([SCRIBBLE], RUN, [(x, "IN"), (y, "OUT")]).result
     (write,) = result.input_writes
     assert (write.tensor, write.offset, write.task, write.kernel) == (0, 12, 0, "scribble")
@@ -101,7 +101,7 @@ def test_a_write_to_an_input_is_noticed_and_goes_through(rig: Rig, guarded_in_pl
 
 
 def test_inputs_are_writable_again_after_the_run(rig: Rig) -> None:
-    x, y = own_pages(floats(4, 8)), np.zeros((4, 8), np.float32)
+    x, y = own_pages(floats(128, 8)), np.zeros((128, 8), np.float32)
     rig.run([COPY], RUN, [(x, "IN"), (y, "OUT")])
     x[0, 0] = 5
     assert x[0, 0] == 5

@@ -17,7 +17,7 @@ uint64_t pages(uint64_t bytes) {
 }
 
 bool owns_pages(const TensorParameter &parameter) {
-    return reinterpret_cast<uint64_t>(parameter.address) % kPage == 0;
+    return reinterpret_cast<uint64_t>(parameter.address) % kPage == 0 && parameter.bytes % kPage == 0;
 }
 
 } // namespace

@@ -37,8 +37,8 @@ struct InputWrite {
 
 class Staging {
 public:
-    /// Prepares the tensors: poisons OUT; with `protect_inputs` guards IN against writes, in place where a tensor owns
-    /// its pages, else in a copy.
+    /// Prepares the tensors: poisons OUT; with `protect_inputs` guards IN against writes, in place where a tensor fills
+    /// whole pages, else in a copy.
     Staging(const std::vector<TensorParameter> &parameters, bool poison, bool protect_inputs);
     /// Ends the guard.
     ~Staging();
