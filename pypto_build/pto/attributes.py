@@ -39,7 +39,7 @@ class IntAttr(Attribute):
 
     value: int
     type: Type | None = None
-    text: str = field(default="", compare=False)
+    text: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return (self.text or str(self.value)) + (f" : {self.type}" if self.type else "")
@@ -51,7 +51,7 @@ class FloatAttr(Attribute):
 
     value: float
     type: Type | None = None
-    text: str = field(default="", compare=False)
+    text: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return (self.text or f"{self.value:.17e}") + (f" : {self.type}" if self.type else "")
@@ -90,8 +90,8 @@ class EnumAttr(Attribute):
     """A dialect attribute: `#pto.layout<nd>`, `#pto<round_mode ROUND>`, elided `<vec>`; `case` is its last word."""
 
     case: str
-    kind: str = field(default="", compare=False)
-    text: str = field(default="", compare=False)
+    kind: str = field(default="", compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.text or f"#pto.{self.kind}<{self.case}>"

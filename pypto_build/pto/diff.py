@@ -77,8 +77,8 @@ class _Reader:
         operands = tuple(self.known.get(value, value) for _, value in op.all_operands())
         kinds = [self.known.get(value) or self.kinds.get(value, "?") for _, value in op.all_operands()]
         roles = " ".join(f"{role}={kind}" for role, kind in zip((r for r, _ in op.all_operands()), kinds, strict=True))
-        types = " ".join(str(t) for ts in (*op.types.values(), op.result_types) for t in ts)
-        key = f"{op.name} {roles} {print_dict(dict(sorted(op.attrs.items())))} : {types}"
+        types = " ".join(repr(t) for ts in (*op.types.values(), op.result_types) for t in ts)  # free of spelling
+        key = f"{op.name} {roles} {sorted(op.attrs.items(), key=lambda item: item[0])!r} : {types}"
         defined = (*op.results, *(name for region in op.regions for name, _ in region.args))
         for name in defined:
             self.kinds[name] = op.name
@@ -135,12 +135,22 @@ def format_differences(differences: list[Difference], name_a: str, name_b: str) 
 
 def _pairs(a: Path, b: Path) -> Iterator[tuple[Path, Path]]:
     """Files to compare: the two given, or the .pto files of two directories by their relative paths."""
-    if not a.is_dir() and not b.is_dir():
+    if not (a.is_dir() and b.is_dir()):
         yield a, b
         return
     names = {p.relative_to(root) for root in (a, b) for p in root.rglob("*.pto")}
     for name in sorted(names):
-        yield a / name, b / name
+        if (a / name).is_file() and (b / name).is_file():
+            yield a / name, b / name
+        else:
+            print(f"only in {a if (a / name).is_file() else b}: {name}")
+
+
+def _only_in_one(a: Path, b: Path) -> bool:
+    """Whether two directories hold different .pto files."""
+    if not (a.is_dir() and b.is_dir()):
+        return False
+    return {p.relative_to(a) for p in a.rglob("*.pto")} != {p.relative_to(b) for p in b.rglob("*.pto")}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -149,21 +159,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("a", type=Path, metavar="A")
     parser.add_argument("b", type=Path, metavar="B")
     options = parser.parse_args(argv)
-    status = 0
-    for a, b in _pairs(options.a, options.b):
-        missing = [path for path in (a, b) if not path.is_file()]
-        if missing and options.a.is_dir():
-            print(f"only in {options.b if missing[0] == a else options.a}: {a.name}")
-            status = 1
-            continue
-        try:
+    status = int(_only_in_one(options.a, options.b))
+    try:
+        for a, b in _pairs(options.a, options.b):
             text = format_differences(diff_modules(parse_file(a), parse_file(b)), str(a), str(b))
-        except PtoError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        if text:
-            print(text)
-            status = 1
+            if text:
+                print(text)
+                status = 1
+    except PtoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     return status
 
 

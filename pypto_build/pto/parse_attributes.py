@@ -159,7 +159,7 @@ class AttributeReader(Cursor):
             return EnumAttr(found[1], "", text)
         self.at += 1
         if self.tokens[self.at] == "<":
-            return RawAttr(text + self.balanced("<", ">"))
+            text += self.balanced("<", ">")
         text = " ".join(text.split())
         found = _ENUM.match(text)
         if found:

@@ -29,7 +29,7 @@ SLAYOUTS = ("none_box", "row_major", "col_major")
 class Type:
     """Base of all types; `text` is the spelling it was read with."""
 
-    text: str = field(default="", compare=False)
+    text: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.text

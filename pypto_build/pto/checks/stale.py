@@ -117,15 +117,12 @@ def _read(resolved: Resolved, op: Operation, state: _State, value: Value, block:
 
 def _write(op: Operation, state: _State, value: Value, block: Block) -> None:
     mine = state.tiles[id(value)]
-    for key, tile in state.tiles.items():
-        before = state.written.get(key)
-        if key == id(value) or before is None or not tile.overlaps(mine):
+    for key, before in list(state.written.items()):
+        tile = state.tiles[key]
+        if key == id(value) or not tile.overlaps(mine) or mine.window_of(tile) or tile.window_of(mine):
             continue
-        if mine.window_of(tile) or tile.window_of(mine):
-            continue
-        if _inside(block, before):
+        del state.written[key]  # what is left holds its bytes still, which memory bounds
+        if _inside(block, before):  # else written in a branch or loop that is over: not followed further
             state.overwritten[key] = (mine, op, block)
-        else:
-            state.written.pop(key)  # written in a branch or loop that is over: shared bytes, not followed further
     state.written[id(value)] = block
     state.overwritten.pop(id(value), None)
