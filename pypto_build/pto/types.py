@@ -249,8 +249,13 @@ _ENUM_NAMES = {"null": "0", "zero": "1", "max": "2", "min": "3"}
 
 
 def _tile(text: str, body: str) -> Type:
-    """Both spellings: `loc=vec, dtype=f32, rows=…` and `vec, 16x64xf32, valid=16x?, blayout=…`."""
+    """Both spellings: `loc=vec, dtype=f32, rows=…` and `vec, 16x64xf32, valid=16x?, blayout=…`.
+
+    Old samples also write `16x64xf32, #pto.address_space<vec>`, in the order of a memref.
+    """
     parts = split_top(body)
+    if parts[-1].startswith("#pto.address_space<") and "=" not in parts[0]:
+        parts = [_space_name(parts[-1]), parts[0]]
     values: dict[str, str] = {}
     if "=" not in parts[0]:
         if len(parts) < 2 or parts[0] not in SPACES:
