@@ -58,6 +58,6 @@ def test_formats() -> None:
     ],
 )
 def test_what_does_not_fit(name: str, operands: dict[str, tuple[str, object]], message: str) -> None:
-    with pytest.raises(ValueError, match="") as raised:
+    with pytest.raises(ValueError) as raised:
         operation(name, **operands)  # type: ignore[arg-type]
     assert str(raised.value) == message

@@ -95,6 +95,14 @@ _CASTS = (
     "fptoui",
     "bitcast",
 )
+define(
+    "builtin.unrealized_conversion_cast",
+    "in:any",
+    formats="$in : T$in to T=",
+    results=1,
+    family="cast",
+    fn="reinterpret",
+)
 for _name in _CASTS:
     define(
         f"arith.{_name}",
