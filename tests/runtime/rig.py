@@ -103,14 +103,18 @@ class Rig:
             partial.replace(target)
         return target
 
+    def compile_kernel(self, kernel: Kernel) -> Path:
+        """A shared object of a kernel."""
+        return self.compile(kernel.prelude + KERNEL_HEAD + kernel.body + "\n}\n", kernel.flags)
+
     def runtime(
         self, kernels: Sequence[Kernel], orchestration: str, platform: str = "a2a3sim", threads: int = 2
     ) -> Any:
         """A runtime with the kernels loaded as func_id 0, 1, … and the orchestration."""
         runtime = self.module.Runtime(platform, threads)
         for func_id, kernel in enumerate(kernels):
-            path = self.compile(kernel.prelude + KERNEL_HEAD + kernel.body + "\n}\n", kernel.flags)
-            runtime.load_kernel(func_id, kernel.name, kernel.core_type, str(path), kernel.signature)
+            path = str(self.compile_kernel(kernel))
+            runtime.load_kernel(func_id, kernel.name, kernel.core_type, path, kernel.signature)
         runtime.load_orchestration(str(self.compile(orchestration)))
         return runtime
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.runtime.rig import Kernel, Rig, f32_bits, floats
+from tests.runtime.rig import Kernel, Rig, f32_bits, floats, parameter
 from tests.runtime.vintages import IN_ORDER, TENSORS_FIRST
 
 ADD = Kernel("add", "for (uint64_t i = 0; i < count(args, 2); ++i) data(args, 2)[i] = data(args, 0)[i] + data(args, 1)[i];")
@@ -70,3 +70,90 @@ def test_parameter_order_must_fit(rig: Rig) -> None:
     a = floats(4, 8)
     with pytest.raises(rig.module.RuntimeFault, match='parameter_order "tt" does not name 3 tensors and 2 scalars'):
         rig.run([ADD, SHIFT], TENSORS_FIRST["2026-08"], [(a, "IN")] * 3, [0, 0], parameter_order="tt")
+
+
+LISTED_GRAPH = """
+#include <stddef.h>
+#include <stdint.h>
+#include "runtime.h"
+#include "orchestration_api.h"
+extern "C" __attribute__((visibility("default")))
+int build_graph(OrchestrationRuntime* rt, const ChipStorageTaskArgs& orch_args) {
+    const size_t bytes = 32 * sizeof(float);
+    void* t = device_malloc(rt, bytes);
+    void* d = device_malloc(rt, bytes);
+    void* out = device_malloc(rt, bytes);
+    copy_to_device(rt, d, orch_args.tensor(1).data_as<void>(), bytes);
+    record_tensor_pair(rt, orch_args.tensor(2).data_as<void>(), out, bytes);
+    uint64_t shift[5] = {(uint64_t)t, (uint64_t)out, orch_args.scalar(0), orch_args.scalar(1), 32};
+    uint64_t add[4] = {(uint64_t)orch_args.tensor(0).data_as<void>(), (uint64_t)d, (uint64_t)t, 32};
+    int second = add_task(rt, shift, 5, 1, CoreType::AIV);
+    int first = add_task(rt, add, 4, 0, CoreType::AIV);
+    add_successor(rt, first, second);
+    EXTRA
+    device_free(rt, d);
+    return get_task_count(rt) == 2 ? 0 : -7;
+}
+"""
+RAW_ADD = Kernel(
+    "add",
+    """
+    float *a = reinterpret_cast<float *>(args[0]), *b = reinterpret_cast<float *>(args[1]);
+    for (int64_t i = 0; i < args[3]; ++i) reinterpret_cast<float *>(args[2])[i] = a[i] + b[i];""",
+)
+RAW_SHIFT = Kernel(
+    "shift",
+    """
+    float *a = reinterpret_cast<float *>(args[0]);
+    const float by = scalar<float>(args, 2) * scalar<int32_t>(args, 3);
+    for (int64_t i = 0; i < args[4]; ++i) reinterpret_cast<float *>(args[1])[i] = a[i] + by;""",
+)
+
+
+def listed_graph(rig: Rig, extra: str = "") -> np.ndarray:  # type: ignore[type-arg]
+    runtime = rig.module.Runtime("a2a3sim", 2)
+    for func_id, kernel in enumerate((RAW_ADD, RAW_SHIFT)):
+        runtime.load_kernel(func_id, kernel.name, "aiv", str(rig.compile_kernel(kernel)))
+    runtime.load_orchestration(str(rig.compile(LISTED_GRAPH.replace("EXTRA", extra))), "build_graph")
+    a, b, f = floats(4, 8), floats(4, 8) * 2, np.zeros((4, 8), np.float32)
+    runtime.run([parameter(a, "IN"), parameter(b, "IN"), parameter(f, "OUT")], [f32_bits(0.5), 3])
+    return f
+
+
+def test_listed_graph(rig: Rig) -> None:
+    """The first API of the host_build_graph runtime: raw words, explicit edges, results copied back."""
+    np.testing.assert_array_equal(listed_graph(rig), floats(4, 8) * 3 + 1.5)
+
+
+def test_listed_graph_failures(rig: Rig) -> None:
+    with pytest.raises(rig.module.RuntimeFault, match="the orchestration returns -7"):
+        listed_graph(rig, "add_task(rt, add, 4, 0, CoreType::AIV);")
+    with pytest.raises(rig.module.RuntimeFault, match=r"add_successor\(0, 9\) names a task that was not added"):
+        listed_graph(rig, "add_successor(rt, 0, 9);")
+    with pytest.raises(rig.module.RuntimeFault, match="explicit dependencies form a cycle"):
+        listed_graph(rig, "add_successor(rt, second, first);")
+
+
+def test_submitted_graph(rig: Rig) -> None:
+    """The host_build_graph runtime since July: functions that submit tasks, under a key."""
+    text = TENSORS_FIRST["2026-08"].replace(
+        'extern "C" {',
+        """
+    static void shift_twice(GraphTaskArgs&, const ChipTensor* x, int64_t times) {
+        for (int64_t i = 0; i < times; i += 1) { CoreTaskArgs p; p.add_inout(*x); rt_submit_aiv_task(2, p); }
+    }
+    extern "C" {""",
+        1,
+    )
+    text = text.replace(
+        "rt_submit_aiv_task(1, params_t1);",
+        """rt_submit_aiv_task(1, params_t1);
+        GraphTaskArgs graph_args;
+        rt_submit_graph(GRAPH_KEY("twice"), shift_twice, graph_args, &ext_f, (int64_t)2);
+        rt_submit_graph(shift_twice, graph_args, &ext_f, (int64_t)1);""",
+    )
+    increment = Kernel("increment", "for (uint64_t i = 0; i < count(args, 0); ++i) data(args, 0)[i] += 1;")
+    a, b, f = floats(4, 8), floats(4, 8) * 2, np.zeros((4, 8), np.float32)
+    outcome = rig.run([ADD, SHIFT, increment], text, [(a, "IN"), (b, "IN"), (f, "OUT")], [f32_bits(0.5), 3])
+    np.testing.assert_array_equal(f, a + b + 4.5)
+    assert outcome.result.tasks == 5

@@ -128,7 +128,9 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
     return tensor;
 }
 
-uint64_t byte_count(const py::buffer_info &info) { return static_cast<uint64_t>(info.size * info.itemsize); }
+uint64_t byte_count(const py::buffer_info &info) {
+    return static_cast<uint64_t>(info.size * info.itemsize);
+}
 
 py::object compare_buffers(const py::buffer &actual, const py::buffer &expected, const std::string &dtype, double rtol,
                            double atol) {

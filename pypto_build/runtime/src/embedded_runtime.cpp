@@ -31,7 +31,8 @@ struct Run {
     std::unique_ptr<Scheduler> scheduler;
     Executor executor;
     Orchestrator orchestrator;
-    PTO2Runtime handle{&orchestrator};
+    HostGraph host_graph;
+    PTO2Runtime handle{&orchestrator, &host_graph};
 
     Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report)
         : graph(settings.limits),
@@ -110,7 +111,13 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
             "pass every tensor and scalar its config function counts")};
 
     const auto start = std::chrono::steady_clock::now();
-    run->orchestrator.run([&] { orchestration_.call(&run->handle, parameters); });
+    run->orchestrator.run([&] {
+        const int status = orchestration_.call(&run->handle, parameters);
+        if (status != 0)
+            run->orchestrator.end_with(
+                make_fault(Code::ExplicitOrchFatal, format("the orchestration returns %d", status)));
+        run->host_graph.submit(run->orchestrator);
+    });
     Scheduler &scheduler = *run->scheduler;
     Scheduler::Lock lock = scheduler.lock();
     const Scheduler::Outcome outcome = scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
@@ -135,6 +142,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         }
         throw FaultError{fault};
     }
+    run->host_graph.deliver();
     records->write(false, run->executor.cores());
     result.tasks = scheduler.tasks_run();
     result.unwritten = staging->unwritten(kShownUnwritten);

@@ -57,13 +57,34 @@ void misuse(PTO2Runtime *runtime, const char *message) {
         "correct the orchestration"));
 }
 
+int graph_task(PTO2Runtime *runtime, const uint64_t *words, int count, int func_id, bool vector) {
+    return runtime->graph->add_task(words, count, func_id, vector);
+}
+void graph_edge(PTO2Runtime *runtime, int from, int to) {
+    if (!runtime->graph->add_edge(from, to))
+        runtime->orchestrator->end_with(
+            make_fault(Code::InvalidArgs, format("add_successor(%d, %d) names a task that was not added", from, to),
+                       "use the numbers add_task returned"));
+}
+int graph_size(PTO2Runtime *runtime) {
+    return runtime->graph->size();
+}
+void *graph_memory(PTO2Runtime *runtime, uint64_t bytes) {
+    return runtime->graph->allocate(bytes);
+}
+void graph_result(PTO2Runtime *runtime, void *host, const void *device, uint64_t bytes) {
+    runtime->graph->add_result(host, device, bytes);
+}
+
 } // namespace
 
 const Operations *Orchestrator::operations() {
     static const Operations table = {
-        kOrchestrationAbi, runtime::submit,        runtime::allocate,  runtime::scope_begin, runtime::scope_end,
-        runtime::read,     runtime::write,         runtime::done,      runtime::is_fatal,    runtime::report_fatal,
-        runtime::log,      runtime::cluster_count, runtime::aiv_count, runtime::misuse,
+        kOrchestrationAbi,   runtime::submit,       runtime::allocate,     runtime::scope_begin,
+        runtime::scope_end,  runtime::read,         runtime::write,        runtime::done,
+        runtime::is_fatal,   runtime::report_fatal, runtime::log,          runtime::cluster_count,
+        runtime::aiv_count,  runtime::misuse,       runtime::graph_task,   runtime::graph_edge,
+        runtime::graph_size, runtime::graph_memory, runtime::graph_result,
     };
     return &table;
 }

@@ -59,7 +59,9 @@ void Orchestration::load(const std::string &path, const std::string &function_na
         throw FaultError{load_fault(path + ": exports no function " + function,
                                     "correct ORCHESTRATION[\"function_name\"] in kernel_config.py")};
     config_ = dlsym(handle, config_name.empty() ? "aicpu_orchestration_config" : config_name.c_str());
-    if (dlsym(handle, "pypto_entry_takes_runtime"))
+    if (dlsym(handle, "pypto_entry_builds_graph"))
+        form_ = Form::Graph;
+    else if (dlsym(handle, "pypto_entry_takes_runtime"))
         form_ = Form::WordsWithRuntime;
     else if (dlsym(handle, "pypto_entry_takes_arg_array"))
         form_ = Form::Array;
@@ -76,7 +78,7 @@ void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) con
 }
 
 int Orchestration::expected_args(const EntryParameters &parameters) const {
-    if (config_ == nullptr)
+    if (config_ == nullptr || form_ == Form::Graph)
         return 0;
     const int count = static_cast<int>(parameters.words.size());
     const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
@@ -95,21 +97,28 @@ int Orchestration::expected_args(const EntryParameters &parameters) const {
 
 // Entries of spring 2026 may take two more ints, the number of orchestration threads and this one's; passing them to an
 // entry that does not is harmless.
-void Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters) const {
+int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters) const {
     const int count = static_cast<int>(parameters.words.size());
     const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
                          parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
     switch (form_) {
     case Form::Objects:
-        return as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
+        as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
+        return 0;
     case Form::Array:
-        return as<void (*)(const EntryArg *, int, int, int)>(entry_)(parameters.arguments.data(), count, 1, 0);
+        as<void (*)(const EntryArg *, int, int, int)>(entry_)(parameters.arguments.data(), count, 1, 0);
+        return 0;
     case Form::Words:
-        return as<void (*)(const uint64_t *, int, int, int)>(entry_)(parameters.words.data(), count, 1, 0);
+        as<void (*)(const uint64_t *, int, int, int)>(entry_)(parameters.words.data(), count, 1, 0);
+        return 0;
     case Form::WordsWithRuntime:
-        return as<void (*)(PTO2Runtime *, const uint64_t *, int, int, int)>(entry_)(runtime, parameters.words.data(),
-                                                                                    count, 1, 0);
+        as<void (*)(PTO2Runtime *, const uint64_t *, int, int, int)>(entry_)(runtime, parameters.words.data(), count, 1,
+                                                                             0);
+        return 0;
+    case Form::Graph:
+        return as<int (*)(PTO2Runtime *, const EntryArgs &)>(entry_)(runtime, args);
     }
+    return 0;
 }
 
 } // namespace pypto::runtime

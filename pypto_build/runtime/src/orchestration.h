@@ -29,10 +29,12 @@ public:
     void bind(PTO2Runtime *runtime, const Operations *operations) const;
     /// Number of arguments the configuration asks for; 0 if it does not say.
     int expected_args(const EntryParameters &parameters) const;
-    void call(PTO2Runtime *runtime, const EntryParameters &parameters) const;
+    /// Calls the entry. An entry that lists a graph returns a status; anything but 0 is a failure. Others give 0.
+    int call(PTO2Runtime *runtime, const EntryParameters &parameters) const;
+    bool lists_graph() const { return form_ == Form::Graph; }
 
 private:
-    enum class Form { Objects, Words, WordsWithRuntime, Array };
+    enum class Form { Objects, Words, WordsWithRuntime, Array, Graph };
     Form form_ = Form::Objects;
     void *entry_ = nullptr;
     void *config_ = nullptr;

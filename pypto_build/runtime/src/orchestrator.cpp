@@ -2,6 +2,7 @@
 
 #include "poison.h"
 #include "predicate.h"
+#include "pypto/kernel_args.h"
 #include "pypto/tensor_views.h"
 #include "stall.h"
 
@@ -133,6 +134,9 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     if (submission.error)
         invalid(format("task %llu: %s", static_cast<unsigned long long>(numbered_), submission.error),
                 "correct the arguments in the orchestration");
+    if (submission.arg_count > kMaxArguments)
+        invalid(format("task %llu has %u arguments", static_cast<unsigned long long>(numbered_), submission.arg_count),
+                format("pass at most %u", kMaxArguments));
     check_kernels(submission);
     check_launch(submission);
     for (uint32_t i = 0; i < submission.arg_count; ++i)

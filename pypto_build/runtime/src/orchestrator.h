@@ -5,6 +5,7 @@
 #pragma once
 
 #include "access_history.h"
+#include "host_graph.h"
 #include "kernel_library.h"
 #include "observers.h"
 #include "scheduler.h"
@@ -101,4 +102,5 @@ private:
 
 struct PTO2Runtime {
     pypto::runtime::Orchestrator *orchestrator;
+    pypto::runtime::HostGraph *graph;
 };

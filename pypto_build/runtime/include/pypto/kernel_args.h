@@ -32,7 +32,7 @@ namespace pypto {
 
 inline constexpr uint32_t kLateContextSlot = 48;   // since 2026-04-20: 32 tensors + 16 scalars come before
 inline constexpr uint32_t kEarlyContextSlot = 144; // 2026-03-31 to 2026-04-20: 16 tensors + 128 scalars
-inline constexpr uint32_t kArgSlots = 160 + 2;     // what the runtime provides, enough for every generation
+inline constexpr uint32_t kMaxArguments = 160; // the most any generation allowed; the runtime provides as many slots
 
 #if defined(PYPTO_VINTAGE) && PYPTO_VINTAGE < 202604
 inline constexpr uint32_t kLocalContextSlot = kEarlyContextSlot;

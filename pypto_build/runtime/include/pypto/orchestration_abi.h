@@ -46,7 +46,7 @@ struct alignas(64) TensorCreateInfo {
 
 namespace pypto {
 
-inline constexpr uint32_t kOrchestrationAbi = 1;
+inline constexpr uint32_t kOrchestrationAbi = 2;
 inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
 inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
 
@@ -125,6 +125,12 @@ struct Operations {
     int (*aiv_count)(PTO2Runtime *);
     // Ends the orchestration with an invalid-arguments fault; does not return.
     void (*misuse)(PTO2Runtime *, const char *message);
+    // Graphs listed task by task.
+    int (*graph_task)(PTO2Runtime *, const uint64_t *words, int count, int func_id, bool vector);
+    void (*graph_edge)(PTO2Runtime *, int from, int to);
+    int (*graph_size)(PTO2Runtime *);
+    void *(*graph_memory)(PTO2Runtime *, uint64_t bytes);
+    void (*graph_result)(PTO2Runtime *, void *host, const void *device, uint64_t bytes);
 };
 
 /// What the runtime bound this orchestration to. Hidden, so that two orchestrations in one process keep their own.

@@ -3,6 +3,7 @@
 #ifndef PYPTO_SPRING_API_H
 #define PYPTO_SPRING_API_H
 
+#include "pypto/graph_api.h"
 #include "pypto/log.h"
 #include "pypto/submit.h"
 

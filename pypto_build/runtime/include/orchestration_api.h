@@ -1,0 +1,54 @@
+// The first API of the host_build_graph runtime (until 2026-07 on a2a3, 2026-08 on a5): tasks and edges are listed one
+// by one, kernels receive raw addresses and scalars, and everything runs after the function has returned 0.
+#ifndef PYPTO_ORCHESTRATION_API_H
+#define PYPTO_ORCHESTRATION_API_H
+
+#include "pypto/entry_args.h"
+
+#include <stddef.h>
+
+enum class CoreType : int32_t { AIC = 0, AIV = 1 };
+using OrchestrationRuntime = PTO2Runtime;
+
+/// Adds a task whose kernel sees exactly these words; returns its number.
+inline int add_task(OrchestrationRuntime *rt, uint64_t *args, int num_args, int func_id, CoreType core_type) {
+    pypto::keep_marker(pypto_entry_builds_graph);
+    return pypto::binding.ops->graph_task(rt, args, num_args, func_id, core_type == CoreType::AIV);
+}
+/// Makes task `to` wait for task `from`.
+inline void add_successor(OrchestrationRuntime *rt, int from, int to) {
+    pypto::binding.ops->graph_edge(rt, from, to);
+}
+inline int get_task_count(OrchestrationRuntime *rt) {
+    return pypto::binding.ops->graph_size(rt);
+}
+inline void print_runtime(OrchestrationRuntime *) {}
+
+/// Memory that lives until the run is over.
+inline void *device_malloc(OrchestrationRuntime *rt, size_t size) {
+    pypto::keep_marker(pypto_entry_builds_graph);
+    return pypto::binding.ops->graph_memory(rt, size);
+}
+inline void device_free(OrchestrationRuntime *, void *) {}
+inline int copy_to_device(OrchestrationRuntime *, void *device, const void *host, size_t size) {
+    __builtin_memcpy(device, host, size);
+    return 0;
+}
+inline int copy_from_device(OrchestrationRuntime *, void *host, const void *device, size_t size) {
+    __builtin_memcpy(host, device, size);
+    return 0;
+}
+/// Copies `device` back to `host` when every task is over.
+inline void record_tensor_pair(OrchestrationRuntime *rt, void *host, void *device, size_t size) {
+    pypto::binding.ops->graph_result(rt, host, device, size);
+}
+
+// Tensor descriptions served the argument dump only.
+template <typename... Info> void set_tensor_info_to_task(OrchestrationRuntime *, int, const Info &...) {}
+template <typename... Info>
+int add_task_with_tensor_info(OrchestrationRuntime *rt, uint64_t *args, int num_args, int func_id, CoreType core_type,
+                              const Info &...) {
+    return add_task(rt, args, num_args, func_id, core_type);
+}
+
+#endif
