@@ -17,6 +17,7 @@ from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.splice import Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, plan_kernel, plan_orchestration
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import PLATFORMS, Platform
@@ -39,6 +40,8 @@ class ArtifactTargets:
     platform: Platform
     output: Path
     plans: tuple[Plan, ...]
+    splices: Splices
+    spliced: Any  # kernel files made anew from edited modules
     binaries: Any  # the list of all binaries by content: depends on every kernel and the orchestration
     config: Any  # [signed kernel_config.py, interface.json]
     embedded: Any  # the embedded runtime's module
@@ -63,10 +66,13 @@ def declare_loaded(env: Any, artifact: Artifact, platform_name: str | None = Non
     require_simulated(platform)
     output = workspace.output(artifact.name, artifact.root, platform)
     compilation = Compilation(workspace, platform, vintage_number(artifact.orchestration.source))
-    plans = _plan(artifact, compilation)
+    splices = find_splices(workspace, artifact, output, platform)
+    plans = _plan(artifact, compilation, splices)
+    spliced = declare_splices(env, output, splices)
     binaries = _declare_binaries(env, output, plans)
     config = declare_config(env, artifact, output)
-    return ArtifactTargets(artifact, platform, output, tuple(plans), binaries, config, embedded_runtime(env))
+    embedded = embedded_runtime(env)
+    return ArtifactTargets(artifact, platform, output, tuple(plans), splices, spliced, binaries, config, embedded)
 
 
 def require_simulated(platform: Platform) -> None:
@@ -108,10 +114,12 @@ def vintage_number(source: Path) -> int:
     return int(name.replace("-", "").ljust(8, "0"))
 
 
-def _plan(artifact: Artifact, compilation: Compilation) -> list[Plan]:
+def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> list[Plan]:
     plans: dict[str, Plan] = {}
     for kernel in artifact.kernels:
         plan = plan_kernel(compilation, kernel)
+        if file := splices.file(kernel.name):
+            plan = plan.with_splice(file, splices.key(kernel.name))
         twin = plans.setdefault(plan.unit.name, plan)
         if twin.unit.source != plan.unit.source:
             message = f"two kernels on {kernel.core_type} are called {kernel.name}"

@@ -15,18 +15,19 @@ from SCons.Script import GetOption
 
 from pypto_build.rules.workspace import MARKER, Workspace
 
-_TREES = ("kernels", "orchestration", "actual", "dfx_outputs")
+_TREES = ("kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 _FILES = (
     "kernel_config.py",
     "interface.json",
     "binaries.json",
     "verdict.json",
     ".settled.json",
+    ".units.json",
     ".sconsign.dblite",
     ".lock",
     MARKER,
 )
-_BUILT_SUFFIXES = (".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl")
+_BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl")
 
 
 def clean_outputs(workspace: Workspace, name: str) -> None:

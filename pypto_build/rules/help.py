@@ -14,6 +14,8 @@ from pypto_build.rules.workspace import Workspace, examples_dir, workspace_of
 TARGETS = {
     "build JIT=x": "compile and link",
     "replay JIT=x": "build what changed, run, compare with the golden, report",
+    "splice JIT=x": "put edited .pto modules into their kernel files (WRITE=1: in the artifact itself)",
+    "pto_diff JIT=a OTHER=b": "what differs between the .pto modules of two artifacts",
     "test": "every test declared here",
     "-c": "remove what was built (with JIT=x: of that artifact)",
 }

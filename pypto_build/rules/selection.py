@@ -15,11 +15,12 @@ from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_ve
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, show_cached
 from pypto_build.rules.workspace import examples_dir, mark_output, workspace_of
 
 # Targets that work on the selected artifact.
-TARGETS = ("build", "replay")
+TARGETS = ("build", "replay", "splice", "pto_diff")
 
 _FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$", re.MULTILINE)
 
@@ -32,27 +33,27 @@ def declare_selected(env: Any) -> None:
     workspace = workspace_of(env)
     jit = workspace.options["JIT"]
     wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in TARGETS]
+    places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
     if not jit:
         if wanted:
-            names = [
-                path.name
-                for path in find_artifacts(workspace.top / workspace.options.build_output, examples_dir(workspace))
-            ]
-            listed = ", ".join(names[:10]) or "none found"
+            listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
         return
-    root = resolve_jit(jit, workspace.top / workspace.options.build_output, examples_dir(workspace))
+    root = resolve_jit(jit, *places)
     name = artifact_name(root)
     _current.append((workspace.build_dir / workspace.options["PLATFORM"] / name, name, workspace.options))
+    selected = [declare_loaded(env, artifact) for artifact in load_artifacts(root)]
     built, replayed = [], []
-    for artifact in load_artifacts(root):
-        targets = declare_loaded(env, artifact)
+    for targets in selected:
         built += targets.all
         if "replay" in wanted or not wanted:
             replayed += declare_replay(env, targets)
         update_compile_commands(workspace, targets)
     _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs]
     env.Alias("build", built)
+    declare_splice(env, selected)
+    if "pto_diff" in wanted:
+        declare_pto_diff(env, root, *places)
     if replayed:
         env.AlwaysBuild(env.Alias("replay", [*replayed, *built], Action(_report_cached, None)))
     atexit.register(_record_build_failures)

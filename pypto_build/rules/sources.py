@@ -13,6 +13,6 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 def tool_digest(package: str) -> str:
     """A digest over the Python files of ``pypto_build.<package>``."""
     digest = hashlib.sha256()
-    for path in sorted((_PACKAGE / package).glob("*.py")):
+    for path in sorted((_PACKAGE / package).rglob("*.py")):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()

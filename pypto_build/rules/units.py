@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,13 @@ class Plan:
     unit: Unit
     flags: tuple[str, ...]
     extra_dirs: tuple[Path, ...] = ()
+    spliced: Path | None = None  # what is compiled instead of the unit's own source
+
+    def with_splice(self, file: Path, key: str) -> Plan:
+        """The plan for compiling ``file``, a new version of the source that depends on ``key`` besides."""
+        combined = hashlib.sha256(f"{self.unit.key} {key}".encode()).hexdigest()
+        flags = (*self.flags, "-iquote", str(self.unit.source.parent))
+        return replace(self, unit=replace(self.unit, key=combined), flags=flags, spliced=file)
 
     def compile_argv(self, workspace: Workspace, source: str, target: str) -> list[str]:
         """The compile command for these file names."""
@@ -72,7 +79,7 @@ def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
     target = str(output / unit.name)
     compiled = env.Command(
         escape(f"{target}.o"),
-        env.File(escape(str(unit.source))),
+        env.File(escape(str(plan.spliced or unit.source))),
         command(
             "[cpp->.so] compile",
             [*workspace.launcher, *_template(plan.compile_argv(workspace, "$SOURCE", "${TARGET}.tmp"))],

@@ -1,0 +1,112 @@
+"""Which kernel bodies no longer are what their ``.pto`` module says, decided by content.
+
+``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies made from it. Only the
+first look, when nothing is remembered, goes by time as PyPTO does: a module newer than ``ptoas/<unit>.cpp`` has been
+edited since. Files unpacked or checked out together differ by less than ``SAME_TIME_S``, whatever their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact import Artifact, ArtifactError, Kernel
+
+RECORD = ".units.json"
+SAME_TIME_S = 2.0
+
+_FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+)?@(\w+)")
+_BODY = re.compile(r"// --- ptoas-generated code ---(.*?)// --- [\w-]+ entry point ---", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class PtoUnit:
+    """One module and the kernels made from it; ``digest`` is of the module, ``bodies`` by kernel name."""
+
+    name: str
+    path: Path
+    text: str
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def digest(self) -> str:
+        """The content of the module."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def bodies(self) -> dict[str, str]:
+        """The content of each kernel's body, by its name."""
+        return {kernel.name: _body_digest(kernel.source) for kernel in self.kernels}
+
+
+def find_units(artifact: Artifact) -> list[PtoUnit]:
+    """The modules of an artifact that some kernel of its manifest comes from, by name."""
+    kernels = {kernel.source.stem: kernel for kernel in artifact.kernels if not kernel.external}
+    units = []
+    for path in sorted((artifact.root / "ptoas").glob("*.pto")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        mine = tuple(kernels[name] for name in dict.fromkeys(_FUNCTION.findall(text)) if name in kernels)
+        if mine:
+            units.append(PtoUnit(path.stem, path, text, mine))
+    return units
+
+
+def find_stale(output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoUnit]:
+    """The units whose kernels need a new body; units not seen before are recorded.
+
+    Raises:
+        ArtifactError: a module and a body made from it were both edited, and ``prefer`` ('pto' or 'cpp') says nothing.
+    """
+    units = list(units)
+    known = _load(output / RECORD)
+    record = {unit.name: known.get(unit.name) or _first_look(unit) for unit in units}
+    if record != known:
+        _write(output / RECORD, record)
+    return [unit for unit in units if _is_stale(unit, record[unit.name], prefer)]
+
+
+def remember(output: Path, units: Iterable[PtoUnit]) -> None:
+    """Record that the bodies of ``units`` are what their modules say now."""
+    record = _load(output / RECORD) | {unit.name: {"pto": unit.digest, "bodies": unit.bodies()} for unit in units}
+    _write(output / RECORD, record)
+
+
+def _is_stale(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> bool:
+    if unit.digest == entry["pto"]:
+        return False
+    edited = [kernel for kernel in unit.kernels if unit.bodies()[kernel.name] != entry["bodies"].get(kernel.name)]
+    if edited and not prefer:
+        both = f"this module and the body of {', '.join(str(kernel.source) for kernel in edited)} were both edited"
+        raise ArtifactError(unit.path, both, "say which one counts with PREFER=pto or PREFER=cpp")
+    return not edited or prefer == "pto"
+
+
+def _first_look(unit: PtoUnit) -> dict[str, Any]:
+    assembled = unit.path.with_suffix(".cpp")
+    edited_since = not assembled.exists() or unit.path.stat().st_mtime > assembled.stat().st_mtime + SAME_TIME_S
+    return {"pto": "" if edited_since else unit.digest, "bodies": unit.bodies()}
+
+
+def _body_digest(source: Path) -> str:
+    found = _BODY.search(source.read_text(encoding="utf-8", errors="replace"))
+    return hashlib.sha256(found.group(1).strip().encode()).hexdigest() if found else ""
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    entries = value.items() if isinstance(value, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, dict) and {"pto", "bodies"} <= entry.keys()}
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,78 @@
+"""Finding ``ptoas``, the assembler of ``.pto`` modules, and its command line.
+
+Where PyPTO looks and what it passes: ``PTOAS_ROOT`` names a directory that holds ``ptoas``, ``ptoas.sh`` or
+``bin/ptoas`` and rules out any other place; without it, ``PATH`` is searched. Level 3 is for modules whose tile
+addresses are given, level 2 for those that leave them to the assembler.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.platforms import Platform
+
+OWN = "own"
+
+_BELOW_ROOT = ("ptoas", "ptoas.sh", "bin/ptoas")
+_ARCH = {"a2a3": "a3", "a5": "a5"}
+_ADDRESSED = re.compile(r"\bpto\.alloc_tile\b[^\n]*\baddr\s*=")
+
+
+@dataclass(frozen=True)
+class Ptoas:
+    """An assembler on this machine, and its version line (part of the build key)."""
+
+    path: str
+    version: str
+
+    @property
+    def identity(self) -> str:
+        """What has to be equal for two assemblies to be interchangeable."""
+        return f"{self.path} {self.version}"
+
+
+def find_ptoas(chosen: str, environment: Mapping[str, str]) -> Ptoas | None:
+    """The assembler ``PTOAS=`` names, else the one of ``PTOAS_ROOT``, else the one on ``PATH``; None for our own.
+
+    Raises:
+        ToolchainError: one is named and is not there, or does not answer.
+    """
+    if chosen == OWN:
+        return None
+    if chosen:
+        path = shutil.which(chosen)
+        if path is None:
+            raise ToolchainError(
+                f"PTOAS={chosen}: no such program; name ptoas itself, or PTOAS={OWN} for the one built in"
+            )
+        return _probe(path)
+    if root := environment.get("PTOAS_ROOT"):
+        for name in _BELOW_ROOT:
+            if os.access(candidate := Path(root, name), os.X_OK) and candidate.is_file():
+                return _probe(str(candidate))
+        names = ", ".join(_BELOW_ROOT)
+        raise ToolchainError(f"PTOAS_ROOT={root}: has none of {names}; correct it, or PTOAS={OWN} for the one built in")
+    path = shutil.which("ptoas", path=environment.get("PATH"))
+    return _probe(path) if path else None
+
+
+def _probe(path: str) -> Ptoas:
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"{path} --version failed ({error}); correct PTOAS= or PTOAS_ROOT") from None
+    return Ptoas(path, " ".join((run.stdout or run.stderr).split()))
+
+
+def ptoas_argv(ptoas: Ptoas, platform: Platform, module: str, source: str, target: str) -> list[str]:
+    """The command that assembles ``source``, whose text is ``module``."""
+    level = "level3" if _ADDRESSED.search(module) else "level2"
+    flags = ["--enable-insert-sync", f"--pto-level={level}", "--pto-arch", _ARCH[platform.arch]]
+    return [ptoas.path, source, "-o", target, *flags]
