@@ -144,6 +144,10 @@ INSTRUCTIONS = [
         "TGATHER<decltype(t), decltype(t), MaskPattern::P0101>(t, t);",
     ),
     ("pto.set_validshape %t, %c4, %n : {T}", "t.SetValidShape(4, n);"),
+    (
+        "pto.tdivs ins(%t, %f : {T}, f32) outs(%t : {T}) {{precisionType = #pto<div_precision high_precision>}}",
+        "TDIVS<pto::DivAlgorithm::HIGH_PRECISION>(t, t, f);",
+    ),
     ("pto.barrier <PIPE_ALL>", ""),
     (
         "%w = pto.subview %t[%c4, %c0] sizes [4, 64] : {T} -> {W}",

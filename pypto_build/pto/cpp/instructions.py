@@ -12,6 +12,9 @@ from ..types import ScalarType, TileType
 from . import spell
 from .emitter import Emitter
 
+_ALGORITHMS = {
+    fn: f"{fn.capitalize()}Algorithm" for fn in ("div", "exp", "log", "sqrt", "rsqrt", "recip", "pow", "fmod", "rem")
+}
 _ROUND = {"CAST_RINT": "RINT"}
 
 
@@ -56,7 +59,9 @@ def instruction(e: Emitter, op: Operation) -> None:
         named |= {name: word(value) for name, value in op.attrs.items()}
         e.out.add(cpp.format(**named) + ";")
         return
-    call(e, cpp, operands(e, op))
+    precise = _ALGORITHMS.get(TABLE[op.name].fn)
+    high = case_of(op.attrs.get("precisionType")) == "high_precision"
+    call(e, cpp, operands(e, op), [f"pto::{precise}::HIGH_PRECISION"] if high and precise else None)
 
 
 def word(attribute: object) -> str:
