@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .attributes import Attribute
+from .attributes import Attribute, case_of
 from .errors import Place
+from .lexer import token_offsets
 from .types import Type
 
 
@@ -27,8 +28,6 @@ class Source:
     @cached_property
     def offsets(self) -> list[int]:
         """Offset of every token; one more entry for the end of the text."""
-        from .lexer import token_offsets
-
         return token_offsets(self.text)
 
     @cached_property
@@ -127,8 +126,6 @@ class Function:
     @property
     def kernel_kind(self) -> str:
         """`cube`, `vector`, or empty."""
-        from .attributes import case_of
-
         return case_of(self.attrs.get("pto.kernel_kind"))
 
 

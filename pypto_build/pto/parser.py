@@ -14,8 +14,6 @@ from .lexer import END
 from .model import Argument, Function, Module, Operation, Source
 from .parse_operations import OperationReader
 
-MAX_BYTES = 256 << 20
-
 
 def parse(text: str, path: str = "<pto>") -> Module:
     """The module written in `text`; raises PtoError. `path` is only used in messages."""

@@ -6,7 +6,6 @@ Scopes follow regions: a name defined in one branch may be defined again in anot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .attributes import IntAttr, int_value
@@ -14,8 +13,6 @@ from .model import Function, Module, Operation, Region
 from .ops import TABLE
 from .ops.roles import fits
 from .types import DYNAMIC, ScalarType, TileType, Type, parse_type
-
-INDEX = parse_type("index")
 
 
 @dataclass(eq=False, slots=True)
@@ -202,8 +199,3 @@ _FOLD = {
     "max": lambda a, b: max(a, b),
     "min": lambda a, b: min(a, b),
 }
-
-
-def walk(region: Region) -> Iterator[Operation]:
-    """Every operation of a region and its inner regions in text order."""
-    return region.walk()

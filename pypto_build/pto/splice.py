@@ -100,8 +100,9 @@ def functions_of(body: str) -> dict[str, tuple[Parameter, ...]]:
 def _parameters(text: str) -> tuple[Parameter, ...]:
     parameters = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        type_, name = re.fullmatch(r"(.*?)(\w+)", part, re.S).groups()  # type: ignore[union-attr]
-        parameters.append(Parameter(_plain(type_), name))
+        name = re.search(r"\w*\Z", part)
+        assert name is not None  # it may be empty
+        parameters.append(Parameter(_plain(part[: name.start()]), name[0]))
     return tuple(parameters)
 
 

@@ -7,36 +7,37 @@ from collections.abc import Sequence
 from ..attributes import SymbolAttr
 from ..model import Operation, Region
 from ..resolve import Value
-from .emitter import GUARDS, Bound, Emitter, Lines, Scalar
+from .emitter import GUARDS, Carried, Emitter, Lines, Scalar, TileVar
 from .spell import scalar
+from .views import View
 
 
-def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Bound]:
+def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]:
     found = []
     for value in values:
         bound = e.bound.get(id(value))
-        if bound is None or not hasattr(bound, "components"):
+        if not isinstance(bound, (TileVar, Scalar, View)):
             e.fail(op, f"{value.name} cannot be carried through a loop or branch")
         found.append(bound)
     return found
 
 
-def _declare(e: Emitter, name: str, bound: Bound, *, initial: bool) -> tuple[Bound, list[str]]:
+def _declare(e: Emitter, name: str, bound: Carried, *, initial: bool) -> tuple[Carried, list[str]]:
     """Variables for the parts of a carried value, holding it or still empty."""
     names = []
-    for ctype, text in bound.components():  # type: ignore[union-attr]
+    for ctype, text in bound.components():
         variable = e.names.new(name)
         e.out.add(f"{ctype} {variable} = {text};" if initial else f"{ctype} {variable};")
         names.append(variable)
-    return bound.rebuilt(names), names  # type: ignore[union-attr]
+    return bound.rebuilt(names), names
 
 
-def _assign(e: Emitter, targets: list[list[str]], values: list[Bound]) -> None:
+def _assign(e: Emitter, targets: list[list[str]], values: list[Carried]) -> None:
     """All at once: a value may be read by another's assignment."""
     pairs = [
         (name, ctype, text)
         for names, value in zip(targets, values, strict=True)
-        for name, (ctype, text) in zip(names, value.components(), strict=True)  # type: ignore[union-attr]
+        for name, (ctype, text) in zip(names, value.components(), strict=True)
         if name != text
     ]
     if len(pairs) == 1:
@@ -51,7 +52,7 @@ def _assign(e: Emitter, targets: list[list[str]], values: list[Bound]) -> None:
         e.out.add(f"{name} = {temporary};")
 
 
-def _yielded(e: Emitter, region: Region) -> list[Bound]:
+def _yielded(e: Emitter, region: Region) -> list[Carried]:
     """What the region's last operation passes on."""
     last = region.ops[-1] if region.ops else None
     if last is None or last.name not in ("scf.yield", "scf.condition"):

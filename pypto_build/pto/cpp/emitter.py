@@ -52,7 +52,8 @@ class MultiTile:
     count: int
 
 
-Bound = TileVar | Scalar | View | MultiTile
+Carried = TileVar | Scalar | View  # what loops and branches can pass on
+Bound = Carried | MultiTile
 
 
 @dataclass

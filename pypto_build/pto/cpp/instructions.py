@@ -150,10 +150,6 @@ def triangle(e: Emitter, op: Operation) -> None:
     call(e, "TTRI", [dst, e.text(op, "diagonal")], [f"decltype({dst})", str(int_value(op.attrs.get("upperOrLower")))])
 
 
-def random(e: Emitter, op: Operation) -> None:
-    e.fail(op, "has no counterpart in this assembler; use ptoas")
-
-
 _SECOND = {"add": "TADD", "sub": "TSUB"}
 
 
@@ -232,7 +228,6 @@ INSTRUCTIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     "sort:merge": merge_sort,
     "fill:sequence": sequence,
     "fill:triangle": triangle,
-    "fill:random": random,
     "ternary": ternary,
     "quantize:scale": quantize,
     "move:copy": move,

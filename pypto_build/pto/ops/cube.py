@@ -35,4 +35,4 @@ for _name, _cpp in (("tmatmul", "TMATMUL"), ("tgemv", "TGEMV")):
         f"pto.{_name}.mx.bias", f"a:{L} a_scale:{S} b:{R} b_scale:{S} bias:{B}|scaling", f"dst:{A}", attrs=PHASE,
         rule="matmul", family="matmul_mx", fn="bias", cpp=f"{_cpp}_MX", core="cube",
     )  # fmt: skip
-define("pto.tget_scale_addr", "src:tile", "dst:tile", family="scale_address", cpp="TGET_SCALE_ADDR", core="cube")
+define("pto.tget_scale_addr", "src:tile", "dst:tile", family="scale_address", core="cube")

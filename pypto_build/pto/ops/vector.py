@@ -215,7 +215,7 @@ define(
 )
 define(
     "pto.trandom", "key0:int key1:int ctr0:int ctr1:int ctr2:int ctr3:int", f"dst:{V}",
-    attrs="rounds=int", inner="rounds", family="fill", fn="random", cpp="TRANDOM", core="vector",
+    attrs="rounds=int", inner="rounds", family="fill", fn="random", core="vector",
 )  # fmt: skip
 define(
     "pto.ttrans", f"src:{V} tmp?:{V}=s", f"dst:{V}", rule="transpose", family="transpose", cpp="TTRANS", core="vector"
@@ -235,10 +235,9 @@ define(
     f"dst:{V}",
     family="concat",
     fn="index",
-    cpp="TCONCAT",
     core="vector",
 )
-define("pto.tpack", f"src:{V}", f"dst:{V}", family="pack", cpp="TPACK", core="vector")
+define("pto.tpack", f"src:{V}", f"dst:{V}", family="pack", core="vector")
 QUANT = "INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1"
 define(
     "pto.tquant",
@@ -262,6 +261,5 @@ define(
     f"dst:{V}=rw",
     attrs="byte=int isMSB=bool",
     family="histogram",
-    cpp="THISTOGRAM",
     core="vector",
 )
