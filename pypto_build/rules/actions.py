@@ -42,16 +42,23 @@ def run_streaming(_shell: str, _escape: Any, _command: str, args: Sequence[str],
         return 127
 
 
-def command(label: str, argv: Sequence[str], *, temporary: bool = True, show: Callable[[Any], str] = str) -> Action:
+def command(
+    label: str,
+    argv: Sequence[str],
+    *,
+    temporary: bool = True,
+    show: Callable[[Any], str] = str,
+    otherwise: str = "it was missing or had failed",
+) -> Action:
     """An action that runs ``argv`` and prints ``label``, what it makes and why.
 
     With ``temporary``, argv writes ``${TARGET}.tmp`` names, which become the targets only once the command succeeded.
-    ``show`` turns a node into what is printed for it.
+    ``show`` turns a node into what is printed for it; ``otherwise`` is the reason when no input differs.
     """
 
     def describe(target: list[Any], source: list[Any], env: Any) -> str:
         subject = show((source or target)[0])
-        line = f"{label} {subject}  ({rebuild_reason(target[0], env['PYPTO_NAME'])})"
+        line = f"{label} {subject}  ({rebuild_reason(target[0], env['PYPTO_NAME'], otherwise)})"
         if not env["PYPTO_VERBOSE"]:
             return line
         words = env.subst_list([list(argv)], target=target, source=source)[0]

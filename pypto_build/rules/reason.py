@@ -8,19 +8,20 @@ from typing import Any
 _SETTING = "setting: "
 
 
-def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
+def rebuild_reason(node: Any, name: Callable[[str], str], otherwise: str = "it was missing or had failed") -> str:
     """What differs between ``node`` now and the last time it was built, as one phrase.
 
-    ``name`` shortens a file name for people. The comparison is SCons' own: content signatures of every input, and the
-    signature of the command line.
+    ``name`` shortens a file name for people, ``otherwise`` is the answer if nothing differs. The comparison is SCons'
+    own: content signatures of every input, and the signature of the command line.
     """
     old = node.get_stored_info().binfo
     if not hasattr(old, "bsources") or old.bactsig is None:
         return "not built before"
-    before = _signatures(old)
+    before = _recorded(old)
     new = node.get_binfo()
-    after = _signatures(new)
-    files = [name(key) for key in after if key in before and before[key] != after[key]]
+    after = {str(child): child.get_csig() for child in (*new.bsources, *new.bdepends, *new.bimplicit)}
+    # A run that failed leaves no signatures of what it read.
+    files = [name(key) for key in after if before.get(key) and before[key] != after[key]]
     settings = sorted({label for key in before.keys() ^ after.keys() if (label := _setting_name(key))})
     changed = ([f"content of {_few(files)}"] if files else []) + ([_few(settings)] if settings else [])
     if changed:
@@ -31,7 +32,7 @@ def rebuild_reason(node: Any, name: Callable[[str], str]) -> str:
         return f"{_few(gone)} is no longer an input"
     if old.bactsig != new.bactsig:
         return "its command line changed"
-    return "it was missing or had failed"
+    return otherwise
 
 
 def setting(env: Any, name: str, value: object) -> Any:
@@ -44,10 +45,10 @@ def _setting_name(key: str) -> str:
     return key[len(_SETTING) :].partition("=")[0] if key.startswith(_SETTING) else ""
 
 
-def _signatures(info: Any) -> dict[str, str]:
+def _recorded(info: Any) -> dict[str, str]:
     children = [*info.bsources, *info.bdepends, *info.bimplicit]
     signatures = [*info.bsourcesigs, *info.bdependsigs, *info.bimplicitsigs]
-    return {str(child): getattr(sig, "csig", "") for child, sig in zip(children, signatures, strict=False)}
+    return {str(child): getattr(sig, "csig", None) or "" for child, sig in zip(children, signatures, strict=False)}
 
 
 def _few(names: list[str], most: int = 3) -> str:

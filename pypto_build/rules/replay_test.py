@@ -72,10 +72,12 @@ def declare_replay(
     interface = next(node for node in targets.config if str(node).endswith("interface.json"))
     argv = _argv(targets, workspace, data_dir, options, comparators or {})
     verdict = targets.output / "verdict.json"
+    otherwise = "FORCE=1" if workspace.options["FORCE"] else "the last run did not pass"
+    run = command("[replay] run", argv, temporary=False, show=lambda _: targets.artifact.name, otherwise=otherwise)
     node = env.Command(
         escape(str(verdict)),
         [targets.embedded, interface, targets.binaries, *_files(env, targets, found)],
-        [command("[replay] run", argv, temporary=False, show=lambda _: targets.artifact.name), Action(_note_run, None)],
+        [run, Action(_note_run, None)],
         SPAWN=run_streaming,
     )
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}

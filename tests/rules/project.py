@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from pathlib import Path
 
 from pypto_build.artifact.pt import write_pt
 
-_ACTION = re.compile(r"^\[([\w>.-]+)\] (compile|link|sign|run|build)\s+(\S.*?)(?:  \((.*)\))?$", re.MULTILINE)
+_VERBS = "compile|link|sign|run|build|regenerating from|  spliced ->"
+_ACTION = re.compile(rf"^\[([\w>.-]+)\] ({_VERBS})\s+(\S.*?)(?:  \((.*)\))?$", re.MULTILINE)
+_EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 
 _KERNEL = """// Kernel Function: {name}
 #include <cstdint>
@@ -128,6 +131,12 @@ class Project:
         self.write_tensor("in/x", [float(i) for i in range(16)])
         self.write_tensor("out/y", [2.0 * i + 1.0 for i in range(16)])
 
+    def use_example(self, name: str) -> None:
+        """Make a copy of an example artifact the one this project works on."""
+        self.artifact = self.root / "build_output" / name
+        self.out = self.root / "build" / "a2a3sim" / name
+        shutil.copytree(_EXAMPLES / name, self.artifact)
+
     def write_kernel(self, name: str, expression: str, includes: str = "") -> None:
         """Write one kernel that sets ``out[i]`` to ``expression``."""
         text = _KERNEL.format(name=name, expression=expression, includes=includes)
@@ -165,8 +174,8 @@ class Project:
         return self._run([sys.executable, "-m", "pypto_build.cli", *words], None)
 
     def replay(self, *words: str) -> Run:
-        """``scons replay JIT=_jit_chain`` with more options."""
-        return self.scons("replay", "JIT=_jit_chain", *words)
+        """``scons replay`` of the artifact, with more options."""
+        return self.scons("replay", f"JIT={self.artifact.name}", *words)
 
     def verdict(self) -> dict[str, object]:
         """The verdict on disk."""
@@ -186,5 +195,5 @@ class Project:
             text=True,
             check=False,
         )
-        found = [(f"{verb} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(run.stdout)]
+        found = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(run.stdout)]
         return Run(run.returncode, run.stdout, sorted(action for action, _ in found), dict(found))

@@ -183,7 +183,18 @@ def test_options_that_change_nothing_run_nothing(built: Project) -> None:
 
 
 def test_force(built: Project) -> None:
-    check(built.replay("FORCE=1"), ["run _jit_chain"])
+    check(built.replay("FORCE=1"), ["run _jit_chain"], {"run _jit_chain": "FORCE=1"})
+
+
+def test_a_failed_replay_runs_again(built: Project) -> None:
+    built.write_tensor("out/y", [0.0] * 16)
+    assert built.replay().status == 2
+    run = built.replay()
+    assert (run.status, run.reasons) == (2, {"run _jit_chain": "content of data/out/y.pt changed"})
+    (built.out / "verdict.json").unlink()
+    built.write_tensor("out/y", [2.0 * i + 1.0 for i in range(16)])
+    run = built.replay()
+    assert (run.status, run.reasons) == (0, {"run _jit_chain": "the last run did not pass"})
 
 
 def test_platforms_do_not_share(built: Project) -> None:

@@ -1,0 +1,221 @@
+"""Edits of ``.pto`` modules reach the kernel by content, and nothing else is built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rules.project import Project, Run
+
+UNIT = "ptoas/kernel_mul.pto"
+KERNEL = "kernels/aiv/kernel_mul.cpp"
+SPLICED = [
+    "compile kernels/aiv/kernel_mul.cpp",
+    "link kernels/aiv/kernel_mul.so",
+    "regenerating from ptoas/kernel_mul.pto",
+    "run _jit_vector_dag",
+    "spliced -> kernels/aiv/kernel_mul.cpp",
+]
+
+
+@pytest.fixture
+def built(project: Project) -> Project:
+    """The example with .pto modules, replayed once."""
+    project.use_example("_jit_vector_dag")
+    run = project.replay()
+    assert run.status == 0, run.output
+    assert "[pto->cpp] no .pto changes detected" in run.output
+    assert not [action for action in run.actions if "pto" in action]
+    return project
+
+
+def check(run: Run, status: int, actions: list[str]) -> None:
+    assert (run.status, run.actions) == (status, actions), run.output
+
+
+def test_edit_and_back(built: Project) -> None:
+    kernel = (built.artifact / KERNEL).read_bytes()
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    run = built.replay()
+    check(run, 2, SPLICED)
+    assert run.reasons["regenerating from ptoas/kernel_mul.pto"] == "not built before"
+    assert "[pto->cpp] updated 1 kernel cpp(s)" in run.output
+    assert built.verdict()["status"] == "mismatch"
+    assert (built.artifact / KERNEL).read_bytes() == kernel
+    built.edit(UNIT, "pto.tadd", "pto.tmul")
+    check(
+        built.replay(),
+        0,
+        ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"],
+    )
+    check(built.replay(), 0, [])
+
+
+def test_a_spliced_kernel_gives_the_same_numbers(built: Project) -> None:
+    built.edit(UNIT, "module attributes", "// reviewed\nmodule attributes")
+    run = built.replay("RTOL=0", "ATOL=1e-6")
+    assert (run.status, set(SPLICED) - set(run.actions)) in [(0, set()), (0, {"link kernels/aiv/kernel_mul.so"})]
+    check(built.replay("RTOL=0", "ATOL=1e-6"), 0, [])
+
+
+def test_touch_is_no_edit(built: Project) -> None:
+    for path in (built.artifact / "ptoas").iterdir():
+        os.utime(path)
+    check(built.replay(), 0, [])
+
+
+def test_edit_that_keeps_its_time(built: Project) -> None:
+    before = (built.artifact / UNIT).stat()
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    os.utime(built.artifact / UNIT, ns=(before.st_atime_ns, before.st_mtime_ns))
+    check(built.replay(), 2, SPLICED)
+
+
+def test_first_look_goes_by_time(project: Project) -> None:
+    project.use_example("_jit_vector_dag")
+    assembled = (project.artifact / UNIT).with_suffix(".cpp").stat()
+    os.utime(project.artifact / UNIT, ns=(assembled.st_atime_ns, assembled.st_mtime_ns + 5_000_000_000))
+    run = project.replay()
+    assert run.status == 0, run.output
+    assert "regenerating from ptoas/kernel_mul.pto" in run.actions
+    assert "regenerating from ptoas/kernel_add.pto" not in run.actions
+
+
+def test_files_of_one_checkout_are_no_edit(project: Project) -> None:
+    project.use_example("_jit_vector_dag")
+    assembled = (project.artifact / UNIT).with_suffix(".cpp").stat()
+    os.utime(project.artifact / UNIT, ns=(assembled.st_atime_ns, assembled.st_mtime_ns + 900_000_000))
+    assert "regenerating from ptoas/kernel_mul.pto" not in project.scons("build", "JIT=_jit_vector_dag").actions
+
+
+def test_hand_edited_body_alone_is_just_an_edit(built: Project) -> None:
+    built.edit(KERNEL, "TMUL(", "TADD(")
+    check(
+        built.replay(),
+        2,
+        ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"],
+    )
+
+
+def test_both_edited(built: Project) -> None:
+    built.edit(UNIT, "pto.tmul", "pto.tsub")
+    built.edit(KERNEL, "TMUL(", "TADD(")
+    run = built.replay()
+    check(run, 2, [])
+    assert run.output == (
+        f"scons: *** {built.artifact}/{UNIT}: this module and the body of {built.artifact}/{KERNEL} were both edited; "
+        "say which one counts with PREFER=pto or PREFER=cpp\n"
+    )
+    check(
+        built.replay("PREFER=cpp"),
+        2,
+        ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"],
+    )
+    check(built.replay("PREFER=pto"), 2, SPLICED)
+
+
+def test_wrapper_edit_survives_a_splice(built: Project) -> None:
+    built.edit(KERNEL, "// --- Kernel entry point ---", "// --- Kernel entry point ---\n// my note")
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    assert built.replay().status == 2
+    assert "// my note" in (built.out / "spliced" / KERNEL).read_text(encoding="utf-8")
+
+
+def test_write_back(built: Project) -> None:
+    before = (built.artifact / KERNEL).read_bytes()
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    run = built.scons("splice", "JIT=_jit_vector_dag", "WRITE=1")
+    check(run, 0, ["regenerating from ptoas/kernel_mul.pto", "spliced -> kernels/aiv/kernel_mul.cpp"])
+    assert f"[pto->cpp] wrote {KERNEL}, the previous one is kernel_mul.cpp.bak" in run.output
+    text = (built.artifact / KERNEL).read_text(encoding="utf-8")
+    assert "TADD(" in text
+    assert "TMUL(" not in text
+    assert (built.artifact / f"{KERNEL}.bak").read_bytes() == before
+    run = built.replay()
+    assert "[pto->cpp] no .pto changes detected" in run.output
+    assert "regenerating from ptoas/kernel_mul.pto" not in run.actions
+    assert run.status == 2
+
+
+def test_failed_assembly_leaves_everything_and_is_tried_again(built: Project) -> None:
+    built.edit(UNIT, "pto.tmul", "pto.tmull")
+    for _ in range(2):
+        run = built.replay()
+        check(run, 2, ["regenerating from ptoas/kernel_mul.pto"])
+        assert f"{UNIT}:18:3: unknown operation 'pto.tmull'; did you mean pto.tmul?" in run.output
+        assert not (built.out / "spliced").exists() or not list((built.out / "spliced").rglob("*.cpp"))
+    assert built.verdict()["status"] == "build_error"
+    built.edit(UNIT, "pto.tmull", "pto.tmul")
+    check(built.replay(), 0, ["run _jit_vector_dag"])
+
+
+def stand_in(path: Path, version: str = "1.0") -> Path:
+    """A program that takes ptoas' command line, notes it, and lets our assembler do the work."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "stand-in {version}" && exit 0\n'
+        f'echo "$4 $5 $6 $7" >> {path}.flags\n'
+        f'exec {sys.executable} -m pypto_build.pto.assemble "$1" --platform a2a3sim -o "$3"\n',
+        encoding="utf-8",
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_ptoas_gets_its_flags_and_is_part_of_the_key(built: Project, tmp_path: Path) -> None:
+    program = stand_in(tmp_path / "tools" / "bin" / "ptoas")
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    environment = {"PTOAS_ROOT": str(tmp_path / "tools")}
+    run = built.scons("replay", "JIT=_jit_vector_dag", env=environment)
+    check(run, 2, SPLICED)
+    flags = Path(f"{program}.flags")
+    assert flags.read_text(encoding="utf-8") == "--enable-insert-sync --pto-level=level3 --pto-arch a3\n"
+    stand_in(program, "2.0")
+    run = built.scons("replay", "JIT=_jit_vector_dag", env=environment)
+    assert run.reasons["regenerating from ptoas/kernel_mul.pto"] == "the assembler changed"
+    flags.unlink()
+    built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a5sim", "PTOAS=own", env=environment)
+    assert not flags.exists()
+
+
+@pytest.mark.parametrize(
+    "words, environment, message",
+    [
+        (
+            ["PTOAS=no-such-ptoas"],
+            {},
+            "PTOAS=no-such-ptoas: no such program; name ptoas itself, or PTOAS=own for the one built in",
+        ),
+        (
+            [],
+            {"PTOAS_ROOT": "/nowhere"},
+            "PTOAS_ROOT=/nowhere: has none of ptoas, ptoas.sh, bin/ptoas; "
+            "correct it, or PTOAS=own for the one built in",
+        ),
+    ],
+)
+def test_missing_assembler_is_an_error(
+    built: Project, words: list[str], environment: dict[str, str], message: str
+) -> None:
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    run = built.scons("replay", "JIT=_jit_vector_dag", *words, env=environment)
+    assert (run.status, run.output) == (2, f"scons: *** {message}\n")
+
+
+def test_pto_diff(built: Project) -> None:
+    shutil.copytree(built.artifact, built.artifact.with_name("_jit_other"))
+    run = built.scons("pto_diff", "JIT=_jit_vector_dag", "OTHER=_jit_other")
+    assert run.status == 0, run.output
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    run = built.scons("pto_diff", "JIT=_jit_vector_dag", "OTHER=_jit_other", "PTOAS=own")
+    assert run.status == 0, run.output
+    assert "pto.tadd" in run.output
+    assert "pto.tmul" in run.output
+    run = built.scons("pto_diff", "JIT=_jit_vector_dag")
+    assert run.output.endswith(
+        "scons: *** OTHER=: 'scons pto_diff' compares two artifacts; name the second with OTHER=\n"
+    )
