@@ -1,0 +1,51 @@
+"""From a unit's .pto to the C++ its kernels contain: by our own assembler, or by ptoas where one is given."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pypto_build.pto import Module, PtoError
+from pypto_build.pto.assemble import assemble
+from pypto_build.pto.splice import preprocess
+
+from .errors import CompileError, Place
+
+_HEAD = '#include "pto/pto-inst.hpp"\nusing namespace pto;\n\n'
+TIMEOUT_S = 60
+
+
+def assemble_unit(module: Module, text: str, unit: str, platform: str, ptoas: Path | None) -> str:
+    """The raw C++ of a unit, as ptoas writes it; `preprocess` turns it into a wrapper's body."""
+    if ptoas is not None:
+        return _run_ptoas(text, unit, platform, ptoas)
+    try:
+        body = assemble(module, platform).text
+    except PtoError as error:
+        raise CompileError(Place(f"ptoas/{unit}.pto"), str(error).partition(": ")[2] or str(error)) from None
+    return _HEAD + re.sub(r"^static __aicore__ void", "__global__ AICORE void", body, flags=re.M) + "\n"
+
+
+def body_of(raw: str, wrapper_class: str) -> str:
+    """What goes between a wrapper's sentinels; `wrapper_class` is what the vintage calls a tensor."""
+    return preprocess(raw, wrapper_class).strip("\n")
+
+
+def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
+    arch = "a5" if platform.startswith("a5") else "a3"
+    with tempfile.TemporaryDirectory() as directory:
+        source, target = Path(directory, f"{unit}.pto"), Path(directory, f"{unit}.cpp")
+        source.write_text(text, encoding="utf-8")
+        command = [ptoas, source, "-o", target, "--enable-insert-sync", "--pto-level=level3", "--pto-arch", arch]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        except OSError as error:
+            raise CompileError(Place(str(ptoas)), f"cannot be run: {error.strerror or error}") from None
+        except subprocess.TimeoutExpired:
+            raise CompileError(Place(f"ptoas/{unit}.pto"), f"ptoas took more than {TIMEOUT_S} s") from None
+        if done.returncode or not target.exists():
+            lines = (done.stderr or done.stdout).strip().splitlines()[:10]
+            raise CompileError(Place(f"ptoas/{unit}.pto"), "ptoas refuses the unit", notes=tuple(lines))
+        return target.read_text(encoding="utf-8")

@@ -1,0 +1,143 @@
+"""Tiles that have to be the same bytes: views of one tile, an accumulator, and what loops and conditions carry.
+
+Where carrying would overwrite a tile that is still needed, a copy is put in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from .errors import CompileError
+from .ir import Block, Function, Op, Operand, Ref, TileType
+from .liveness import Liveness, analyse
+
+
+class Webs:
+    """Sets of tiles that share their bytes."""
+
+    def __init__(self, live: Liveness) -> None:
+        self.live = live
+        self.parent: dict[str, str] = {}
+        self.members: dict[str, set[str]] = {}
+        self.aliases: dict[str, set[str]] = {}  # tiles with the same content, which may live side by side
+
+    def find(self, name: str) -> str:
+        while self.parent.get(name, name) != name:
+            name = self.parent[name]
+        return name
+
+    def of(self, name: str) -> set[str]:
+        return self.members.get(self.find(name), {name})
+
+    def union(self, a: str, b: str) -> None:
+        x, y = self.find(a), self.find(b)
+        if x != y:
+            both = self.of(x) | self.of(y)
+            self.parent[y] = x
+            self.members[x] = both
+
+    def clash(self, a: str, b: str) -> bool:
+        """Whether the two sets cannot be one."""
+        if self.find(a) == self.find(b):
+            return False
+        others = self.of(b)
+        return any(self.live.edges.get(m, set()) & others for m in self.of(a))
+
+
+def coalesce(function: Function) -> tuple[Function, Liveness, Webs]:
+    """The function, with copies where needed, and its sets of tiles. Raises CompileError where no copy is possible."""
+    while True:
+        live = analyse(function)
+        webs = Webs(live)
+        for op in function.body.walk():
+            if op.name == "reshape" or (op.name == "transpose" and _in(function, op.result, "mat")):
+                webs.union(_name(op.args[0]), op.result)
+        for op in function.body.walk():
+            if op.name == "matmul_acc":
+                acc = _name(op.args[0])
+                if webs.clash(acc, op.result):
+                    raise CompileError(
+                        op.place,
+                        f"pl.matmul_acc overwrites {acc.partition('__')[0]}, which is used again later",
+                        "use the result from there on",
+                    )
+                webs.union(acc, op.result)
+        if not _carry(function, webs):
+            return function, live, webs
+
+
+def _name(operand: Operand) -> str:
+    assert isinstance(operand, Ref)
+    return operand.name
+
+
+def _in(function: Function, name: str, space: str) -> bool:
+    type_ = function.types[name]
+    return isinstance(type_, TileType) and type_.space == space
+
+
+def _carry(function: Function, webs: Webs) -> bool:
+    """Join what is carried; True when a copy was put in, and everything has to be looked at again."""
+    for block in _blocks(function.body):
+        for op in list(block.ops):
+            if op.name == "for":
+                body = op.blocks[0]
+                for number, (result, param) in enumerate(zip(op.results, body.params[1:], strict=True)):
+                    if not isinstance(function.types[result], TileType):
+                        continue
+                    webs.union(result, param)
+                    if _differs(webs, op.args[3 + number], result):
+                        op.args = _with(op.args, 3 + number, _copy(function, op, op.args[3 + number], block, op))
+                        return True
+                    webs.union(_name(op.args[3 + number]), result)
+                    if _differs(webs, body.yields[number], result):
+                        body.yields = _with(body.yields, number, _copy(function, op, body.yields[number], body, None))
+                        return True
+                    webs.union(_name(body.yields[number]), result)
+            elif op.name == "if":
+                for number, result in enumerate(op.results):
+                    if not isinstance(function.types[result], TileType):
+                        continue
+                    for inner in op.blocks:
+                        if _differs(webs, inner.yields[number], result):
+                            copied = _copy(function, op, inner.yields[number], inner, None)
+                            inner.yields = _with(inner.yields, number, copied)
+                            return True
+                        webs.union(_name(inner.yields[number]), result)
+    return False
+
+
+def _differs(webs: Webs, operand: Operand, result: str) -> bool:
+    return webs.clash(_name(operand), result)
+
+
+def _with(items: tuple[Operand, ...], number: int, new: Operand) -> tuple[Operand, ...]:
+    return (*items[:number], new, *items[number + 1 :])
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for op in block.ops:
+        for inner in op.blocks:
+            yield from _blocks(inner)
+
+
+def _copy(function: Function, at: Op, operand: Operand, block: Block, before: Op | None) -> Ref:
+    """A copy of a tile at the end of a block, or before one of its operations."""
+    name = _name(operand)
+    type_ = function.types[name]
+    assert isinstance(type_, TileType)
+    if type_.space != "vec":
+        variable = name.partition("__")[0]
+        raise CompileError(
+            at.place, f"{variable} is needed again after it was carried on, and {type_.space} cannot be copied",
+            "use a second variable, computed from the start",
+        )  # fmt: skip
+    made = f"{name}_copy"
+    while made in function.types:
+        made += "_"
+    function.types[made] = replace(type_)
+    op = Op("copy_tile", (operand,), results=(made,), place=at.place)
+    block.ops.insert(block.ops.index(before) if before is not None else len(block.ops), op)
+    return Ref(made)

@@ -1,0 +1,60 @@
+"""Numbers of an orchestration as C++ expressions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+from .dtypes import DType
+from .errors import CompileError
+from .ir import Op, Operand, ScalarType, Type
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "/", "mod": "%", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||", "bitwise_and": "&", "bitwise_or": "|", "shl": "<<",
+    "shr": ">>",
+}  # fmt: skip
+
+
+def c_type(dtype: DType) -> str:
+    return dtype.cpp
+
+
+def literal(value: int | float | bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return float_literal(value)
+
+
+def float_literal(value: float) -> str:
+    """The shortest decimal that is the same float: `1.0f`, `0.1f`, `1e-06f`."""
+    single = struct.unpack("<f", struct.pack("<f", value))[0]
+    text = next(
+        t
+        for digits in range(1, 18)
+        if struct.pack("<f", float(t := f"{value:.{digits}g}")) == struct.pack("<f", single)
+    )
+    return f"{text if any(c in text for c in '.en') else text + '.0'}f"
+
+
+def scalar_text(op: Op, expression: Callable[[Operand], str], types: Mapping[str, Type]) -> str:
+    """The expression of an `s.<name>` operation."""
+    name, dtype = op.name[2:], op.attrs["dtype"]
+    args = [expression(a) for a in op.args]
+    if name in _INFIX:
+        return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
+    if name in ("min", "max"):
+        return f"std::{name}<{c_type(dtype)}>({args[0]}, {args[1]})"
+    if name == "neg":
+        return f"(-{args[0]})"
+    if name == "not":
+        return f"(!{args[0]})"
+    if name == "select":
+        return f"({args[0]} ? {args[1]} : {args[2]})"
+    if name == "cast":
+        source = types.get(getattr(op.args[0], "name", ""))
+        same = isinstance(source, ScalarType) and c_type(source.dtype) == c_type(dtype)
+        return args[0] if same else f"static_cast<{c_type(dtype)}>({args[0]})"
+    raise CompileError(op.place, f"{name} is not available in an orchestration")

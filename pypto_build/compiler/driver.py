@@ -1,0 +1,72 @@
+"""From a program's file to the texts of its artifact; several programs in one file become sub-builds."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .emit_golden import generate_golden
+from .frontend import build_program
+from .generate import Options, generate
+from .language import JitFunction
+from .load import entries_of, load_module
+from .pipeline import run_passes
+from .write import FILES_NAME, files_text
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """`files` by path relative to the artifact; `roots` the directories with a golden.py, relative too."""
+
+    files: dict[str, str]
+    roots: tuple[str, ...]
+
+
+def compile_file(
+    path: str, output_dir: str | Path, platform: str, options: Options | None = None, *, dump_passes: bool = False
+) -> Compiled:
+    """Everything the artifact of a program consists of, except data. Raises CompileError; writes nothing."""
+    before = set(sys.modules)
+    module = load_module(path)
+    entries = entries_of(module)
+    files: dict[str, str] = {}
+    roots = []
+    for entry in entries:
+        prefix = f"next_levels/{entry.name}/" if len(entries) > 1 else ""
+        made = compile_entry(entry, Path(output_dir, prefix), platform, options, dump_passes=dump_passes)
+        files |= {prefix + name: text for name, text in made.items()}
+        if entry.reference_function is not None:
+            roots.append(prefix.rstrip("/") or ".")
+    sources = [path, *_imported(path, before)]
+    listed = {**files, FILES_NAME: ""}
+    files[FILES_NAME] = files_text(path, sources, listed)
+    return Compiled(files, tuple(roots))
+
+
+def compile_entry(
+    entry: JitFunction,
+    output_dir: str | Path,
+    platform: str = "a2a3sim",
+    options: Options | None = None,
+    *,
+    dump_passes: bool = False,
+) -> dict[str, str]:
+    """The files of one program."""
+    dumps: dict[str, str] | None = {} if dump_passes else None
+    program = run_passes(build_program(entry, platform), dumps)
+    files = generate(program, output_dir, options)
+    if entry.reference_function is not None:
+        files["golden.py"] = generate_golden(entry, program.entries[0])
+    return files | (dumps or {})
+
+
+def _imported(path: str, before: set[str]) -> list[str]:
+    """Files beside the program that it imported."""
+    root = Path(path).resolve().parent
+    found = []
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).resolve().is_relative_to(root) and "site-packages" not in file:
+            found.append(str(Path(path).parent / Path(file).resolve().relative_to(root)))
+    return found

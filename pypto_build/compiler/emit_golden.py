@@ -1,0 +1,203 @@
+"""`golden.py`: the program's reference with everything it uses, so that the artifact can be checked without the program.
+
+The file makes the inputs too, from fixed seeds, so data/in and data/out follow from it alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .dtypes import DType
+from .errors import CompileError, Place
+from .ir import Direction, Function, Param, Ref, TensorType
+from .language import Dynamic, JitFunction
+from .load import definition_of, namespace_of
+
+_HEAD = """\
+# Golden of {name}: inputs from fixed seeds, outputs from the program's reference. Written by pypto-build.
+
+import zlib
+from pathlib import Path
+
+import torch
+"""
+_SEEDED = """
+
+def _random(name, shape, dtype):
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    if not dtype.is_floating_point:
+        return torch.randint(0, 8, shape, generator=generator).to(dtype)
+    return torch.randn(shape, generator=generator).to(dtype)
+"""
+
+
+def generate_golden(jit: JitFunction, entry: Function) -> str:
+    """The text of golden.py. Raises CompileError when the reference uses what cannot be written down."""
+    assert jit.reference_function is not None
+    sources = _Sources()
+    reference = sources.function(jit.reference_function)
+    made = sources.function(jit.inputs_function) if jit.inputs_function else ""
+    examples = _examples(jit)
+    outputs = [_plain(p) for p in entry.tensors() if p.direction is not Direction.IN]
+    text = _HEAD.format(name=entry.name) + "".join(f"\n{line}" for line in sources.imports)
+    text += "\n" * bool(sources.imports) + '\n_DATA_DIR = Path(__file__).parent / "data"\n\n'
+    text += f"__outputs__ = {_list(outputs)}\n"
+    for key, value in (("RTOL", jit.tolerances.get("rtol", 1e-5)), ("ATOL", jit.tolerances.get("atol", 1e-5))):
+        text += f"{key} = {value!r}\n"
+    text += "".join(f"{line}\n" for line in sources.constants)
+    text += _SEEDED + "".join(f"\n\n{source}\n" for source in sources.helpers)
+    text += f"\n\n{made}\n" if made else ""
+    text += f"\n\n{reference}\n" + _make_inputs(jit, entry, examples) + _generate_inputs(entry, examples)
+    return text + _compute(jit, entry)
+
+
+def _plain(param: Param) -> str:
+    return param.name.partition("__ssa")[0]
+
+
+def _list(names: list[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
+def _examples(jit: JitFunction) -> dict[str, int]:
+    """The sizes that dynamic extents have in the snapshot."""
+    found: dict[str, int] = {}
+    for value in namespace_of(jit.function).values():
+        if isinstance(value, Dynamic):
+            found[value.name] = value.example
+    return found
+
+
+def _shape(param: Param, examples: dict[str, int]) -> str:
+    assert isinstance(param.type, TensorType)
+    return str([examples.get(d.name, 1) if isinstance(d, Ref) else d for d in param.type.shape])
+
+
+def _make_inputs(jit: JitFunction, entry: Function, examples: dict[str, int]) -> str:
+    lines = ["", "", "def make_inputs():"]
+    lines += ['    """What data/in holds."""', "    made = {"]
+    for param in entry.params:
+        name, dtype = _plain(param), f"torch.{param.type.dtype.torch}"
+        if isinstance(param.type, TensorType):
+            if param.direction is Direction.OUT:
+                continue
+            value = f"_random({name!r}, {_shape(param, examples)}, {dtype})"
+        else:
+            value = f"torch.tensor({1 if param.default is None else param.default!r}, dtype={dtype})"
+        lines.append(f'        "{name}": {value},'.replace("'", '"'))
+    lines.append("    }")
+    if jit.inputs_function:
+        lines.append(f"    made.update({jit.inputs_function.__name__}())")
+    return "\n".join([*lines, "    return made", ""])
+
+
+def _generate_inputs(entry: Function, examples: dict[str, int]) -> str:
+    lines = ["", "", "def generate_inputs(params):", "    return ["]
+    for param in entry.params:
+        name = _plain(param)
+        if param.direction is Direction.OUT:
+            value = f"torch.zeros({_shape(param, examples)}, dtype=torch.{param.type.dtype.torch})"
+        else:
+            value = f'torch.load(_DATA_DIR / "in" / "{name}.pt", weights_only=True)'
+        lines.append(f'        ("{name}", {value}),')
+    return "\n".join([*lines, "    ]", ""])
+
+
+def _compute(jit: JitFunction, entry: Function) -> str:
+    function = jit.reference_function
+    assert function is not None
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    params = {_plain(p): p for p in entry.params}
+    values = []
+    for name in names:
+        if name not in params:
+            raise CompileError(
+                Place(code.co_filename, code.co_firstlineno), f"the reference takes {name}, which is no parameter of "
+                f"{entry.name}", f"its parameters: {', '.join(params)}",
+            )  # fmt: skip
+        tensor = isinstance(params[name].type, TensorType)
+        values.append(f'tensors["{name}"]' if tensor else f'_number(tensors["{name}"])')
+    return f"""
+
+def _number(value):
+    return value.item() if isinstance(value, torch.Tensor) else getattr(value, "value", value)
+
+
+def compute_golden(tensors, params):
+    {function.__name__}({", ".join(values)})
+"""
+
+
+class _Sources:
+    """What a function needs to run on its own: imports, constants, other functions."""
+
+    def __init__(self) -> None:
+        self.imports: dict[str, None] = {}
+        self.constants: dict[str, None] = {}
+        self.helpers: dict[str, None] = {}
+        self.seen: set[str] = set()
+
+    def function(self, function: Callable[..., Any]) -> str:
+        file, node = definition_of(function)
+        names = namespace_of(function)
+        for name in _free(node):
+            self.name(name, names, Place(file, node.lineno))
+        segment = ast.get_source_segment(Path(file).read_text(encoding="utf-8"), node)
+        assert segment is not None
+        return textwrap.dedent(" " * node.col_offset + segment)
+
+    def name(self, name: str, names: dict[str, Any], place: Place) -> None:
+        if name in self.seen or name == "torch" or (name not in names and hasattr(builtins, name)):
+            return
+        self.seen.add(name)
+        if name not in names:
+            raise CompileError(place, f"the reference uses {name}, which is not defined")
+        value = names[name]
+        if isinstance(value, Dynamic):
+            value = value.example
+        if isinstance(value, ModuleType):
+            alias = "" if value.__name__ == name else f" as {name}"
+            self.imports.setdefault(f"import {value.__name__}{alias}")
+        elif isinstance(value, FunctionType) and value.__module__ == names.get("__name__"):
+            self.helpers.setdefault(self.function(value))
+        elif isinstance(value, DType):
+            self.constants.setdefault(f"{name} = torch.{value.torch}")
+        elif _is_constant(value):
+            self.constants.setdefault(f"{name} = {value!r}")
+        else:
+            raise CompileError(
+                place, f"the reference uses {name}, a {type(value).__name__}, which cannot be written to golden.py",
+                "use numbers, modules and plain functions of the program",
+            )  # fmt: skip
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_constant, value))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _free(node: ast.FunctionDef) -> list[str]:
+    """Names a function uses and does not define."""
+    own = {
+        a.arg for inner in ast.walk(node) if isinstance(inner, ast.arguments) for a in (*inner.args, *inner.kwonlyargs)
+    }
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            own.add(inner.id)
+        elif isinstance(inner, (ast.Import, ast.ImportFrom)):
+            own |= {(a.asname or a.name).partition(".")[0] for a in inner.names}
+        elif isinstance(inner, ast.FunctionDef) and inner is not node:
+            own.add(inner.name)
+    body = [n for s in node.body for n in ast.walk(s)]
+    used = [n.id for n in body if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    return [name for name in dict.fromkeys(used) if name not in own]

@@ -1,0 +1,81 @@
+"""`kernel_config.py` and `compiled_meta.json`: what the artifact consists of, and the program's parameters."""
+
+from __future__ import annotations
+
+import json
+
+from .emit_orchestration import OrchestrationResult
+from .ir import Function, Program, Ref, TensorType
+from .vintages import TODAY, ApiVintage
+
+_SIGNATURE = {"In": "IN", "Out": "OUT", "InOut": "INOUT"}
+_BACKENDS = {"a2a3": "Ascend910B", "a5": "Ascend950"}
+
+
+def generate_manifest(entry: Function, result: OrchestrationResult, vintage: ApiVintage = TODAY) -> str:
+    """Importing it needs simpler, for `ArgDirection`, as it does upstream."""
+    config = "".join(f'\t"{key}": {value},\n' for key, value in vintage.runtime_config)
+    tensors = ", ".join(f"_D.{_SIGNATURE[p.direction.value]}" for p in entry.tensors())
+    kernels = "".join(
+        _kernel(name, result) for name in sorted(result.func_name_to_id, key=result.func_name_to_id.__getitem__)
+    )
+    return f"""\
+# Kernel and Orchestration Configuration
+
+from pathlib import Path
+
+from simpler.task_interface import ArgDirection as _D
+
+_ROOT_DIR = Path(__file__).parent
+
+# Runtime configuration for tensormap_and_ringbuffer
+RUNTIME_CONFIG = {{
+	"runtime": "tensormap_and_ringbuffer",
+{config}}}
+
+ORCHESTRATION = {{
+	"source": str(_ROOT_DIR / "orchestration" / "{entry.name}.cpp"),
+	"function_name": "aicpu_orchestration_entry",
+	"signature": [{tensors}],
+}}
+
+KERNELS = [
+{kernels}]
+
+CALLABLE = {{
+	"orchestration": ORCHESTRATION,
+	"incores": KERNELS,
+}}
+"""
+
+
+def _kernel(name: str, result: OrchestrationResult) -> str:
+    core = result.func_name_to_core_type[name]
+    signature = ", ".join(f"_D.{word}" for word in result.func_name_to_signature[name])
+    return (
+        f'\t{{"func_id": {result.func_name_to_id[name]}, "name": "{name}", '
+        f'"source": str(_ROOT_DIR / "kernels" / "{core}" / "{name}.cpp"), "core_type": "{core}", '
+        f'"signature": [{signature}]}},\n'
+    )
+
+
+def generate_meta(program: Program, entry: Function) -> str:
+    """Schema 1; a dynamic extent is -1, a scalar has no shape."""
+    params = []
+    for param in entry.params:
+        shape = None
+        if isinstance(param.type, TensorType):
+            shape = [-1 if isinstance(d, Ref) else d for d in param.type.shape]
+        name = param.name.partition("__ssa")[0]
+        params.append(
+            {"name": name, "direction": param.direction.value, "shape": shape, "dtype": param.type.dtype.meta}
+        )
+    outputs = sum(p.direction.value != "In" for p in entry.tensors())
+    document = {
+        "schema": 1,
+        "params": params,
+        "num_return_types": outputs,
+        "platform": program.platform,
+        "backend_type": _BACKENDS[program.arch],
+    }
+    return json.dumps(document, indent=2) + "\n"

@@ -1,0 +1,31 @@
+"""What can be wrong with a program: one line that names the user's line, what is wrong, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the program; `line` 0 stands for the whole file."""
+
+    file: str = "<program>"
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class CompileError(Exception):
+    """A program that cannot be compiled; `notes` are further lines, for what does not fit into one."""
+
+    def __init__(self, place: Place, message: str, hint: str = "", notes: tuple[str, ...] = ()) -> None:
+        self.place = place
+        self.message = message
+        self.hint = hint
+        self.notes = notes
+        super().__init__(f"{place}: {message}" + (f"; {hint}" if hint else ""))
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.args[0]), *(f"  {note}" for note in self.notes)])

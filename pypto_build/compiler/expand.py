@@ -1,0 +1,228 @@
+"""Expand mixed kernels: one member for each core, with pushes and pops where a tile crosses between them.
+
+Numbers and control flow are done by both members, so both run through the same pushes and pops. A popped tile is used
+where it lies and freed behind its last use; one that lives on in a loop, or as another view, is copied first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .dtypes import FP32
+from .errors import CompileError
+from .ir import (
+    Block,
+    Const,
+    Direction,
+    Function,
+    Launch,
+    Op,
+    Operand,
+    Param,
+    PipePlan,
+    Program,
+    Ref,
+    TensorType,
+    TileType,
+    op_refs,
+    refs,
+)
+from .memory import side_of
+from .prune import prune
+from .signature import GM_PIPE_BUFFER
+
+_SIDE = {"aic": "cube", "aiv": "vector"}
+_PRODUCER = {"vec": "aic", "mat": "aiv"}
+MAX_SLOTS = 8
+
+
+def expand_mixed(program: Program) -> Program:
+    functions: dict[str, Function] = {}
+    pipes: dict[str, PipePlan] = {}
+    for name, function in program.functions.items():
+        if function.core != "mixed":
+            functions[name] = function
+            continue
+        pipe = pipes[name] = _pipe(function)
+        for core in ("aic", "aiv"):
+            member = _member(function, core, pipe, program.arch)
+            functions[member.name] = member
+    if pipes and program.arch != "a5":
+        for entry in [f for f in functions.values() if f.kind == "orchestration"]:
+            functions[entry.name] = _with_buffers(entry, pipes)
+    return replace(program, functions=functions)
+
+
+def _pipe(function: Function) -> PipePlan:
+    crossings = [op for op in function.body.walk() if op.name == "cross"]
+    mask, size = 0, 0
+    counts = {"vec": 0, "mat": 0}
+    for op in crossings:
+        target = op.attrs["target"]
+        counts[target] += 1
+        mask |= 1 if target == "vec" else 2
+        type_ = function.types[op.result]
+        assert isinstance(type_, TileType)
+        size = max(size, type_.bytes)
+    if max(counts.values()) > MAX_SLOTS:
+        raise CompileError(
+            function.place, f"{function.name}: {max(counts.values())} tiles cross between the cores in one direction, "
+            f"a pipe has {MAX_SLOTS} slots", "split the kernel",
+        )  # fmt: skip
+    return PipePlan(mask, size, max(2, *counts.values()))
+
+
+def _member(function: Function, core: str, pipe: PipePlan, arch: str) -> Function:
+    maker = _Member(function, core)
+    body = maker.block(function.body)
+    dims = {d.name for t in maker.types.values() if isinstance(t, TileType) for d in t.valid if isinstance(d, Ref)}
+    prune(body, frozenset(dims))
+    maker.free(body)
+    params = function.params
+    if arch != "a5":
+        buffer = TensorType((pipe.buffer_bytes // 4,), FP32)
+        params = (*params, Param(GM_PIPE_BUFFER, buffer, Direction.OUT))
+        maker.types[GM_PIPE_BUFFER] = buffer
+    return replace(
+        function, name=f"{function.name}_{core}", params=params, body=body, types=maker.types, core=core,
+        group=function.name, pipe=pipe,
+    )  # fmt: skip
+
+
+class _Member:
+    def __init__(self, function: Function, core: str) -> None:
+        self.function = function
+        self.core = core
+        self.types = dict(function.types)
+
+    def mine(self, name: str) -> bool:
+        """Whether a value exists on this core: numbers do on both."""
+        type_ = self.types.get(name)
+        return not isinstance(type_, TileType) or (type_.space == "vec") == (self.core == "aiv")
+
+    def block(self, block: Block) -> Block:
+        out: list[Op] = []
+        for op in block.ops:
+            if op.name == "cross":
+                self.cross(op, out)
+            elif op.name in ("for", "if"):
+                out.append(self.control(op))
+            elif side_of(op, self.function) in ("", _SIDE[self.core]):
+                out.append(replace(op))
+        return Block(out, block.params, block.yields)
+
+    def cross(self, op: Op, out: list[Op]) -> None:
+        if _PRODUCER[op.attrs["target"]] == self.core:
+            out.append(Op("push", op.args, {"split": 0}, place=op.place))
+        else:
+            out.append(Op("pop", (), {"split": 0}, op.results, place=op.place))
+
+    def control(self, op: Op) -> Op:
+        keep = [n for n, name in enumerate(op.results) if self.mine(name)]
+        blocks = []
+        for source in op.blocks:
+            made = self.block(source)
+            made.yields = tuple(source.yields[n] for n in keep)
+            if op.name == "for":
+                made.params = (source.params[0], *(source.params[1 + n] for n in keep))
+            blocks.append(made)
+        args = (*op.args[:3], *(op.args[3 + n] for n in keep)) if op.name == "for" else op.args
+        return replace(op, args=args, results=tuple(op.results[n] for n in keep), blocks=tuple(blocks))
+
+    # --- freeing slots -----------------------------------------------------------------------------------------------
+
+    def free(self, block: Block) -> None:
+        """Slots are freed in the order they were popped, so a free may have to wait for an earlier one."""
+        for op in block.ops:
+            for inner in op.blocks:
+                self.free(inner)
+        ops = block.ops
+        for op in [o for o in ops if o.name == "pop"]:
+            if not self.in_place(op, block):
+                self.copy(op, block)
+        done = -1
+        for op in [o for o in ops if o.name == "pop"]:
+            last = max((n for n, user in enumerate(ops) if op.result in _mentions(user)), default=ops.index(op))
+            done = max(last, done, ops.index(op))
+            ops.insert(done + 1, Op("free", (), {"split": 0}, place=op.place))
+            done += 1
+
+    def in_place(self, op: Op, block: Block) -> bool:
+        name = op.result
+        type_ = self.types[name]
+        start = block.ops.index(op)
+        if (isinstance(type_, TileType) and type_.is_column) or name in {n for y in block.yields for n in refs(y)}:
+            return False
+        users = [user for user in block.ops[start:] if name in _mentions(user)]
+        for user in users:
+            inner = [user, *(o for b in user.blocks for o in b.walk())]
+            for one in inner:
+                carried = one.name in ("for", "if") and (
+                    name in set(op_refs(one)) or any(name in {n for y in b.yields for n in refs(y)} for b in one.blocks)
+                )
+                if carried or (one.name in ("reshape", "transpose") and name in set(op_refs(one))):
+                    return False
+        if not users:
+            return True
+        last = block.ops.index(users[-1])
+        between = block.ops[start + 1 : last + 1]
+        return not any(o.name == "pop" for user in between for b in user.blocks for o in b.walk())
+
+    def copy(self, op: Op, block: Block) -> None:
+        name = op.result
+        slot = f"{name}_slot"
+        self.types[slot] = self.types[name]
+        op.results = (slot,)
+        block.ops.insert(block.ops.index(op) + 1, Op("copy_tile", (Ref(slot),), results=(name,), place=op.place))
+
+
+def _mentions(op: Op) -> set[str]:
+    names = set(op_refs(op))
+    for block in op.blocks:
+        for inner in block.ops:
+            names |= _mentions(inner)
+        for operand in block.yields:
+            names |= set(refs(operand))
+    return names
+
+
+def _with_buffers(entry: Function, pipes: dict[str, PipePlan]) -> Function:
+    """Global memory for the slots, made where a group is submitted and passed as its last tensor."""
+    types = dict(entry.types)
+    count = 0
+
+    def change(block: Block) -> Block:
+        nonlocal count
+        out: list[Op] = []
+        for op in block.ops:
+            new = replace(op, blocks=tuple(change(b) for b in op.blocks))
+            pipe = pipes.get(op.attrs["callee"]) if op.name == "call" else None
+            if pipe is not None:
+                launch = op.attrs["launch"]
+                if isinstance(launch, Launch) and launch.blocks is not None:
+                    raise CompileError(
+                        op.place, f"{op.attrs['callee']} runs on both cores and cannot be launched on SPMD blocks",
+                        "submit it in a loop",
+                    )  # fmt: skip
+                name = f"gm_pipe_buffer_{count}"
+                count += 1
+                extent: Operand = Const(pipe.buffer_bytes // 4)
+                types[name] = TensorType((pipe.buffer_bytes // 4,), FP32)
+                out.append(
+                    Op("create_tensor", ((extent,),), {"dtype": FP32, "manual_dep": True}, (name,), place=op.place)
+                )
+                new.args = (*new.args, Ref(name))
+            out.append(new)
+        return Block(out, block.params, block.yields)
+
+    return replace(entry, body=change(entry.body), types=types)
+
+
+def verify_members(function: Function) -> None:
+    """No tile of a member crosses without a push or pop, and no mixed kernel is left."""
+    if function.core == "mixed":
+        raise CompileError(function.place, f"{function.name} is still a mixed kernel")
+    for op in function.body.walk():
+        side = side_of(op, function) if function.core in _SIDE else ""
+        if side and side != _SIDE[function.core]:
+            raise CompileError(op.place, f"{op.name} is an operation of the {side} core, in {function.name}")

@@ -1,0 +1,124 @@
+"""Flatten nested calls: one operation a statement, and inline functions replaced by their bodies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .errors import CompileError
+from .ir import Block, Function, Op, Operand, Program, Ref, map_op, map_operand
+
+
+def flatten_calls(program: Program) -> Program:
+    """Arguments of every operation become values, and no call of an inline function is left."""
+    done: dict[str, Function] = {}
+    for function in program.functions.values():
+        flat = replace(function, body=_Flattener(function).block(function.body))
+        done[function.name] = replace(flat, body=_Inliner(flat, done).block(flat.body))
+    kept = {name: f for name, f in done.items() if f.kind != "inline"}
+    return replace(program, functions=kept)
+
+
+def _names(block: Block) -> set[str]:
+    return {n for op in block.walk() for n in (*op.results, *(p for b in op.blocks for p in b.params))} | set(
+        block.params
+    )
+
+
+class _Fresh:
+    """Names for values that the program does not name."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+        self.count = 0
+
+    def name(self, stem: str = "tmp") -> str:
+        while True:
+            made = f"{stem}{self.count}"
+            self.count += 1
+            if made not in self.taken:
+                self.taken.add(made)
+                return made
+
+
+class _Flattener:
+    def __init__(self, function: Function) -> None:
+        self.fresh = _Fresh(_names(function.body) | {p.name for p in function.params})
+
+    def block(self, block: Block) -> Block:
+        made = Block(params=block.params)
+        for op in block.ops:
+            self.statement(op, made.ops)
+        made.yields = tuple(self.operand(y, made.ops) for y in block.yields)
+        return made
+
+    def statement(self, op: Op, out: list[Op]) -> None:
+        if op.name == "copy" and isinstance(op.args[0], Op):  # the value gets the variable's name at once
+            inner = op.args[0]
+            out.append(replace(self.plain(inner, out), results=op.results))
+            return
+        out.append(self.plain(op, out))
+
+    def plain(self, op: Op, out: list[Op]) -> Op:
+        args = tuple(self.operand(a, out) for a in op.args)
+        launch = op.attrs.get("launch")
+        attrs = dict(op.attrs)
+        if launch is not None and launch.blocks is not None:
+            attrs["launch"] = replace(launch, blocks=self.operand(launch.blocks, out))
+        return replace(op, args=args, attrs=attrs, blocks=tuple(self.block(b) for b in op.blocks))
+
+    def operand(self, operand: Operand, out: list[Op]) -> Operand:
+        if isinstance(operand, tuple):
+            return tuple(self.operand(item, out) for item in operand)
+        if not isinstance(operand, Op):
+            return operand
+        name = self.fresh.name()
+        out.append(replace(self.plain(operand, out), results=(name,)))
+        return Ref(name)
+
+
+class _Inliner:
+    def __init__(self, function: Function, done: dict[str, Function]) -> None:
+        self.done = done
+        self.fresh = _Fresh(_names(function.body) | {p.name for p in function.params})
+
+    def block(self, block: Block) -> Block:
+        made = Block(params=block.params, yields=block.yields)
+        for op in block.ops:
+            callee = self.done.get(op.attrs["callee"]) if op.name == "call" else None
+            if callee is None or callee.kind != "inline":
+                made.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
+                continue
+            made.ops += self.expand(op, callee)
+        return made
+
+    def expand(self, op: Op, callee: Function) -> list[Op]:
+        """The callee's body with its variables renamed, then its result under the call's name."""
+        names = {name: Ref(self.fresh.name(f"{name}_")) for name in sorted(_names(callee.body))}
+        values: dict[str, Operand] = {p.name: arg for p, arg in zip(callee.params, op.args, strict=True)}
+        assigned = values.keys() & names.keys()
+        ops = [Op("copy", (values[name],), results=(names[name].name,), place=op.place) for name in sorted(assigned)]
+        values = {**values, **names}
+        body = _renamed(callee.body, values)
+        ops += body.ops
+        if len(op.results) != len(body.yields) and (op.results or not body.yields):
+            raise CompileError(op.place, f"{callee.name} returns {len(body.yields)} values, used as {len(op.results)}")
+        for name, value in zip(op.results, body.yields, strict=False):
+            ops.append(Op("copy", (value,), results=(name,), place=op.place))
+        return ops
+
+
+def _renamed(block: Block, values: dict[str, Operand]) -> Block:
+    def change(ref: Ref) -> Operand:
+        return values.get(ref.name, ref)
+
+    def name_of(name: str) -> str:
+        value = values.get(name)
+        return value.name if isinstance(value, Ref) else name
+
+    made = Block(params=tuple(map(name_of, block.params)), yields=tuple(map_operand(y, change) for y in block.yields))
+    for op in block.ops:
+        new = map_op(op, change)
+        new.results = tuple(map(name_of, op.results))
+        new.blocks = tuple(_renamed(b, values) for b in op.blocks)
+        made.ops.append(new)
+    return made

@@ -1,0 +1,292 @@
+"""Infer types: element types and extents of every value, each operation checked against its operands.
+
+Operators are decided here: on tiles they become the tile operation, on numbers `s.<name>`, with conversions where the
+element types differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from .dtypes import BOOL, FP32, INDEX, DType
+from .errors import CompileError
+from .ir import (
+    Block,
+    Const,
+    Dim,
+    Function,
+    Launch,
+    Op,
+    Operand,
+    Program,
+    Ref,
+    ScalarType,
+    TensorType,
+    TileType,
+    Type,
+    map_op,
+)
+from .operations import COMPARISONS, OPERATIONS
+from .rules_kernel import KERNEL_RULES
+from .rules_tensor import TENSOR_RULES
+
+_ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "cdiv")
+_BITS = ("bitwise_and", "bitwise_or", "shl", "shr")
+
+
+def infer_types(program: Program) -> Program:
+    done: dict[str, Function] = {}
+    for name, function in program.functions.items():
+        done[name] = Inference(function, done).run()
+    return replace(program, functions=done)
+
+
+class Inference:
+    """One function; rules use it to ask for types, to fail, and to add operations in front."""
+
+    def __init__(self, function: Function, callees: dict[str, Function]) -> None:
+        self.function = function
+        self.callees = callees
+        self.types: dict[str, Type] = {name: ScalarType(INDEX) for name in function.symbols}
+        self.types |= {p.name: p.type for p in function.params}
+        self.out: list[Op] = []
+        self.count = 0
+
+    def run(self) -> Function:
+        body = self.block(self.function.body)
+        return replace(self.function, body=body, types=self.types)
+
+    # --- for the rules -----------------------------------------------------------------------------------------------
+
+    def fail(self, op: Op, message: str, hint: str = "") -> NoReturn:
+        raise CompileError(op.place, message, hint)
+
+    def type_of(self, operand: Operand) -> Type | None:
+        """None for lists."""
+        if isinstance(operand, Ref):
+            return self.types[operand.name]
+        if isinstance(operand, Const):
+            value = operand.value
+            return ScalarType(BOOL if isinstance(value, bool) else FP32 if isinstance(value, float) else INDEX)
+        return None
+
+    def tile(self, op: Op, number: int) -> TileType:
+        type_ = self.type_of(op.args[number])
+        if not isinstance(type_, TileType):
+            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {_kind(type_)}, not a tile")
+        return type_
+
+    def tensor(self, op: Op, number: int) -> TensorType:
+        type_ = self.type_of(op.args[number])
+        if not isinstance(type_, TensorType):
+            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {_kind(type_)}, not a tensor")
+        return type_
+
+    def operand_name(self, op: Op, number: int) -> str:
+        spec = OPERATIONS.get(op.name)
+        return spec.operands[number] if spec else f"operand {number}"
+
+    def number(self, op: Op, operand: Operand, dtype: DType) -> Operand:
+        """A number as one of another element type."""
+        type_ = self.type_of(operand)
+        if not isinstance(type_, ScalarType):
+            self.fail(op, f"pl.{op.name}: {_kind(type_)} stands where a number is needed")
+        if isinstance(operand, Const):
+            if dtype.is_float:
+                return Const(float(operand.value))
+            if isinstance(operand.value, float) and not operand.value.is_integer():
+                self.fail(op, f"{operand.value} is no {dtype}")
+            return Const(bool(operand.value) if dtype == BOOL else int(operand.value))
+        if type_.dtype == dtype:
+            return operand
+        return self.emit(Op("s.cast", (operand,), {"dtype": dtype}, place=op.place), ScalarType(dtype))
+
+    def indices(self, op: Op, operand: Operand, count: int, what: str) -> tuple[Operand, ...]:
+        """A list of so many index values."""
+        if not isinstance(operand, tuple):
+            self.fail(op, f"pl.{op.name}: {what} is a list")
+        if len(operand) != count:
+            self.fail(op, f"pl.{op.name}: {len(operand)} {what}, the tensor has {count} extents")
+        return tuple(self.number(op, item, INDEX) for item in operand)
+
+    def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:
+        """An operation in front of the current one."""
+        name = f"{stem}__tmp_v{self.count}"
+        self.count += 1
+        op.results = (name,)
+        self.types[name] = type_
+        self.out.append(op)
+        return Ref(name)
+
+    def dim(self, operand: Operand) -> Dim:
+        if isinstance(operand, Const):
+            return int(operand.value)
+        assert isinstance(operand, Ref)
+        return operand
+
+    # --- walking -----------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> Block:
+        outer, self.out = self.out, []
+        for op in block.ops:
+            self.op(op)
+        made = Block(self.out, block.params, block.yields)
+        self.out = outer
+        return made
+
+    def op(self, op: Op) -> None:
+        if op.name in ("for", "if", "scope"):
+            getattr(self, f"_{op.name}")(op)
+            return
+        if op.name == "call":
+            self.call(op)
+            return
+        kinds = [self.type_of(a) for a in op.args]
+        if any(isinstance(k, TileType) for k in kinds):
+            self.rule(op, KERNEL_RULES)
+        elif op.name in _ARITHMETIC or op.name in COMPARISONS or op.name in (*_BITS, "and", "or", "not", "neg"):
+            self.scalar(op)
+        elif op.name == "select":
+            self.select(op)
+        elif op.name == "cast":
+            type_ = op.attrs["dtype"]
+            self.keep(replace(op, name="s.cast", attrs={"dtype": type_}), ScalarType(type_))
+        else:
+            self.rule(op, TENSOR_RULES if op.name in TENSOR_RULES else KERNEL_RULES)
+
+    def rule(self, op: Op, rules: dict[str, object]) -> None:
+        spec = OPERATIONS.get(op.name)
+        rule = rules.get(spec.rule) if spec else None
+        if rule is None:
+            self.fail(op, f"{op.name} does not take tiles")
+        made, type_ = rule(self, op)  # type: ignore[operator]
+        self.keep(made, type_)
+
+    def keep(self, op: Op, type_: Type | None) -> None:
+        if op.results and type_ is None:
+            self.fail(op, f"pl.{op.name} has no value")
+        if type_ is not None and not op.results:
+            return  # computed and not used
+        for name in op.results:
+            assert type_ is not None
+            self.types[name] = type_
+        self.out.append(op)
+
+    def scalar(self, op: Op) -> None:
+        """Numbers: the common element type of the operands; comparisons give a BOOL."""
+        if op.name == "cdiv":
+            a, b = (self.number(op, x, INDEX) for x in op.args)
+            less = self.emit(Op("s.sub", (b, Const(1)), {"dtype": INDEX}, place=op.place), ScalarType(INDEX))
+            total = self.emit(Op("s.add", (a, less), {"dtype": INDEX}, place=op.place), ScalarType(INDEX))
+            self.keep(replace(op, name="s.floordiv", args=(total, b), attrs={"dtype": INDEX}), ScalarType(INDEX))
+            return
+        dtype = BOOL if op.name in ("and", "or", "not") else self.common(op)
+        if dtype.is_float and op.name in (*_BITS, "floordiv", "mod"):
+            self.fail(op, f"{op.name} is for integers, found {dtype}")
+        if not dtype.is_float and op.name == "div":
+            self.fail(op, "/ is for floats", "divide integers with //")
+        args = tuple(self.number(op, a, dtype) for a in op.args)
+        result = BOOL if op.name in COMPARISONS else dtype
+        self.keep(replace(op, name=f"s.{op.name}", args=args, attrs={"dtype": dtype}), ScalarType(result))
+
+    def common(self, op: Op) -> DType:
+        found: list[DType] = []
+        for arg in op.args:
+            type_ = self.type_of(arg)
+            if not isinstance(type_, ScalarType):
+                self.fail(op, f"{op.name} takes numbers or tiles, found {_kind(type_)}")
+            if not isinstance(arg, Const) or isinstance(arg.value, float):
+                found.append(type_.dtype)
+        if not found:
+            return INDEX
+        if any(d.is_float for d in found):
+            return next(d for d in found if d.is_float)
+        return found[0] if all(d == found[0] for d in found) else INDEX
+
+    def select(self, op: Op) -> None:
+        pair = replace(op, args=op.args[1:])
+        dtype = self.common(pair)
+        args = (self.number(op, op.args[0], BOOL), *(self.number(op, a, dtype) for a in op.args[1:]))
+        self.keep(replace(op, name="s.select", args=args, attrs={"dtype": dtype}), ScalarType(dtype))
+
+    def _for(self, op: Op) -> None:
+        bounds = tuple(self.number(op, a, INDEX) for a in op.args[:3])
+        body = op.blocks[0]
+        self.types[body.params[0]] = ScalarType(INDEX)
+        inits = op.args[3:]
+        for param, init in zip(body.params[1:], inits, strict=True):
+            self.types[param] = self.carried(op, init)
+        made = self.block(body)
+        for param, value in zip(body.params[1:], made.yields, strict=True):
+            self.same(op, self.types[param], self.carried(op, value), param)
+        for name, param in zip(op.results, body.params[1:], strict=True):
+            self.types[name] = self.types[param]
+        self.out.append(replace(op, args=(*bounds, *inits), blocks=(made,)))
+
+    def _if(self, op: Op) -> None:
+        condition = self.number(op, op.args[0], BOOL)
+        blocks = tuple(self.block(b) for b in op.blocks)
+        for number, name in enumerate(op.results):
+            first, second = (self.carried(op, b.yields[number]) for b in blocks)
+            self.same(op, first, second, name)
+            self.types[name] = first
+        self.out.append(replace(op, args=(condition,), blocks=blocks))
+
+    def _scope(self, op: Op) -> None:
+        self.out.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
+
+    def carried(self, op: Op, operand: Operand) -> Type:
+        type_ = self.type_of(operand)
+        if type_ is None:
+            self.fail(op, "a list cannot be carried")
+        return type_
+
+    def same(self, op: Op, a: Type, b: Type, name: str) -> None:
+        plain = (replace(a, pad="null"), replace(b, pad="null")) if isinstance(a, TileType) and isinstance(b, TileType) \
+            else (a, b)  # fmt: skip
+        if plain[0] != plain[1]:
+            variable = name.partition("__")[0]
+            self.fail(op, f"{variable} is {a} on one way and {b} on the other", "a variable keeps its type")
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    def call(self, op: Op) -> None:
+        callee = self.callees[op.attrs["callee"]]
+        if op.results:
+            self.fail(op, f"{callee.name} is a kernel and returns nothing", "pass it a tensor to write")
+        args: list[Operand] = []
+        for param, arg in zip(callee.params, op.args, strict=True):
+            type_, variable = self.type_of(arg), param.name.partition("__")[0]
+            if isinstance(param.type, ScalarType):
+                args.append(self.number(op, arg, param.type.dtype))
+                continue
+            if not isinstance(type_, TensorType):
+                self.fail(op, f"{callee.name}: {variable} is a tensor, found {_kind(type_)}")
+            if type_.dtype != param.type.dtype:
+                self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
+            self.fits(op, callee.name, variable, type_, param.type)
+            args.append(arg)
+        made = replace(op, args=tuple(args))
+        launch = op.attrs["launch"]
+        if isinstance(launch, Launch) and launch.blocks is not None:
+            made = map_op(made, lambda ref: ref)
+            made.attrs["launch"] = replace(launch, blocks=self.number(op, launch.blocks, INDEX))
+        self.out.append(made)
+
+    def fits(self, op: Op, callee: str, name: str, given: TensorType, wanted: TensorType) -> None:
+        known = [isinstance(w, Ref) or isinstance(g, Ref) or g == w for g, w in zip(given.shape, wanted.shape)]
+        if len(given.shape) != len(wanted.shape) or not all(known):
+            self.fail(op, f"{callee}: {name} is {wanted}, found {given}")
+
+
+def _kind(type_: Type | None) -> str:
+    return "a list" if type_ is None else f"a {type_}"
+
+
+def verify_types(function: Function) -> None:
+    """Every value has a type, and what a block passes on has the type of what receives it."""
+    for op in function.body.walk():
+        for name in (*op.results, *(p for b in op.blocks for p in b.params)):
+            if name not in function.types:
+                raise CompileError(op.place, f"{op.name}: {name} has no type")

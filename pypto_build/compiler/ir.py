@@ -1,0 +1,289 @@
+"""The program between its source and its files: functions of operations over named values.
+
+The front end makes operations whose arguments may be operations themselves and whose results are the program's
+variables; the passes turn that into SSA form with types, memory spaces and addresses (see pipeline.py for the order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Union
+
+from .dtypes import DType
+from .errors import Place
+
+
+class Direction(Enum):
+    """How a function uses a tensor parameter; `meta` is the spelling of compiled_meta.json."""
+
+    IN = "In"
+    OUT = "Out"
+    INOUT = "InOut"
+
+
+# --- operands ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Const:
+    """A number known when compiling."""
+
+    value: int | float | bool
+
+
+Operand = Union[Ref, Const, "Op", "tuple[Operand, ...]"]
+Dim = int | Ref
+
+
+# --- types -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A tensor in global memory; dynamic extents are names."""
+
+    shape: tuple[Dim, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"Tensor[{dims_text(self.shape)}, {self.dtype}]"
+
+
+@dataclass(frozen=True)
+class TileType:
+    """A tile on a core: `shape` is rows x columns as laid out, `valid` what of it holds data.
+
+    `space` is empty until memory spaces are inferred; `pad` is what `fillpad` fills with: null, zero, max or min.
+    """
+
+    shape: tuple[int, int]
+    dtype: DType
+    valid: tuple[Dim, Dim]
+    space: str = ""
+    pad: str = "null"
+
+    def __str__(self) -> str:
+        valid = "" if self.valid == self.shape else f", valid={dims_text(self.valid)}"
+        space = f", {self.space}" if self.space else ""
+        return f"Tile[{dims_text(self.shape)}, {self.dtype}{valid}{space}]"
+
+    @property
+    def bytes(self) -> int:
+        return self.shape[0] * self.shape[1] * self.dtype.size
+
+    @property
+    def is_column(self) -> bool:
+        """One value per row: laid out as a column, so its bytes are those of a row."""
+        return self.space in ("", "vec") and self.shape[1] == 1 and self.shape[0] > 1
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    dtype: DType
+
+    def __str__(self) -> str:
+        return str(self.dtype)
+
+
+Type = TensorType | TileType | ScalarType
+
+
+def dims_text(shape: tuple[Dim, ...]) -> str:
+    return "[" + ", ".join(d.name if isinstance(d, Ref) else str(d) for d in shape) + "]"
+
+
+# --- operations --------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Block:
+    """Operations in order. `params` are what the owner defines inside (loop index, then what is carried), `yields`
+    what the block passes on."""
+
+    ops: list[Op] = field(default_factory=list)
+    params: tuple[str, ...] = ()
+    yields: tuple[Operand, ...] = ()
+
+    def walk(self) -> Iterator[Op]:
+        """Every operation, outer before inner."""
+        for op in self.ops:
+            yield op
+            for block in op.blocks:
+                yield from block.walk()
+
+
+@dataclass(eq=False)
+class Op:
+    """One operation: `for` (start, stop, step, then initial values), `if` (condition), `call` (attrs callee, launch),
+    `copy` (a plain assignment), or a row of operations.py."""
+
+    name: str
+    args: tuple[Operand, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+    results: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    place: Place = Place()
+
+    @property
+    def result(self) -> str:
+        return self.results[0]
+
+
+@dataclass(frozen=True)
+class Param:
+    """`default` is the value a scalar has in the snapshot."""
+
+    name: str
+    type: TensorType | ScalarType
+    direction: Direction = Direction.IN
+    default: int | float | bool | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not."""
+
+    blocks: Operand | None = None
+    sync_start: bool = False
+
+
+@dataclass(frozen=True)
+class PipePlan:
+    """The pipe of a group: directions (1 cube to vector, 2 back, 3 both), bytes of a slot, slots."""
+
+    mask: int
+    slot_size: int
+    slots: int
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of the buffer in global memory that backs the pipe, all directions together."""
+        return self.slot_size * self.slots * (2 if self.mask == 3 else 1)
+
+
+@dataclass(eq=False)
+class Function:
+    """`kind`: kernel, inline or orchestration. `core` is aic, aiv or mixed once inferred; `group` names the unit of an
+    expanded mixed kernel. `types` has every value, `addresses` the tiles' bytes once planned."""
+
+    name: str
+    kind: str
+    params: tuple[Param, ...]
+    body: Block
+    place: Place = Place()
+    core: str = ""
+    group: str = ""
+    pipe: PipePlan | None = None
+    symbols: tuple[str, ...] = ()
+    types: dict[str, Type] = field(default_factory=dict)
+    addresses: dict[str, int] = field(default_factory=dict)
+
+    def tensors(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if isinstance(p.type, TensorType))
+
+    def scalars(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if isinstance(p.type, ScalarType))
+
+
+@dataclass(eq=False)
+class Program:
+    """`functions` in order of definition, kernels before those that call them; `entries` the orchestrations."""
+
+    name: str
+    functions: dict[str, Function]
+    platform: str = "a2a3sim"
+    place: Place = Place()
+
+    @property
+    def entries(self) -> list[Function]:
+        return [f for f in self.functions.values() if f.kind == "orchestration"]
+
+    @property
+    def kernels(self) -> list[Function]:
+        return [f for f in self.functions.values() if f.kind == "kernel"]
+
+    @property
+    def arch(self) -> str:
+        return self.platform.removesuffix("sim")
+
+
+# --- walking and rewriting ---------------------------------------------------------------------------------------
+
+
+def refs(operand: Operand) -> Iterator[str]:
+    """Names an operand mentions, those of nested operations included."""
+    if isinstance(operand, Ref):
+        yield operand.name
+    elif isinstance(operand, tuple):
+        for item in operand:
+            yield from refs(item)
+    elif isinstance(operand, Op):
+        yield from op_refs(operand)
+
+
+def op_refs(op: Op) -> Iterator[str]:
+    """Names an operation itself mentions; blocks not included."""
+    for arg in op.args:
+        yield from refs(arg)
+    launch = op.attrs.get("launch")
+    if isinstance(launch, Launch) and launch.blocks is not None:
+        yield from refs(launch.blocks)
+
+
+def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
+    """The operand with every name replaced by what `change` makes of it."""
+    if isinstance(operand, Ref):
+        return change(operand)
+    if isinstance(operand, tuple):
+        return tuple(map_operand(item, change) for item in operand)
+    if isinstance(operand, Op):
+        return replace(operand, args=tuple(map_operand(a, change) for a in operand.args))
+    return operand
+
+
+def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
+    """A copy of the operation with its own operands changed; blocks are kept as they are."""
+    attrs = dict(op.attrs)
+    launch = attrs.get("launch")
+    if isinstance(launch, Launch) and launch.blocks is not None:
+        attrs["launch"] = replace(launch, blocks=map_operand(launch.blocks, change))
+    return replace(op, args=tuple(map_operand(a, change) for a in op.args), attrs=attrs)
+
+
+def map_dims(type_: Type, change: Callable[[Ref], Operand]) -> Type:
+    """The type with the names among its extents changed."""
+
+    def one(dim: Dim) -> Dim:
+        if not isinstance(dim, Ref):
+            return dim
+        new = change(dim)
+        return int(new.value) if isinstance(new, Const) else new if isinstance(new, Ref) else dim
+
+    if isinstance(type_, TileType):
+        return replace(type_, valid=(one(type_.valid[0]), one(type_.valid[1])))
+    if isinstance(type_, TensorType):
+        return replace(type_, shape=tuple(one(d) for d in type_.shape))
+    return type_
+
+
+def free_names(block: Block) -> set[str]:
+    """Names a block uses but does not define."""
+    used: set[str] = set()
+    defined = set(block.params)
+    for op in block.ops:
+        used |= set(op_refs(op)) - defined
+        for inner in op.blocks:
+            used |= free_names(inner) - defined
+        defined |= set(op.results)
+    for operand in block.yields:
+        used |= set(refs(operand)) - defined
+    return used

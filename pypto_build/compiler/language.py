@@ -1,0 +1,194 @@
+"""What programs are written in; `import pypto_build.compiler.language as pl`.
+
+    @pl.jit.incore
+    def add(a: pl.Tensor[[128, 128], pl.FP32], b: …, c: pl.Out[pl.Tensor[[128, 128], pl.FP32]]):
+        pl.store(pl.load(a, [0, 0], [128, 128]) + pl.load(b, [0, 0], [128, 128]), [0, 0], c)
+
+    @pl.jit
+    def program(a: …, b: …, c: pl.Out[…]):
+        add(a, b, c)
+
+Functions decorated here are not run: the compiler reads their source. Everything in them that does not depend on their
+parameters is ordinary Python, evaluated once. Besides the names below, `pl` has the operations of operations.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, NoReturn, TypeVar
+
+from .dtypes import (
+    BF16,
+    BOOL,
+    FP16,
+    FP32,
+    INDEX,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    DType,
+)
+from .ir import Dim, Direction, Ref, ScalarType, TensorType
+from .operations import OPERATIONS
+
+__all__ = [
+    "BF16", "BOOL", "FP16", "FP32", "INDEX", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
+    "DType", "Dynamic", "InOut", "Mem", "Out", "Scalar", "Tensor", "dynamic", "jit", "launch", "range", "scope",
+    "unroll",
+]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """An extent that is known when the program runs; `example` is what it is in the snapshot."""
+
+    name: str
+    example: int = 1
+
+
+def dynamic(name: str, example: int = 1) -> Dynamic:
+    """An extent called `name`, the same wherever it appears in a function's parameters."""
+    if not name.isidentifier():
+        raise ValueError(f"dynamic extent {name!r} is not a name")
+    return Dynamic(name, example)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A parameter's annotation, evaluated; `extents` are the dynamic ones by name."""
+
+    type: TensorType | ScalarType
+    direction: Direction = Direction.IN
+    extents: tuple[Dynamic, ...] = ()
+
+
+class Tensor(Generic[T]):
+    """`pl.Tensor[[rows, cols], dtype]`: a tensor in global memory, read unless wrapped in Out or InOut."""
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        if not (isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], DType)):
+            raise TypeError("write pl.Tensor[[extent, …], dtype]")
+        shape, dtype = list(item[0]), item[1]
+        if not shape or not all(isinstance(e, Dynamic) or (type(e) is int and e > 0) for e in shape):
+            raise TypeError(f"extents are positive numbers or pl.dynamic, found {shape}")
+        dims: tuple[Dim, ...] = tuple(Ref(e.name) if isinstance(e, Dynamic) else e for e in shape)
+        return Annotation(TensorType(dims, dtype), extents=tuple(e for e in shape if isinstance(e, Dynamic)))
+
+
+class Scalar(Generic[T]):
+    """`pl.Scalar[dtype]`: a number passed by value; a default is its value in the snapshot."""
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        if not isinstance(item, DType):
+            raise TypeError("write pl.Scalar[dtype]")
+        return Annotation(ScalarType(item))
+
+
+def _directed(direction: Direction, name: str) -> type:
+    class Directed(Generic[T]):
+        def __class_getitem__(cls, item: Any) -> Any:
+            if not (isinstance(item, Annotation) and isinstance(item.type, TensorType)):
+                raise TypeError(f"write pl.{name}[pl.Tensor[[extent, …], dtype]]")
+            return Annotation(item.type, direction, item.extents)
+
+    Directed.__name__ = name
+    return Directed
+
+
+Out = _directed(Direction.OUT, "Out")
+InOut = _directed(Direction.INOUT, "InOut")
+
+
+class Mem:
+    """Memories a tile can be put in explicitly, where the compiler's own choice is not wanted."""
+
+    Vec = "vec"
+    Mat = "mat"
+    Left = "left"
+    Right = "right"
+    Acc = "acc"
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """An operation; it means something only in the source of a decorated function."""
+
+    name: str
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError(f"pl.{self.name} is an operation of kernels and orchestrations; the compiler does not run it")
+
+
+range = Intrinsic("range")
+unroll = Intrinsic("unroll")
+scope = Intrinsic("scope")
+launch = Intrinsic("launch")
+
+
+def __getattr__(name: str) -> Intrinsic:
+    if name in OPERATIONS:
+        return Intrinsic(name)
+    raise AttributeError(f"pl has no operation '{name}'")
+
+
+@dataclass(eq=False)
+class JitFunction:
+    """A decorated function. `kind`: kernel, inline or orchestration. An orchestration may have a reference."""
+
+    function: Callable[..., Any]
+    kind: str
+    reference_function: Callable[..., Any] | None = None
+    inputs_function: Callable[..., Any] | None = None
+    tolerances: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError(f"{self.name} is compiled, not called: python -m pypto_build.compiler PROGRAM --output DIR")
+
+    def __getitem__(self, launch: object) -> NoReturn:
+        raise TypeError(f"{self.name}[…] launches a kernel; it means something only in an orchestration")
+
+    def reference(self, *args: Any, rtol: float | None = None, atol: float | None = None) -> Any:
+        """`@program.reference` or `@program.reference(rtol=…, atol=…)`: a function of the program's parameters by name,
+        in torch, that writes the outputs in place. It may use the module's imports, constants and plain functions."""
+
+        def register(function: F) -> F:
+            self.reference_function = function
+            self.tolerances = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
+            return function
+
+        return register(args[0]) if args else register
+
+    def inputs(self, function: F) -> F:
+        """`@program.inputs`: a function without parameters that returns a dictionary of input tensors by name, for
+        those that must not be random. The generator is seeded."""
+        self.inputs_function = function
+        return function
+
+
+class _Jit:
+    """`@pl.jit` an orchestration, `@pl.jit.incore` a kernel, `@pl.jit.inline` a function expanded where it is called."""
+
+    def __call__(self, function: Callable[..., Any]) -> JitFunction:
+        return JitFunction(function, "orchestration")
+
+    def incore(self, function: Callable[..., Any]) -> JitFunction:
+        return JitFunction(function, "kernel")
+
+    def inline(self, function: Callable[..., Any]) -> JitFunction:
+        return JitFunction(function, "inline")
+
+
+jit = _Jit()

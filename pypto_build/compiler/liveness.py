@@ -1,0 +1,122 @@
+"""Which tiles are live at the same time, by walking the structured program backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .ir import Block, Function, Op, Operand, TileType, free_names, op_refs, refs
+from .operations import OPERATIONS
+
+
+@dataclass
+class Liveness:
+    """`edges`: tiles that must not share bytes. `inplace`: (result, operand) pairs that may share an address but not
+    overlap otherwise. `after`: tiles live behind each operation, by its identity. `order`: tiles as they are defined."""
+
+    edges: dict[str, set[str]] = field(default_factory=dict)
+    inplace: set[tuple[str, str]] = field(default_factory=set)
+    after: dict[int, frozenset[str]] = field(default_factory=dict)
+    order: list[tuple[str, Op]] = field(default_factory=list)
+
+    def interfere(self, a: str, b: str) -> None:
+        if a != b:
+            self.edges.setdefault(a, set()).add(b)
+            self.edges.setdefault(b, set()).add(a)
+
+
+def analyse(function: Function) -> Liveness:
+    return _Walk(function).run()
+
+
+def scratch_name(op: Op) -> str:
+    """The name of an operation's scratch tile."""
+    return f"{op.result}__scratch"
+
+
+class _Walk:
+    def __init__(self, function: Function) -> None:
+        self.types = function.types
+        self.body = function.body
+        self.made = Liveness()
+
+    def run(self) -> Liveness:
+        self.block(self.body, frozenset())
+        self.made.order = list(self.defined(self.body))
+        return self.made
+
+    def defined(self, block: Block) -> Iterator[tuple[str, Op]]:
+        for op in block.ops:
+            if op.name == "for":
+                yield from ((p, op) for p in op.blocks[0].params if self.is_tile(p))
+            for inner in op.blocks:
+                yield from self.defined(inner)
+            for name in op.results:
+                if self.is_tile(name):
+                    if self.is_tile(scratch_name(op)):
+                        yield scratch_name(op), op
+                    yield name, op
+
+    def is_tile(self, name: str) -> bool:
+        return isinstance(self.types.get(name), TileType)
+
+    def tiles(self, operands: Iterator[str] | set[str]) -> frozenset[str]:
+        return frozenset(n for n in operands if self.is_tile(n))
+
+    def operands(self, values: tuple[Operand, ...]) -> frozenset[str]:
+        return self.tiles({n for v in values for n in refs(v)})
+
+    def block(self, block: Block, live: frozenset[str]) -> frozenset[str]:
+        """Tiles live before the block, given those live behind it (what it yields included)."""
+        for op in reversed(block.ops):
+            live = self.op(op, live)
+        return live
+
+    def op(self, op: Op, live: frozenset[str]) -> frozenset[str]:
+        results = self.tiles(set(op.results))
+        self.made.after[id(op)] = live | results
+        self.clash(results, live - results)
+        behind = live - results
+        if op.name == "for":
+            body = op.blocks[0]
+            around = behind | self.tiles(free_names(body))
+            inside = self.block(body, self.operands(body.yields) | around)
+            params = self.tiles(set(body.params))
+            self.clash(params, (inside - params) | around)
+            return around | self.operands(op.args)
+        if op.name == "if":
+            before = behind
+            for block in op.blocks:
+                before |= self.block(block, self.operands(block.yields) | behind)
+            return before
+        operands = self.tiles(set(op_refs(op)))
+        self.instruction(op, results, operands, behind)
+        return behind | operands
+
+    def instruction(self, op: Op, results: frozenset[str], operands: frozenset[str], behind: frozenset[str]) -> None:
+        spec = OPERATIONS.get(op.name)
+        aliases = op.name == "reshape" or (op.name == "transpose" and self.in_mat(op.result))
+        for result in results:
+            for operand in operands - behind:
+                if (op.name == "matmul_acc" and operand in set(refs(op.args[0]))) or aliases:
+                    continue
+                if spec is not None and spec.inplace and self.fits(result, operand):
+                    self.made.inplace.add((result, operand))
+                else:
+                    self.made.interfere(result, operand)
+            if self.is_tile(scratch_name(op)):
+                self.clash(frozenset({scratch_name(op)}), behind | operands | results)
+
+    def in_mat(self, name: str) -> bool:
+        type_ = self.types[name]
+        return isinstance(type_, TileType) and type_.space == "mat"
+
+    def fits(self, result: str, operand: str) -> bool:
+        """Writing over what is read is safe when elements do not grow."""
+        a, b = self.types[result], self.types[operand]
+        return isinstance(a, TileType) and isinstance(b, TileType) and a.dtype.size <= b.dtype.size
+
+    def clash(self, made: frozenset[str], live: frozenset[str]) -> None:
+        for a in made:
+            for b in live | made:
+                self.made.interfere(a, b)

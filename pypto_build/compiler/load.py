@@ -1,0 +1,81 @@
+"""Loads a program's file and finds the source of its functions; a file that does not run is a CompileError at its
+line."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .errors import CompileError, Place
+from .language import JitFunction
+
+
+def load_module(path: str) -> ModuleType:
+    """The program's module, executed; `path` is also how places in it are spelled."""
+    place = Place(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise CompileError(place, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise CompileError(place, "is not a Python file: not UTF-8") from None
+    module = ModuleType(Path(path).stem)
+    module.__file__ = path
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        exec(compile(text, path, "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise CompileError(Place(error.filename or path, error.lineno or 0), f"syntax error: {error.msg}") from None
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        line = (frames[-1].lineno or 0) if frames else 0
+        raise CompileError(Place(path, line), f"{type(error).__name__}: {error}") from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def entries_of(module: ModuleType) -> list[JitFunction]:
+    """The orchestrations a program defines, in order."""
+    found = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "orchestration"]
+    if not found:
+        raise CompileError(
+            Place(str(module.__file__)), "defines no program", "decorate the orchestration function with @pl.jit"
+        )
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"), file)
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found[(node.name, first)] = node
+    return found
+
+
+def definition_of(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
+    """File and syntax tree of a function."""
+    code = function.__code__
+    try:
+        return code.co_filename, _definitions(code.co_filename)[(code.co_name, code.co_firstlineno)]
+    except (KeyError, OSError):
+        raise CompileError(
+            Place(code.co_filename, code.co_firstlineno), f"the source of {code.co_name} cannot be found"
+        ) from None
+
+
+def namespace_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Names a function sees besides its own: globals, then what it closes over."""
+    names = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        names[name] = cell.cell_contents
+    return names

@@ -1,0 +1,288 @@
+"""Infer memory spaces and core types: which memory each tile lives in, and which core a kernel runs on.
+
+Global memory -> Mat -> Left/Right -> matmul -> Acc on the cube core; global memory -> Vec -> … on the vector core. A
+tile that one core makes and the other needs gets a `cross` operation, which makes the kernel mixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .errors import CompileError
+from .ir import Block, Function, Op, Operand, Program, Ref, ScalarType, TensorType, TileType
+from .operations import OPERATIONS
+
+CUBE_SPACES = ("mat", "left", "right", "acc")
+
+
+def infer_memory(program: Program) -> Program:
+    functions = {
+        name: _Spaces(f).run() if f.kind == "kernel" else replace(f, core="") for name, f in program.functions.items()
+    }
+    return replace(program, functions=functions)
+
+
+def infer_function_core_type(function: Function) -> str:
+    """`aic`, `aiv`, or `mixed` for a kernel with operations of both; a kernel without tiles runs on `aiv`."""
+    sides = {side for op in function.body.walk() if (side := side_of(op, function))}
+    return "mixed" if len(sides) == 2 else "aic" if sides == {"cube"} else "aiv"
+
+
+def side_of(op: Op, function: Function) -> str:
+    """cube, vector, or empty for what both cores have. Moves of data belong to the memory they touch."""
+    spec = OPERATIONS.get(op.name)
+    if op.name == "cross":
+        return ""
+    if op.name in ("load", "create_tile", "extract", "move", "transpose", "reshape", "copy_tile"):
+        return _side_of_space(function, op.result)
+    if op.name == "store":
+        source = op.args[0]
+        return _side_of_space(function, source.name) if isinstance(source, Ref) else ""
+    return spec.side if spec else ""
+
+
+def _side_of_space(function: Function, name: str) -> str:
+    type_ = function.types[name]
+    assert isinstance(type_, TileType)
+    return "cube" if type_.space in CUBE_SPACES else "vector"
+
+
+class _Spaces:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.types = dict(function.types)
+        self.natural: dict[str, str] = {}  # where the defining operation puts it
+        self.wanted: dict[str, set[str]] = {}  # by the uses: mat, vec, left, right
+        self.webs: dict[str, set[str]] = {}  # values carried into each other
+        self.split: dict[str, str] = {}  # a load used on both cores -> its second copy
+        self.crossed: dict[tuple[str, str], str] = {}
+        self.count = 0
+
+    def run(self) -> Function:
+        body = self.function.body
+        self.collect_webs(body)
+        for _ in range(2):  # demands travel through extract, and natural spaces through carried values
+            self.demand(body)
+        made = self.block(body)
+        function = replace(self.function, body=made, types=self.types)
+        return replace(function, core=infer_function_core_type(function))
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def is_tile(self, name: str) -> bool:
+        return isinstance(self.types.get(name), TileType)
+
+    def collect_webs(self, block: Block) -> None:
+        for op in block.ops:
+            for inner in op.blocks:
+                self.collect_webs(inner)
+            groups: list[list[Operand]] = []
+            if op.name == "for":
+                body = op.blocks[0]
+                rows = zip(op.results, body.params[1:], body.yields, op.args[3:], strict=True)
+                groups = [[Ref(r), Ref(p), y, i] for r, p, y, i in rows]
+            elif op.name == "if":
+                groups = [[Ref(r), *(b.yields[n] for b in op.blocks)] for n, r in enumerate(op.results)]
+            for group in groups:
+                names = {o.name for o in group if isinstance(o, Ref) and self.is_tile(o.name)}
+                merged = set().union(names, *(self.webs.get(n, set()) for n in names))
+                for name in merged:
+                    self.webs[name] = merged
+            if op.name in ("matmul", "matmul_acc"):
+                self.natural[op.result] = "acc"
+            elif op.name == "create_tile":
+                if op.attrs["target"]:
+                    self.natural[op.result] = op.attrs["target"]
+            elif op.name in ("load", "extract", "transpose", "reshape"):
+                if op.attrs.get("target"):
+                    self.natural[op.result] = op.attrs["target"]
+            elif op.name == "move":
+                self.natural[op.result] = op.attrs["target"]
+            elif op.results and self.is_tile(op.result) and op.name not in ("for", "if"):
+                self.natural[op.result] = "vec"
+
+    def demand(self, block: Block) -> None:
+        for op in reversed(block.ops):
+            for inner in op.blocks:
+                self.demand(inner)
+            if op.name == "matmul":
+                self.want(op.args[0], "left"), self.want(op.args[1], "right")
+            elif op.name == "matmul_acc":
+                self.want(op.args[1], "left"), self.want(op.args[2], "right")
+            elif op.name == "move":
+                self.want(op.args[0], "mat" if op.attrs["target"] in ("left", "right") else "vec")
+            elif op.name in ("extract", "transpose", "reshape"):
+                spaces = self.wanted_of(op.result)
+                self.want(op.args[0], "mat" if spaces and spaces <= {"mat", "left", "right"} else "vec")
+            elif OPERATIONS.get(op.name) and OPERATIONS[op.name].side == "vector":
+                for arg in op.args:
+                    self.want(arg, "vec")
+
+    def want(self, operand: Operand, space: str) -> None:
+        if isinstance(operand, Ref) and self.is_tile(operand.name):
+            self.wanted.setdefault(operand.name, set()).add(space)
+
+    def wanted_of(self, name: str) -> set[str]:
+        return set().union(*(self.wanted.get(n, set()) for n in self.webs.get(name, {name})))
+
+    def space_of(self, name: str) -> str:
+        """The space of a value: where its operation puts it, for carried values any of theirs, else what its uses
+        want."""
+        web = self.webs.get(name, {name})
+        found = {self.natural[n] for n in web if n in self.natural}
+        if "acc" in found:
+            return "acc"
+        if found:
+            return sorted(found)[0]
+        wanted = self.wanted_of(name)
+        return "mat" if wanted and wanted <= {"mat", "left", "right"} else "vec"
+
+    # --- rewriting ---------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> Block:
+        out: list[Op] = []
+        for name in block.params:
+            self.settle(name)
+        for op in block.ops:
+            self.op(op, out)
+        made = Block(out, block.params, block.yields)
+        return made
+
+    def settle(self, name: str, space: str = "") -> None:
+        type_ = self.types.get(name)
+        if isinstance(type_, TileType):
+            self.types[name] = replace(type_, space=space or self.space_of(name))
+
+    def op(self, op: Op, out: list[Op]) -> None:
+        op = replace(op, args=tuple(op.args), attrs=dict(op.attrs))
+        if op.name in ("extract", "transpose", "reshape"):
+            source = op.args[0]
+            assert isinstance(source, Ref)
+            self.derived(op, self.space(source.name))
+        for name in op.results:
+            self.settle(name, op.attrs.pop("space", ""))
+        op.blocks = tuple(self.block(b) for b in op.blocks)
+        if op.name == "matmul":
+            op.args = (self.operand(op, 0, "left", out), self.operand(op, 1, "right", out))
+        elif op.name == "matmul_acc":
+            op.args = (op.args[0], self.operand(op, 1, "left", out), self.operand(op, 2, "right", out))
+        elif op.name == "store":
+            self.check_store(op)
+        elif op.name == "move":
+            op.args = (self.operand(op, 0, "mat" if op.attrs["target"] in ("left", "right") else "", out),)
+        elif OPERATIONS.get(op.name) and OPERATIONS[op.name].side == "vector" and op.name not in (
+            "reshape", "transpose", "write"
+        ):  # fmt: skip
+            op.args = tuple(
+                self.operand(op, n, "vec", out) if isinstance(a, Ref) and self.is_tile(a.name) else a
+                for n, a in enumerate(op.args)
+            )
+        out.append(op)
+        if op.name == "load" and self.space(op.result) == "vec":
+            self.second_load(op, out)
+        for name in op.results:
+            self.cross_where_needed(op, name, out)
+
+    def space(self, name: str) -> str:
+        type_ = self.types[name]
+        assert isinstance(type_, TileType)
+        return type_.space or self.space_of(name)
+
+    def derived(self, op: Op, source: str) -> None:
+        """Where a part or another view of a tile goes."""
+        wanted = self.wanted_of(op.result)
+        if source == "vec" or source == "acc":
+            op.attrs["space"] = "vec"
+        elif op.name != "extract":
+            op.attrs["space"] = "mat"
+        else:
+            op.attrs["space"] = next(iter(wanted)) if wanted in ({"left"}, {"right"}) else "mat"
+
+    def second_load(self, op: Op, out: list[Op]) -> None:
+        """A load that both cores use is done by each."""
+        if self.wanted_of(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
+            name = f"{op.result}_mat"
+            self.types[name] = replace(self.types[op.result], space="mat")  # type: ignore[call-arg]
+            self.split[op.result] = name
+            out.append(replace(op, results=(name,)))
+
+    def cross_where_needed(self, op: Op, name: str, out: list[Op]) -> None:
+        """A tile made by one core for the other crosses right behind the operation that makes it."""
+        type_ = self.types.get(name)
+        if not isinstance(type_, TileType) or op.name == "load":
+            return
+        wanted = self.wanted.get(name, set())
+        if type_.space == "acc" and "vec" in wanted:
+            self.cross(op, name, "vec", out)
+        if type_.space == "vec" and wanted & {"left", "right", "mat"}:
+            self.cross(op, name, "mat", out)
+
+    def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:
+        made = f"{name}__{'Vec' if space == 'vec' else 'Mat'}"
+        self.types[made] = replace(self.types[name], space=space)  # type: ignore[call-arg]
+        self.crossed[name, space] = made
+        out.append(Op("cross", (Ref(name),), {"target": space}, (made,), place=op.place))
+
+    def operand(self, op: Op, number: int, space: str, out: list[Op]) -> Operand:
+        """The operand in the space the instruction takes it from."""
+        ref = op.args[number]
+        assert isinstance(ref, Ref)
+        name = ref.name
+        here = self.space(name)
+        if not space or here == space:
+            return ref
+        if space in ("left", "right"):
+            if here == "vec":
+                name = self.split.get(name) or self.crossed.get((name, "mat"), "")
+                if not name:
+                    self.fail(op, ref, space)
+            elif here not in ("mat", "acc"):
+                self.fail(op, ref, space)
+            if here == "acc":
+                name = self.moved(op, name, "mat", out)
+            return Ref(self.moved(op, name, space, out))
+        if (name, space) in self.crossed:
+            return Ref(self.crossed[name, space])
+        self.fail(op, ref, space)
+
+    def moved(self, op: Op, name: str, space: str, out: list[Op]) -> str:
+        made = f"{name}_{space.capitalize()}{self.count or ''}"
+        while made in self.types:
+            self.count += 1
+            made = f"{name}_{space.capitalize()}{self.count}"
+        self.types[made] = replace(self.types[name], space=space)  # type: ignore[call-arg]
+        out.append(Op("move", (Ref(name),), {"target": space}, (made,), place=op.place))
+        return made
+
+    def fail(self, op: Op, ref: Ref, space: str) -> None:
+        variable = ref.name.partition("__")[0]
+        raise CompileError(
+            op.place,
+            f"pl.{op.name} takes {variable} from {space}, but it is in {self.space(ref.name)}",
+            "load it a second time, or store it and load it in another kernel",
+        )
+
+    def check_store(self, op: Op) -> None:
+        source, target = op.args[0], op.args[2]
+        assert isinstance(source, Ref) and isinstance(target, Ref)
+        tile, tensor = self.types[source.name], self.types[target.name]
+        assert isinstance(tile, TileType) and isinstance(tensor, TensorType)
+        if tile.space != "acc" and tile.dtype != tensor.dtype:
+            raise CompileError(
+                op.place, f"pl.store: the tile is {tile.dtype}, the tensor {tensor.dtype}", "convert it with pl.cast"
+            )
+        if tile.space in ("left", "right"):
+            raise CompileError(op.place, f"pl.store: a tile in {tile.space} cannot be stored")
+
+
+def verify_memory(function: Function) -> None:
+    """Every tile of a kernel has a space; numbers and tensors have none."""
+    if function.kind != "kernel":
+        return
+    for op in function.body.walk():
+        for name in op.results:
+            type_ = function.types[name]
+            if isinstance(type_, TileType) and not type_.space:
+                raise CompileError(op.place, f"{op.name}: no memory space for {name}")
+            if isinstance(type_, ScalarType) and op.name == "load":
+                raise CompileError(op.place, f"{op.name}: {name} is a number")

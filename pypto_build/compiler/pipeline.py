@@ -1,0 +1,69 @@
+"""The passes in their order, each followed by its verifier; a dump of the program after each when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .checks import check_program
+from .errors import CompileError
+from .expand import expand_mixed, verify_members
+from .flatten import flatten_calls
+from .infer import infer_types, verify_types
+from .ir import Function, Op, Program
+from .memory import infer_memory, verify_memory
+from .plan import plan_addresses, verify_addresses
+from .ssa import convert_to_ssa, verify_ssa
+from .text import program_text
+
+
+@dataclass(frozen=True)
+class Pass:
+    """`run` makes the new program, `verify` looks at each of its functions."""
+
+    name: str
+    run: Callable[[Program], Program]
+    verify: Callable[[Function], None]
+
+
+def verify_flat(function: Function) -> None:
+    """No operation has another one as its argument, and no inline function is left."""
+    for op in function.body.walk():
+        if any(isinstance(a, Op) for a in op.args) or function.kind == "inline":
+            raise CompileError(op.place, f"{op.name} is still nested")
+
+
+def verify_checked(function: Function) -> None:
+    verify_types(function)
+    verify_ssa(function)
+
+
+PASSES = (
+    Pass("flatten_calls", flatten_calls, verify_flat),
+    Pass("convert_to_ssa", convert_to_ssa, verify_ssa),
+    Pass("infer_types", infer_types, verify_checked),
+    Pass("infer_memory", infer_memory, verify_memory),
+    Pass("expand_mixed", expand_mixed, verify_members),
+    Pass("plan_addresses", plan_addresses, verify_addresses),
+)
+
+
+def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program:
+    """The program ready for emission. `dumps` receives `passes_dump/NN_….txt` with the text after each pass.
+
+    Raises CompileError at the user's line; what a verifier finds is a fault of the pass before it and says so.
+    """
+    if dumps is not None:
+        dumps["passes_dump/00_frontend.txt"] = program_text(program)
+    for number, one in enumerate(PASSES, 1):
+        program = one.run(program)
+        if dumps is not None:
+            dumps[f"passes_dump/{number:02}_after_{one.name}.txt"] = program_text(program)
+        for function in program.functions.values():
+            try:
+                one.verify(function)
+            except CompileError as error:
+                raise CompileError(error.place, f"{one.name} left a wrong program: {error.message}") from None
+        if one.name == "infer_types":
+            check_program(program)
+    return program

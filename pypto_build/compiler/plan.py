@@ -1,0 +1,182 @@
+"""Plan on-chip addresses: every tile gets a byte address in its memory; tiles not live together share bytes.
+
+First fit in order of definition. Capacities and alignment are those PyPTO plans with: of vector memory, the top is left
+to the instructions' own scratch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .coalesce import Webs, coalesce
+from .errors import CompileError
+from .ir import Block, Function, Op, Program, TileType
+from .liveness import Liveness, scratch_name
+from .operations import OPERATIONS
+
+KIB = 1024
+CAPACITY = {
+    "a2a3": {"vec": 184 * KIB, "mat": 512 * KIB, "left": 64 * KIB, "right": 64 * KIB, "acc": 128 * KIB},
+    "a5": {"vec": 240 * KIB, "mat": 512 * KIB, "left": 64 * KIB, "right": 64 * KIB, "acc": 256 * KIB},
+}
+ALIGNMENT = {"vec": 64, "mat": 128, "left": 64, "right": 64, "acc": 128}
+
+
+def plan_addresses(program: Program) -> Program:
+    functions = {name: _plan(f, program.arch) if f.kind == "kernel" else f for name, f in program.functions.items()}
+    return replace(program, functions=functions)
+
+
+def _plan(function: Function, arch: str) -> Function:
+    function = replace(function, body=_copied(function.body), types=dict(function.types))
+    _add_scratch(function)
+    function, live, webs = coalesce(function)
+    planner = _Planner(function, live, webs, CAPACITY[arch])
+    planner.run()
+    return replace(function, addresses=planner.addresses)
+
+
+def _copied(block: Block) -> Block:
+    ops = [replace(op, blocks=tuple(_copied(b) for b in op.blocks)) for op in block.ops]
+    return Block(ops, block.params, block.yields)
+
+
+def _add_scratch(function: Function) -> None:
+    """Scratch tiles of the instructions that want one."""
+    for op in function.body.walk():
+        spec = OPERATIONS.get(op.name)
+        type_ = function.types.get(op.result) if op.results else None
+        if spec is None or not spec.tmp or not isinstance(type_, TileType) or type_.space != "vec":
+            continue
+        model = function.types[_first_tile(op, spec.tmp)]
+        assert isinstance(model, TileType)
+        function.types[scratch_name(op)] = replace(model, valid=model.shape, pad="null")
+
+
+def _first_tile(op: Op, kind: str) -> str:
+    position = {"same": 0, "index": 1}[kind]
+    if op.name == "select":
+        position = 1
+    operand = op.args[position]
+    return getattr(operand, "name", "")
+
+
+class _Planner:
+    def __init__(self, function: Function, live: Liveness, webs: Webs, capacity: dict[str, int]) -> None:
+        self.function = function
+        self.live = live
+        self.webs = webs
+        self.capacity = capacity
+        self.addresses: dict[str, int] = {}
+        self.placed: dict[str, tuple[str, int, int]] = {}  # web -> space, start, end
+        self.popped = {op.result for op in function.body.walk() if op.name == "pop"}
+        self.where = {name: op for name, op in live.order}
+
+    def run(self) -> None:
+        for name, op in self.live.order:
+            web = self.webs.find(name)
+            if web not in self.placed and name not in self.popped:
+                self.place(web, op)
+            if web in self.placed:
+                self.addresses[name] = self.placed[web][1]
+
+    def reserved(self, space: str) -> int:
+        """Bytes at the start of a memory that pipes use."""
+        pipe = self.function.pipe
+        consumer = {"aiv": ("vec", 1), "aic": ("mat", 2)}.get(self.function.core)
+        if pipe is None or consumer is None or space != consumer[0] or not pipe.mask & consumer[1]:
+            return 0
+        return pipe.slot_size * pipe.slots
+
+    def place(self, web: str, op: Op) -> None:
+        members = self.webs.of(web)
+        types = [t for m in members if isinstance(t := self.function.types[m], TileType)]
+        space, size = types[0].space, max(t.bytes for t in types)
+        start = self.first_fit(members, space, size)
+        if start + size > self.capacity[space]:
+            raise self.too_big(members, space, size, op)
+        self.placed[web] = (space, start, start + size)
+
+    def first_fit(self, members: set[str], space: str, size: int) -> int:
+        align = ALIGNMENT[space]
+        taken, exact = [], []
+        for other, (where, start, end) in self.placed.items():
+            if where != space:
+                continue
+            others = self.webs.of(other)
+            if any(self.live.edges.get(m, set()) & others for m in members):
+                taken.append((start, end))
+            elif any((m, o) in self.live.inplace or (o, m) in self.live.inplace for m in members for o in others):
+                exact.append((start, end))
+        candidates = sorted(
+            {self.reserved(space), *(-(-end // align) * align for _, end in taken + exact), *(s for s, _ in exact)}
+        )
+        for start in candidates:
+            if start < self.reserved(space):
+                continue
+            end = start + size
+            if any(start < e and s < end for s, e in taken):
+                continue
+            if any(start < e and s < end and start != s for s, e in exact):
+                continue
+            return start
+        raise AssertionError("the end of everything placed is free")
+
+    def too_big(self, members: set[str], space: str, size: int, op: Op) -> CompileError:
+        """The error that lists what is live together with the tile that has no room."""
+        name = sorted(members, key=lambda m: m not in self.where)[0]
+        rows = []
+        for other, (where, start, end) in sorted(self.placed.items(), key=lambda item: item[1][1]):
+            others = self.webs.of(other)
+            if where == space and any(self.live.edges.get(m, set()) & others for m in members):
+                rows.append(
+                    f"{_variable(other)}: bytes {start} to {end}, {self.function.types[other]}, {self._line(other)}"
+                )
+        rows.append(f"{_variable(name)}: {size} bytes, {self.function.types[name]}, no room, {self._line(name)}")
+        return CompileError(
+            op.place,
+            f"plan_addresses: {_variable(name)} needs {size} bytes of {space}, which has {self.capacity[space]} "
+            f"and holds other live tiles",
+            "use smaller tiles, or store and load again what waits longest",
+            tuple(rows),
+        )
+
+    def _line(self, name: str) -> str:
+        op = self.where.get(name)
+        return f"line {op.place.line}" if op is not None else "carried"
+
+
+def _variable(name: str) -> str:
+    return name.partition("__ssa")[0]
+
+
+def verify_addresses(function: Function) -> None:
+    """No two tiles that are live together overlap, and every tile is inside its memory."""
+    if function.kind != "kernel":
+        return
+    from .liveness import analyse
+
+    live = analyse(function)
+    for name, op in live.order:
+        type_ = function.types[name]
+        assert isinstance(type_, TileType)
+        if name not in function.addresses:
+            continue
+        start = function.addresses[name]
+        for other in live.edges.get(name, set()):
+            theirs = function.types[other]
+            if other not in function.addresses or not isinstance(theirs, TileType) or theirs.space != type_.space:
+                continue
+            begin = function.addresses[other]
+            if start < begin + theirs.bytes and begin < start + type_.bytes and not _one(function, name, other):
+                raise CompileError(op.place, f"{op.name}: {name} and {other} are live together and overlap")
+
+
+def _one(function: Function, a: str, b: str) -> bool:
+    """Views of one tile may live side by side."""
+    roots = {}
+    for op in function.body.walk():
+        if op.name in ("reshape", "transpose"):
+            source = getattr(op.args[0], "name", "")
+            roots[op.result] = roots.get(source, source)
+    return roots.get(a, a) == roots.get(b, b)

@@ -1,0 +1,377 @@
+"""Typing rules of tile operations: what each takes, and the extents and element type of what it makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
+from .ir import Const, Dim, Op, Operand, ScalarType, TensorType, TileType, Type
+
+if TYPE_CHECKING:
+    from .infer import Inference
+
+Typed = tuple[Op, Type | None]
+BLOCK = 32  # bytes a row or column of a tile comes in
+
+
+def made(at: Inference, op: Op, shape: tuple[int, int], dtype: DType, valid: tuple[Dim, Dim] | None = None) -> TileType:
+    """A tile in vector memory; its rows (or, for one value a row, its column) are whole 32-byte blocks."""
+    tile = TileType(shape, dtype, valid or shape)
+    extent, what = (shape[0], "column") if tile.is_column else (shape[1], "row")
+    if extent * dtype.size % BLOCK:
+        at.fail(
+            op,
+            f"pl.{op.name}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, not a multiple of {BLOCK}",
+            "take more, and say with valid_shape what holds data",
+        )
+    return tile
+
+
+def _static(at: Inference, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
+    if not isinstance(operand, tuple) or not operand:
+        at.fail(op, f"pl.{op.name}: {what} is a list of numbers")
+    values = []
+    for item in operand:
+        if not isinstance(item, Const) or int(item.value) <= 0:
+            at.fail(op, f"pl.{op.name}: {what} has to be known when compiling", "load a whole tile and use valid_shape")
+        values.append(int(item.value))
+    return tuple(values)
+
+
+def _two(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of a window: leading extents are rows too."""
+    rows = 1
+    for extent in shape[:-1]:
+        rows *= extent
+    return rows, shape[-1]
+
+
+# --- moving data -----------------------------------------------------------------------------------------------------
+
+
+def _load(at: Inference, op: Op) -> Typed:
+    tensor = at.tensor(op, 0)
+    rank = len(tensor.shape)
+    offsets = at.indices(op, op.args[1], rank, "offsets")
+    shape = _static(at, op, op.args[2], "shape")
+    at.indices(op, op.args[2], rank, "extents")
+    _inside(at, op, tensor, offsets, shape)
+    rows, cols = _two(shape)
+    valid: tuple[Dim, Dim] = (rows, cols)
+    if op.args[3] != ():
+        extents = [at.dim(v) for v in at.indices(op, op.args[3], rank, "valid extents")]
+        if rank == 1:
+            extents.insert(0, 1)
+        if any(extent != 1 for extent in shape[:-2]):
+            at.fail(op, "pl.load: valid_shape needs leading extents of 1")
+        valid = (extents[-2], extents[-1])
+    tile = TileType((rows, cols), tensor.dtype, valid)
+    if op.attrs["target"] in ("", "vec"):
+        made(at, op, tile.shape, tensor.dtype)
+    return replace(op, args=(op.args[0], offsets, tuple(map(Const, shape)))), tile
+
+
+def _inside(at: Inference, op: Op, tensor: TensorType, offsets: tuple[Operand, ...], shape: tuple[int, ...]) -> None:
+    for axis, (offset, size, whole) in enumerate(zip(offsets, shape, tensor.shape, strict=True)):
+        if isinstance(offset, Const) and isinstance(whole, int) and op.args[-1] == ():
+            start = int(offset.value)
+            if start < 0 or start + size > whole:
+                at.fail(op, f"pl.{op.name}: axis {axis}: {start} to {start + size} of {whole}")
+
+
+def _store(at: Inference, op: Op) -> Typed:
+    tile, tensor = at.tile(op, 0), at.tensor(op, 2)
+    offsets = at.indices(op, op.args[1], len(tensor.shape), "offsets")
+    for axis, size in ((-1, tile.valid[1]), (-2, tile.valid[0])):
+        if len(tensor.shape) < -axis:
+            continue
+        whole, offset = tensor.shape[axis], offsets[axis]
+        if isinstance(whole, int) and isinstance(size, int) and isinstance(offset, Const) and len(tensor.shape) <= 2:
+            start = int(offset.value)
+            if start < 0 or start + size > whole:
+                at.fail(op, f"pl.store: axis {len(tensor.shape) + axis}: {start} to {start + size} of {whole}")
+    if op.attrs["atomic"] not in ("", "add"):
+        at.fail(op, f"pl.store: atomic is 'add' or nothing, found {op.attrs['atomic']!r}")
+    return replace(op, args=(op.args[0], offsets, op.args[2])), None
+
+
+def _move(at: Inference, op: Op) -> Typed:
+    tile = at.tile(op, 0)
+    return op, tile
+
+
+def _extract(at: Inference, op: Op) -> Typed:
+    tile = at.tile(op, 0)
+    offsets = at.indices(op, op.args[1], 2, "offsets")
+    shape = _static(at, op, op.args[2], "shape")
+    if len(shape) != 2:
+        at.fail(op, "pl.extract: shape is [rows, columns]")
+    for axis in (0, 1):
+        offset = offsets[axis]
+        if isinstance(offset, Const) and int(offset.value) + shape[axis] > tile.shape[axis]:
+            at.fail(op, f"pl.extract: axis {axis}: {offset.value} to {int(offset.value) + shape[axis]} of {tile}")
+    return replace(op, args=(op.args[0], offsets)), TileType((shape[0], shape[1]), tile.dtype, (shape[0], shape[1]))
+
+
+def _create_tile(at: Inference, op: Op) -> Typed:
+    shape = _two(_static(at, op, op.args[0], "shape"))
+    return replace(op, args=()), TileType(shape, op.attrs["dtype"], shape)
+
+
+# --- elementwise -----------------------------------------------------------------------------------------------------
+
+
+def _binary(at: Inference, op: Op) -> Typed:
+    kinds = [at.type_of(a) for a in op.args]
+    if isinstance(kinds[0], ScalarType):
+        return _number_first(at, op)
+    a = at.tile(op, 0)
+    if isinstance(kinds[1], ScalarType):
+        return replace(op, args=(op.args[0], at.number(op, op.args[1], a.dtype))), a
+    b = at.tile(op, 1)
+    _agree(at, op, a, b)
+    return op, a
+
+
+def _number_first(at: Inference, op: Op) -> Typed:
+    """`2.0 * x`, `1.0 - x`, `1.0 / x`: turned round where that gives the same."""
+    b = at.tile(op, 1)
+    scalar = at.number(op, op.args[0], b.dtype)
+    if op.name in ("add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or"):
+        return replace(op, args=(op.args[1], scalar)), b
+    if op.name == "sub":
+        negated = at.emit(Op("neg", (op.args[1],), place=op.place), b, "neg")
+        return replace(op, name="add", args=(negated, scalar)), b
+    if op.name == "div":
+        return replace(op, args=(scalar, op.args[1])), b
+    at.fail(op, f"{op.name}: the tile comes first")
+
+
+def _agree(at: Inference, op: Op, a: TileType, b: TileType) -> None:
+    if a.shape != b.shape:
+        hint = ""
+        if b.shape in ((a.shape[0], 1), (1, a.shape[1])):
+            hint = f"use pl.{'row' if b.shape[1] == 1 else 'col'}_expand_{op.name}"
+        at.fail(op, f"{op.name}: {a} and {b} differ in shape", hint)
+    if a.dtype != b.dtype:
+        at.fail(op, f"{op.name}: {a.dtype} and {b.dtype}", "convert one of them with pl.cast")
+
+
+def _unary(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    if not x.dtype.is_float and op.name not in ("neg", "abs", "relu"):
+        at.fail(op, f"pl.{op.name}: {x.dtype} is no float", "convert it with pl.cast")
+    return op, replace(x, pad="null")
+
+
+_MODES = ("none", "rint", "round", "floor", "ceil", "trunc")
+
+
+def _cast(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    if op.attrs["mode"] not in _MODES:
+        at.fail(op, f"pl.cast: mode is one of {', '.join(_MODES)}")
+    return op, made(at, op, x.shape, op.attrs["dtype"], x.valid)
+
+
+def _full(at: Inference, op: Op) -> Typed:
+    shape, dtype = _two(_static(at, op, op.args[0], "shape")), op.attrs["dtype"]
+    return replace(op, args=(at.number(op, op.args[1], dtype),)), made(at, op, shape, dtype)
+
+
+def _arange(at: Inference, op: Op) -> Typed:
+    size = op.args[0]
+    if not isinstance(size, Const):
+        at.fail(op, "pl.arange: size has to be known when compiling")
+    dtype = op.attrs["dtype"]
+    if dtype not in (INT32, UINT32):
+        at.fail(op, f"pl.arange: {dtype} is not INT32 or UINT32")
+    start = at.number(op, op.args[1], INT32) if op.args[1] != () else Const(0)
+    return replace(op, args=(start,)), made(at, op, (1, int(size.value)), dtype)
+
+
+# --- rows and columns ------------------------------------------------------------------------------------------------
+
+
+def _row_reduce(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    return op, made(at, op, (x.shape[0], 1), x.dtype, (x.valid[0], 1)) if x.shape[0] > 1 else TileType(
+        (1, BLOCK // x.dtype.size), x.dtype, (1, 1)
+    )
+
+
+def _col_reduce(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    return op, made(at, op, (1, x.shape[1]), x.dtype, (1, x.valid[1]))
+
+
+def _expand(axis: int, like: bool) -> object:
+    def rule(at: Inference, op: Op) -> Typed:
+        x, narrow = at.tile(op, 0), at.tile(op, 1)
+        wanted = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
+        if narrow.shape != wanted:
+            at.fail(
+                op, f"pl.{op.name}: one value a {'row' if axis == 0 else 'column'} is {list(wanted)}, found {narrow}"
+            )
+        if narrow.dtype != x.dtype:
+            at.fail(op, f"pl.{op.name}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")
+        return (replace(op, args=(op.args[1],)) if like else op), replace(x, pad="null")
+
+    return rule
+
+
+def _reshape(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    shape = _two(_static(at, op, op.args[1], "shape"))
+    if shape[0] * shape[1] != x.shape[0] * x.shape[1]:
+        at.fail(op, f"pl.reshape: {x} has {x.shape[0] * x.shape[1]} elements, {list(shape)} {shape[0] * shape[1]}")
+    if x.valid != x.shape and not (1 in x.shape and 1 in shape):
+        at.fail(op, f"pl.reshape: only part of {x} holds data")
+    flat = x.valid[0] if x.shape[1] == 1 else x.valid[1]
+    valid = shape if x.valid == x.shape else ((flat, 1) if shape[1] == 1 else (1, flat))
+    return replace(op, args=(op.args[0],)), made(at, op, shape, x.dtype, valid)
+
+
+def _transpose(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    return op, TileType((x.shape[1], x.shape[0]), x.dtype, (x.valid[1], x.valid[0]))
+
+
+def _concat(at: Inference, op: Op) -> Typed:
+    a, b = at.tile(op, 0), at.tile(op, 1)
+    if a.shape[0] != b.shape[0] or a.dtype != b.dtype or a.valid != a.shape:
+        at.fail(op, f"pl.concat: {a} and {b} have to agree in rows and element type, and the first be full")
+    extra = b.valid[1]
+    cols = a.shape[1] + b.shape[1]
+    valid: tuple[Dim, Dim] = (b.valid[0], cols if extra == b.shape[1] else a.shape[1])
+    return op, made(at, op, (a.shape[0], cols), a.dtype, valid)
+
+
+def _fillpad(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    if op.attrs["pad"] not in ("zero", "max", "min"):
+        at.fail(op, "pl.fillpad: pad is 'zero', 'max' or 'min'")
+    return op, replace(x, valid=x.shape, pad=op.attrs["pad"])
+
+
+# --- comparing, choosing, sorting ------------------------------------------------------------------------------------
+
+
+def _cmp(at: Inference, op: Op) -> Typed:
+    a = at.tile(op, 0)
+    if op.attrs["mode"] not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        at.fail(op, "pl.cmp: mode is eq, ne, lt, le, gt or ge")
+    args = op.args
+    if isinstance(at.type_of(args[1]), ScalarType):
+        args = (args[0], at.number(op, args[1], a.dtype))
+    else:
+        _agree(at, op, a, at.tile(op, 1))
+    packed = -(-a.shape[1] // 8)
+    return replace(op, args=args), TileType((a.shape[0], -(-packed // BLOCK) * BLOCK), UINT8, (a.shape[0], packed))
+
+
+def _select(at: Inference, op: Op) -> Typed:
+    mask, a, b = at.tile(op, 0), at.tile(op, 1), at.tile(op, 2)
+    if mask.dtype != UINT8:
+        at.fail(op, f"pl.select: the mask comes from pl.cmp, found {mask}")
+    _agree(at, op, a, b)
+    return op, a
+
+
+def _gather(at: Inference, op: Op) -> Typed:
+    x, indices = at.tile(op, 0), at.tile(op, 1)
+    if indices.dtype not in (INT32, UINT32):
+        at.fail(op, f"pl.gather: indices are INT32, found {indices.dtype}")
+    return op, made(at, op, indices.shape, x.dtype, indices.valid)
+
+
+_PATTERNS = {"P0101": 2, "P1010": 2, "P0001": 4, "P0010": 4, "P0100": 4, "P1000": 4, "P1111": 1}
+
+
+def _gather_mask(at: Inference, op: Op) -> Typed:
+    x = at.tile(op, 0)
+    if op.attrs["pattern"] not in _PATTERNS:
+        at.fail(op, f"pl.gather_mask: pattern is one of {', '.join(_PATTERNS)}")
+    dtype = op.attrs["dtype"] or x.dtype
+    if dtype.size != x.dtype.size:
+        at.fail(op, f"pl.gather_mask: {dtype} and {x.dtype} differ in size")
+    return op, made(at, op, (x.shape[0], x.shape[1] // _PATTERNS[op.attrs["pattern"]]), dtype)
+
+
+def _sort32(at: Inference, op: Op) -> Typed:
+    x, indices = at.tile(op, 0), at.tile(op, 1)
+    if x.shape[1] % 32 or indices.shape != x.shape or indices.dtype != UINT32:
+        at.fail(op, f"pl.sort32: {x} and {indices}: columns come in 32, indices are UINT32 of the same shape")
+    return op, made(at, op, (x.shape[0], 2 * x.shape[1]), x.dtype)
+
+
+def _mrgsort(at: Inference, op: Op) -> Typed:
+    x, length = at.tile(op, 0), op.args[1]
+    if not isinstance(length, Const) or x.shape[1] % (4 * int(length.value)):
+        at.fail(op, f"pl.mrgsort: four blocks of block_len elements each have to divide {x.shape[1]} columns")
+    return op, x
+
+
+# --- the cube core ---------------------------------------------------------------------------------------------------
+
+
+def _product(at: Inference, op: Op, a: TileType, b: TileType) -> TileType:
+    if a.shape[1] != b.shape[0]:
+        at.fail(op, f"pl.{op.name}: {a} has {a.shape[1]} columns, {b} has {b.shape[0]} rows")
+    if a.dtype != b.dtype or a.dtype not in (FP32, FP16, BF16, INT8):
+        at.fail(op, f"pl.{op.name}: {a.dtype} and {b.dtype}; both are FP32, FP16, BF16 or INT8")
+    for tile in (a, b):
+        for extent, box in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
+            if extent % box:
+                at.fail(op, f"pl.{op.name}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} boxes")
+    return TileType((a.shape[0], b.shape[1]), INT32 if a.dtype == INT8 else FP32, (a.valid[0], b.valid[1]))
+
+
+def _matmul(at: Inference, op: Op) -> Typed:
+    return op, _product(at, op, at.tile(op, 0), at.tile(op, 1))
+
+
+def _matmul_acc(at: Inference, op: Op) -> Typed:
+    acc = at.tile(op, 0)
+    product = _product(at, op, at.tile(op, 1), at.tile(op, 2))
+    if (acc.shape, acc.dtype) != (product.shape, product.dtype):
+        at.fail(op, f"pl.matmul_acc: the product is {product}, acc is {acc}")
+    return op, replace(product, valid=acc.valid)
+
+
+def _launch_id(at: Inference, op: Op) -> Typed:
+    return op, ScalarType(INDEX)
+
+
+KERNEL_RULES: dict[str, object] = {
+    "load": _load,
+    "store": _store,
+    "move": _move,
+    "extract": _extract,
+    "create_tile": _create_tile,
+    "binary": _binary,
+    "unary": _unary,
+    "cast": _cast,
+    "full": _full,
+    "arange": _arange,
+    "row_reduce": _row_reduce,
+    "col_reduce": _col_reduce,
+    "row_expand": _expand(0, False),
+    "col_expand": _expand(1, False),
+    "expand_row": _expand(0, True),
+    "expand_col": _expand(1, True),
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "concat": _concat,
+    "fillpad": _fillpad,
+    "cmp": _cmp,
+    "select": _select,
+    "gather": _gather,
+    "gather_mask": _gather_mask,
+    "sort32": _sort32,
+    "mrgsort": _mrgsort,
+    "matmul": _matmul,
+    "matmul_acc": _matmul_acc,
+    "launch_id": _launch_id,
+}

@@ -1,0 +1,41 @@
+"""In what order a kernel takes its arguments: tensors, numbers, dynamic extents, then what the launch tells it.
+
+The .pto function, the wrapper's unpacking and the orchestration's `add_*` calls all follow this one order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .ir import Function, Param, Ref, TensorType
+
+GM_PIPE_BUFFER = "__gm_pipe_buffer"
+LAUNCH_IDS = {
+    "get_block_idx": "__pypto_spmd_block_idx",
+    "get_block_num": "__pypto_spmd_block_num",
+    "get_subblock_idx": "__pypto_spmd_subblock_idx",
+}
+
+
+@dataclass(frozen=True)
+class KernelSignature:
+    """`extents` has, for each dynamic extent, the parameter and axis it is read from; `launch_ids` the operations whose
+    values are passed."""
+
+    tensors: tuple[Param, ...]
+    scalars: tuple[Param, ...]
+    extents: tuple[tuple[str, Param, int], ...]
+    launch_ids: tuple[str, ...]
+
+
+def signature_of(function: Function) -> KernelSignature:
+    extents: dict[str, tuple[str, Param, int]] = {}
+    for param in function.tensors():
+        assert isinstance(param.type, TensorType)
+        for axis, extent in enumerate(param.type.shape):
+            if isinstance(extent, Ref):
+                extents.setdefault(extent.name, (extent.name, param, axis))
+    used = {op.name for op in function.body.walk()}
+    block = bool(used & {"get_block_idx", "get_block_num"})
+    ids = [n for n in ("get_block_idx", "get_block_num") if block] + ["get_subblock_idx"] * ("get_subblock_idx" in used)
+    return KernelSignature(function.tensors(), function.scalars(), tuple(extents.values()), tuple(ids))

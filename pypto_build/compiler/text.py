@@ -1,0 +1,83 @@
+"""A program as text: what `--dump-passes` writes."""
+
+from __future__ import annotations
+
+from .dtypes import DType
+from .ir import Block, Const, Function, Launch, Op, Operand, Program, Ref, TileType
+
+
+def program_text(program: Program) -> str:
+    return "\n".join(function_text(f) for f in program.functions.values())
+
+
+def function_text(function: Function) -> str:
+    params = ", ".join(f"{p.name}: {p.direction.value} {p.type}" for p in function.params)
+    words = [w for w in (function.kind, function.core, function.group and f"group={function.group}") if w]
+    lines = [f"# {' '.join(words)}, {function.place}", f"def {function.name}({params}):"]
+    if function.pipe is not None:
+        p = function.pipe
+        lines.append(f"    # pipe: directions {p.mask}, {p.slots} slots of {p.slot_size} bytes")
+    _block(function.body, function, "    ", lines)
+    return "\n".join(lines) + "\n"
+
+
+def _block(block: Block, function: Function, indent: str, lines: list[str]) -> None:
+    if not block.ops and not block.yields:
+        lines.append(f"{indent}pass")
+    for op in block.ops:
+        _op(op, function, indent, lines)
+    if block.yields:
+        lines.append(f"{indent}yield {', '.join(map(operand_text, block.yields))}")
+
+
+def _op(op: Op, function: Function, indent: str, lines: list[str]) -> None:
+    results = ", ".join(_typed(name, function) for name in op.results)
+    left = f"{results} = " if results else ""
+    if op.name == "for":
+        start, stop, step, *inits = map(operand_text, op.args)
+        carried = ", ".join(f"{p} = {i}" for p, i in zip(op.blocks[0].params[1:], inits, strict=True))
+        note = f" carrying {carried}" if carried else ""
+        lines.append(f"{indent}{left}for {op.blocks[0].params[0]} in range({start}, {stop}, {step}){note}:")
+        _block(op.blocks[0], function, indent + "    ", lines)
+        return
+    if op.name == "if":
+        lines.append(f"{indent}{left}if {operand_text(op.args[0])}:")
+        _block(op.blocks[0], function, indent + "    ", lines)
+        if op.blocks[1].ops or op.blocks[1].yields:
+            lines.append(f"{indent}else:")
+            _block(op.blocks[1], function, indent + "    ", lines)
+        return
+    lines.append(f"{indent}{left}{_call_text(op)}{':' if op.blocks else ''}")
+    for block in op.blocks:
+        _block(block, function, indent + "    ", lines)
+
+
+def _call_text(op: Op) -> str:
+    name = op.attrs.get("callee", op.name)
+    launch = op.attrs.get("launch")
+    if isinstance(launch, Launch) and launch.blocks is not None:
+        name += f"[{operand_text(launch.blocks)}{', sync_start' if launch.sync_start else ''}]"
+    attrs = [f"{k}={_attr(v)}" for k, v in op.attrs.items() if k not in ("callee", "launch") and v not in ("", None)]
+    return f"{name}({', '.join([*map(operand_text, op.args), *attrs])})"
+
+
+def _attr(value: object) -> str:
+    return str(value) if isinstance(value, DType) else repr(value)
+
+
+def _typed(name: str, function: Function) -> str:
+    type_ = function.types.get(name)
+    if type_ is None:
+        return name
+    address = f" @{function.addresses[name]}" if name in function.addresses and isinstance(type_, TileType) else ""
+    return f"{name}: {type_}{address}"
+
+
+def operand_text(operand: Operand) -> str:
+    if isinstance(operand, Ref):
+        return operand.name
+    if isinstance(operand, Const):
+        return repr(operand.value)
+    if isinstance(operand, tuple):
+        return f"[{', '.join(map(operand_text, operand))}]"
+    return _call_text(operand)

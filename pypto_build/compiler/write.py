@@ -1,0 +1,60 @@
+"""Writes an artifact: only what changed, all of it or nothing, the manifest last."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+FILES_NAME = "compiled_files.json"
+
+
+def files_text(program: str, sources: list[str], files: dict[str, str]) -> str:
+    """The list of an artifact's generated files and of the Python files they were made from."""
+    document = {"schema": 1, "program": program, "sources": sorted(sources), "files": sorted(files)}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def write_files(root: Path, files: dict[str, str]) -> list[str]:
+    """Make `root` hold these files and none that an earlier run wrote besides; returns the paths that changed.
+
+    Everything is written under temporary names first, so an error leaves what was there.
+    """
+    before = _recorded(root)
+    changed = [path for path, text in files.items() if _read(root / path) != text]
+    changed.sort(key=lambda path: (path in ("kernel_config.py", FILES_NAME), path))
+    staged: list[tuple[Path, Path]] = []
+    try:
+        for path in changed:
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+            staged.append((temporary, target))
+            temporary.write_text(files[path], encoding="utf-8")
+        for temporary, target in staged:
+            temporary.replace(target)
+    except BaseException:
+        for temporary, _ in staged:
+            temporary.unlink(missing_ok=True)
+        raise
+    for path in sorted(before - files.keys()):
+        with suppress(OSError):
+            (root / path).unlink()
+    return changed
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _recorded(root: Path) -> set[str]:
+    """Files an earlier run wrote; paths that lead out of the directory are not ours."""
+    try:
+        listed = json.loads((root / FILES_NAME).read_text(encoding="utf-8"))["files"]
+        return {p for p in listed if isinstance(p, str) and ".." not in Path(p).parts and not Path(p).is_absolute()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
