@@ -334,15 +334,15 @@ class OperationReader(AttributeReader):
         if step.code == "K":
             self.keyed(op, {name for _, names in step.groups for name in names})
         else:
-            for index, (keyword, names) in enumerate(step.groups):
-                if self.tokens[self.at] in (":", ")"):
-                    break
-                if index:
+            for keyword, names in step.groups:
+                role = TABLE[op.name].role(names[0], op.form)
+                if self.tokens[self.at] in (":", ")") and (role is None or role.optional or role.many):
+                    continue
+                if order:
                     self.expect(",", f"',' and {keyword or names[0]}")
                 if keyword:
                     self.expect(keyword)
                     self.expect("(", "'('")
-                role = TABLE[op.name].role(names[0], op.form)
                 values = (
                     self.value_list(")") if role is not None and role.many else [self.value(f"the value of {names[0]}")]
                 )
@@ -356,16 +356,17 @@ class OperationReader(AttributeReader):
         self.expect(")", "',' or ')'")
 
     def group_types(self, op: Operation, order: list[str]) -> None:
+        """The types of a group's values; `%a : T, %b : T` for a role that takes any number."""
         types = self.type_list()
-        while self.tokens[self.at] == "," and self.tokens[self.at + 1][:1] == "%":  # `%a : T, %b : T`
+        last = TABLE[op.name].role(order[-1], op.form) if order else None
+        while last is not None and last.many and self.tokens[self.at] == ",":
             self.at += 1
-            name = order[-1]
-            op.operands[name] = (*op.operands[name], self.value())
-            order.append(name)
+            op.operands[last.name] = (*op.operands[last.name], self.value())
+            order.append(last.name)
             self.expect(":", "':' and the type")
             types += self.type_list()
         if len(types) != len(order):
-            self.fail(f"expected {len(order)} types, found {len(types)}", self.at - 1)
+            self.fail(f"expected {len(order)} type{'s' * (len(order) != 1)}, found {len(types)}", self.at - 1)
         for name in dict.fromkeys(order):
             op.types[name] = tuple(t for t, n in zip(types, order, strict=True) if n == name)
 

@@ -237,6 +237,33 @@ CASES = {
         A,
         "pto.alloc_tile: 32 valid rows of 16",
     ),
+    "mask": Case(
+        A + B + f"  pto.tcmp ins(%a, %b {{cmpMode = #pto<cmp lt>}} : {T}, {T}) outs(%b : {T})",
+        A + alloc("%m", I8, "%a1")
+        + f"  pto.tcmp ins(%a, %a {{cmpMode = #pto<cmp lt>}} : {T}, {T}) outs(%m : {I8})",
+        "pto.tcmp: dst holds a bit mask, found elements f32",
+    ),
+    "selected": Case(
+        A + alloc("%h", H, "%a1") + alloc("%m", I8, "%a2")
+        + f"  pto.tsel ins(%m, %a, %a, %a : {I8}, {T}, {T}, {T}) outs(%h : {H})",
+        A + alloc("%m", I8, "%a2") + f"  pto.tsel ins(%m, %a, %a, %a : {I8}, {T}, {T}, {T}) outs(%a : {T})",
+        "pto.tsel: src0 has elements f32, dst has f16",
+    ),
+    "scalar operands": Case(
+        "  %x = arith.addi %c1, %i : index",
+        "  %x = arith.addi %c1, %c2 : index",
+        "arith.addi: rhs has type i32, the result index",
+    ),
+    "compared scalars": Case(
+        "  %x = arith.cmpi eq, %c1, %i : index",
+        "  %x = arith.cmpi eq, %c1, %c2 : index",
+        "arith.cmpi: lhs has type index, rhs i32",
+    ),
+    "subview": Case(
+        A + f"  %w = pto.subview %a[%c2, %c0] sizes [16, 8] : {T} -> {T}",
+        A + f"  %w = pto.subview %a[%c0, %c0] sizes [16, 8] : {T} -> {T}",
+        "pto.subview: rows 2 to 18 lie outside src, which has 16",
+    ),
     # memory
     "space": Case(
         alloc("%m", tile("mat", 16, 64), "%a0") + add("%m", "%m", "%m", (tile("mat"),) * 3),

@@ -106,6 +106,10 @@ CASES = {
         "3:58: pto.aic_initialize_pipe: expected one of c2v_consumer_buf, gm_slot_buffer, gm_slot_tensor, "
         "v2c_consumer_buf, found 'gm'",
     ),
+    "pushed tile without values": (
+        "  pto.tpush_to_aiv( : f32, %a : f32) {split = 0}",
+        "3:21: pto.tpush_to_aiv: expected the value of tile, found ':'",
+    ),
     "sizes": (
         "  %v = pto.subview %t[%a, %b] sizes [x] : f32",
         "3:38: pto.subview: expected a type, found 'x'",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ..attributes import int_value
 from ..model import Module, Operation
 from ..ops import TABLE
 from ..resolve import Problem, Resolved, Value
@@ -263,6 +264,65 @@ def _transpose(resolved: Resolved, op: Operation) -> Messages:
         yield from _equal(resolved, tiles[0], tiles[1], (0, 1), (1, 0))
 
 
+def _data(resolved: Resolved, op: Operation, roles: tuple[str, ...]) -> dict[str, TileType]:
+    """The tile types of those roles that are there."""
+    return {name: type_ for name, _, type_ in _tiles(resolved, op) if name in roles}
+
+
+def _integer(name: str, type_: TileType) -> Messages:
+    if isinstance(type_.dtype, ScalarType) and type_.dtype.is_float:
+        yield f"{name} holds a bit mask, found elements {type_.dtype}"
+
+
+def _mask(resolved: Resolved, op: Operation) -> Messages:
+    """A comparison: operands of one type, a packed mask out."""
+    sources = _data(resolved, op, ("src", "src0", "src1"))
+    if len({type_.dtype for type_ in sources.values()}) > 1:
+        yield f"src1 has elements {sources['src1'].dtype}, src0 has {sources['src0'].dtype}"
+    for name, type_ in _data(resolved, op, ("dst",)).items():
+        yield from _integer(name, type_)
+
+
+def _select(resolved: Resolved, op: Operation) -> Messages:
+    """A packed mask chooses between operands of the destination's type."""
+    for name, type_ in _data(resolved, op, ("mask",)).items():
+        yield from _integer(name, type_)
+    tiles = _data(resolved, op, ("src", "src0", "src1", "dst"))
+    for name, type_ in tiles.items():
+        if "dst" in tiles and type_.dtype != tiles["dst"].dtype:
+            yield f"{name} has elements {type_.dtype}, dst has {tiles['dst'].dtype}"
+
+
+def _scalar(resolved: Resolved, op: Operation) -> Messages:
+    """Operands have the type of the result; a condition is an i1."""
+    wanted = op.result_types[0] if op.result_types else None
+    for role in op.operands:
+        for value in resolved.values(op, role):
+            if role != "cond" and value.type is not None and value.type != wanted:
+                yield f"{role} has type {value.type}, the result {wanted}"
+
+
+def _compare(resolved: Resolved, op: Operation) -> Messages:
+    lhs, rhs = resolved.value(op, "lhs"), resolved.value(op, "rhs")
+    if lhs is not None and rhs is not None and lhs.type != rhs.type:
+        yield f"lhs has type {lhs.type}, rhs {rhs.type}"
+
+
+def _subview(resolved: Resolved, op: Operation) -> Messages:
+    """Two sizes, and a window inside the tile where the offsets are known."""
+    src = resolved.value(op, "src")
+    if src is None or not isinstance(src.type, TileType):
+        return
+    sizes = [int_value(item) for item in getattr(op.attrs.get("sizes"), "items", ())]
+    offsets = resolved.values(op, "offsets")
+    if len(sizes) != 2 or len(offsets) != 2:
+        yield f"a window of a tile has 2 offsets and 2 sizes, found {len(offsets)} and {len(sizes)}"
+        return
+    for axis, (at, size, extent) in enumerate(zip(offsets, sizes, (src.type.rows, src.type.cols), strict=True)):
+        if at.constant is not None and (at.constant < 0 or at.constant + size > extent):
+            yield f"{_AXES[axis]} {at.constant} to {at.constant + size} lie outside src, which has {extent}"
+
+
 _RULES: dict[str, Callable[[Resolved, Operation], Messages]] = {
     "same": _same,
     "shape": _same_extents,
@@ -283,4 +343,9 @@ _RULES: dict[str, Callable[[Resolved, Operation], Messages]] = {
     "partition": _partition,
     "bytes": _bytes,
     "transpose": _transpose,
+    "mask": _mask,
+    "select": _select,
+    "scalar": _scalar,
+    "compare": _compare,
+    "subview": _subview,
 }

@@ -137,7 +137,7 @@ for _name in ("tstore_fp", "tstore.fp"):
     )  # fmt: skip
 define("pto.tprefetch", "src:part", "dst:tile", family="none", fn="prefetch")
 define(
-    "pto.mgather", ("src:part idx:any", "src:part idx:any scratch:part"), "dst:tile@vec",
+    "pto.mgather", ("src:part idx:any", "src:part idx:any scratch:part"), "dst:tile@vec|mat",
     attrs="coalesce=enum(row|elem) gatherOob=enum(undefined|clamp|wrap|zero)", family="gather", fn="gm", cpp="MGATHER",
 )  # fmt: skip
 define(
