@@ -5,6 +5,8 @@ no includes. No pipeline synchronisation is inserted, which the CPU does not nee
 platforms are refused.
 
     python -m pypto_build.pto.assemble UNIT.pto --platform a2a3sim -o OUT.cpp
+
+What the checks find wrong is printed as warnings; only what has no translation is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .checks import CAPACITY, PLATFORMS, module_arch
+from .checks import CAPACITY, PLATFORMS, check_module, module_arch
 from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
 from .errors import Place, PtoError
@@ -154,7 +156,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="the C++ file to write")
     options = parser.parse_args(argv)
     try:
-        body = assemble(parse_file(options.unit), options.platform)
+        module = parse_file(options.unit)
+        body = assemble(module, options.platform)
+        for finding in check_module(module, options.platform):  # shown, since what can run may also be debugged
+            print(f"warning: {finding}", file=sys.stderr)
         write_atomically(options.output, body.text)
     except PtoError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -256,6 +256,14 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert [p.name for p in output.parent.iterdir()] == ["u.cpp"]
 
 
+def test_command_line_warns_of_what_the_checks_find(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unit, output = tmp_path / "u.pto", tmp_path / "u.cpp"
+    unit.write_text(module(f"  %a = arith.constant 48 : i64\n  %t = pto.alloc_tile addr = %a : {T}"))
+    assert main([str(unit), "--platform", "a2a3sim", "-o", str(output)]) == 0
+    assert capsys.readouterr().err == (f"warning: {unit}:4:3: pto.alloc_tile: address 48 is not a multiple of 32\n")
+    assert "TASSIGN(t, 48);" in output.read_text()
+
+
 def test_command_line_with_an_unknown_platform(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unit = tmp_path / "u.pto"
     unit.write_text(module(""))
