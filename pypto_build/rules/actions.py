@@ -19,7 +19,7 @@ failure_output: list[str] = []
 def run_captured(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
     """SCons ``SPAWN``: run without a shell and print what the command said in one piece."""
     try:
-        run = subprocess.run(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        run = subprocess.run(_words(args), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError as error:
         print(f"scons: {args[0]}: {error.strerror}", file=sys.stderr, flush=True)
         return 127
@@ -32,11 +32,16 @@ def run_captured(_shell: str, _escape: Any, _command: str, args: Sequence[str], 
     return run.returncode
 
 
+def _words(args: Sequence[str]) -> list[str]:
+    """The words of a command: SCons puts quotes around those with blanks, for a shell that is not there."""
+    return [word[1:-1] if word[:1] == word[-1:] == '"' and (" " in word or "\t" in word) else word for word in args]
+
+
 def run_streaming(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
     """SCons ``SPAWN`` for long commands whose progress people watch."""
     sys.stdout.flush()
     try:
-        return subprocess.run(args, env=env, check=False).returncode
+        return subprocess.run(_words(args), env=env, check=False).returncode
     except OSError as error:
         print(f"scons: {args[0]}: {error.strerror}", file=sys.stderr, flush=True)
         return 127

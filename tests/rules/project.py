@@ -183,9 +183,13 @@ class Project:
         assert isinstance(value, dict)
         return value
 
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """The environment of a run: this checkout's package."""
+        return {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
     def _run(self, command: list[str], env: dict[str, str] | None) -> Run:
-        repository = str(Path(__file__).resolve().parents[2])
-        variables = {**os.environ, "PYTHONPATH": repository, **(env or {})}
+        variables = self.environment() | (env or {})
         run = subprocess.run(
             command,
             cwd=self.root,
