@@ -54,6 +54,7 @@ def _clean(output: Path, workspace: Workspace) -> None:
 def _built_files(output: Path) -> Iterator[Path]:
     for tree in _TREES:
         yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
+    yield from sorted(output.glob(".*.tmp"))  # what a killed run was writing
     for name in _FILES:
         for path in (output / name, output / f"{name}.tmp"):
             if path.exists():

@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+from pypto_build.artifact.atomic import write_bytes
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.workspace import Workspace
 
@@ -24,9 +25,7 @@ def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> N
     entries.sort(key=lambda entry: str(entry.get("output")))
     wanted = json.dumps(entries, indent=1) + "\n"
     if wanted != text:
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        temporary.write_text(wanted, encoding="utf-8")
-        os.replace(temporary, path)
+        write_bytes(path, wanted.encode())
 
 
 def _entry(workspace: Workspace, plan: Any, prefix: str) -> dict[str, Any]:

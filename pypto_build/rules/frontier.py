@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pypto_build.artifact.atomic import write_bytes
 
 RECORD = ".settled.json"
 BINARIES = "binaries.json"
@@ -96,6 +97,4 @@ def _is_entry(value: Any) -> bool:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")

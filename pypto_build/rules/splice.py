@@ -12,6 +12,7 @@ from typing import Any
 from SCons.Action import Action
 
 from pypto_build.artifact import Artifact
+from pypto_build.artifact.atomic import write_bytes
 from pypto_build.rules.actions import command
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
@@ -134,9 +135,7 @@ def write_back(output: Path, splices: Splices) -> list[Path]:
         for made, place in reversed(pairs):  # the unit last: it is what says that the others are done
             if place.exists():
                 shutil.copy2(place, f"{place}.bak")
-            temporary = place.with_name(f".{place.name}.tmp")
-            shutil.copyfile(made, temporary)
-            os.replace(temporary, place)
+            write_bytes(place, made.read_bytes())
             written.append(place)
     remember(output, splices.units)
     return written

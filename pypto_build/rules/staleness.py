@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
+from pypto_build.artifact.atomic import write_bytes
 
 RECORD = ".units.json"
 SAME_TIME_S = 2.0
@@ -107,6 +107,4 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
