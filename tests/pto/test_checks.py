@@ -291,6 +291,11 @@ CASES = {
         "pto.alloc_tile: 8 rows are not a multiple of the 16 x 8 box of f32",
         "cube",
     ),
+    "buffer": Case(
+        '  %r = pto.reserve_buffer {name = "n", size = 8192, location = <vec>, base = 0} -> i32\n' + B,
+        '  %r = pto.reserve_buffer {name = "n", size = 4096, location = <vec>, base = 0} -> i32\n' + B,
+        'pto.alloc_tile: bytes 4096 to 8192 lie in the buffer "n" (vec 0 to 8192)',
+    ),
     # stale tiles
     "stale": Case(
         A + f"  pto.texpands ins(%f : f32) outs(%a : {T})\n" + alloc("%b", T) + "  %z = arith.constant 2.0 : f32\n"

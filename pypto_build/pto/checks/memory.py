@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Module, Operation
+from ..attributes import case_of, int_value
+from ..model import Module, Operation, Region
 from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import TileType, element_bytes
@@ -23,12 +24,32 @@ ALIGNMENT = 32
 def check_memory(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
     function = resolved.function
     assert function.body is not None
+    buffers = list(_buffers(function.body))
     for op in function.body.walk():
         for message in _spaces(resolved, op):
             yield Problem(op, message, function)
         if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
             for message in _allocation(resolved, op, op.result_types[0], arch):
                 yield Problem(op, message, function)
+            for message in _in_a_buffer(resolved, op, op.result_types[0], buffers):
+                yield Problem(op, message, function)
+
+
+def _buffers(body: Region) -> Iterator[tuple[str, str, int, int]]:
+    """Name, memory space, start and end of the buffers that pipes fill."""
+    for op in body.walk():
+        if op.name == "pto.reserve_buffer" and "base" in op.attrs:
+            base = int_value(op.attrs["base"])
+            yield str(op.attrs["name"]), case_of(op.attrs["location"]), base, base + int_value(op.attrs["size"])
+
+
+def _in_a_buffer(
+    resolved: Resolved, op: Operation, tile: TileType, buffers: list[tuple[str, str, int, int]]
+) -> Iterator[str]:
+    address = resolved.constant(op, "addr")
+    for name, space, start, end in buffers:
+        if address is not None and space == tile.loc and address < end and start < address + tile.bytes:
+            yield f"bytes {address} to {address + tile.bytes} lie in the buffer {name} ({space} {start} to {end})"
 
 
 def _spaces(resolved: Resolved, op: Operation) -> Iterator[str]:
