@@ -58,7 +58,7 @@ class AttributeReader(Cursor):
         tokens = self.tokens
         while tokens[self.at] != "}":
             token = tokens[self.at]
-            if token[:1] == '"':
+            if token[:1] == '"' and len(token) > 2:
                 name = token[1:-1]
                 self.at += 1
             else:

@@ -118,7 +118,7 @@ def _ins_outs(definition: OpDef, op: Operation) -> str:
     form = definition.forms[op.form]
     inner = {k: v for k, v in op.attrs.items() if k in definition.inner}
     outer = {k: v for k, v in op.attrs.items() if k not in definition.inner and k != definition.trailing}
-    trailing = f", {op.attrs[definition.trailing]}" if definition.trailing in op.attrs else ""
+    trailing = f", {op.attrs[definition.trailing]}" if definition.trailing and definition.trailing in op.attrs else ""
     text = ""
     for word, roles in (("ins", form.ins), ("outs", form.outs)):
         values = [v for role in roles for v in op.operands.get(role.name, ())]

@@ -59,8 +59,20 @@ _DROPPED = re.compile(
     r'\s*#\s*include\s*[<"].*(?:pto-inst|cstdint|tensor\.h).*|\s*using namespace pto;\s*|\s*set_ffts_base_addr\(.*'
 )
 _ENTRY = re.compile(r'(?:extern\s+"C"\s+)?(?:__global__\s+)?(?:static\s+)?\bAICORE\s+void\b')
-_POINTER_ALIAS = re.compile(r"^\s*(?:__gm__|__ubuf__)\s+[\w:<>]+\s*\*\s*(\w+)\s*=\s*(\w+)\.data\(\);\s*$", re.M)
-_MGATHER = re.compile(r"(\bMGATHER(?:<[^;]*>)?\()([^()]*)(\))")
+# `__ubuf__ float* v2 = v1.data();` or `__gm__ float* v2 = (__gm__ float*) v1;`
+_POINTER_ALIAS = re.compile(
+    r"^[ \t]*(?:__gm__|__ubuf__)\s+[\w:<>]+\s*\*\s*(\w+)\s*=\s*(?:(\w+)\.data\(\)|\([^()]*\*\)\s*(\w+));[ \t]*\n", re.M
+)
+_MGATHER = re.compile(r"(\bMGATHER(?:<[^;()]*>)?\()([^()]*)(\))")
+
+
+def _restore_mgather(text: str) -> str:
+    """Give MGATHER the tiles and tensors back whose pointers it was given; drop pointers nothing else uses."""
+    aliases = {found[1]: found[2] or found[3] for found in _POINTER_ALIAS.finditer(text)}
+    used = {word for found in _MGATHER.finditer(text) for word in re.findall(r"\w+", found[2])} & aliases.keys()
+    text = _MGATHER.sub(lambda m: m[1] + re.sub(r"\w+", lambda w: aliases.get(w[0], w[0]), m[2]) + m[3], text)
+    unused = {name for name in used if len(re.findall(rf"\b{name}\b", text)) == 1}
+    return _POINTER_ALIAS.sub(lambda found: "" if found[1] in unused else found[0], text)
 
 
 def preprocess(raw: str, wrapper: str = "") -> str:
@@ -71,8 +83,7 @@ def preprocess(raw: str, wrapper: str = "") -> str:
     `ChipTensor` unless the wrapper is older than that name.
     """
     text = "\n".join(line for line in raw.split("\n") if not _DROPPED.fullmatch(line))
-    aliases = dict(_POINTER_ALIAS.findall(text))
-    text = _MGATHER.sub(lambda m: m[1] + re.sub(r"\w+", lambda w: aliases.get(w[0], w[0]), m[2]) + m[3], text)
+    text = _restore_mgather(text)
     if not wrapper or "ChipTensor" in wrapper:
         text = re.sub(r"\bTensor\b", "ChipTensor", text)
     text = _ENTRY.sub("static __aicore__ void", text)

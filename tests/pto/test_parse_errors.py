@@ -80,6 +80,10 @@ CASES = {
         "  pto.tfree_from_aic {split = 1 id = 2}",
         "3:33: pto.tfree_from_aic: expected ',' or '}' after an attribute, found 'id'",
     ),
+    "empty attribute name": (
+        '  pto.tfree_from_aic {"" = 1}',
+        "3:23: pto.tfree_from_aic: expected an attribute name or '}', found '\"\"'",
+    ),
     "no attribute value": (
         "  pto.tfree_from_aic {split = }",
         "3:31: pto.tfree_from_aic: expected an attribute value, found '}'",

@@ -78,9 +78,12 @@ static AICORE inline void helper(int mode) {
 extern "C" __global__ AICORE void k(__gm__ float* v1, float v2, int64_t v3) {
   set_ffts_base_addr(v9);
   Tensor* t = 0;
-  __gm__ float* v7 = v5.data();
+  __gm__ float* v7 = (__gm__ float*) v5;
   __ubuf__ int32_t* v8 = v6.data();
-  MGATHER(v4, v7, v8);
+  __ubuf__ int32_t* v9 = v6.data();
+  use(v9);
+  MGATHER<pto::Coalesce::Row>(v4, v7, v8);
+  MGATHER(v4, v7, v9);
   return;
 }
 AICORE void side(int32_t v1) {
@@ -93,8 +96,9 @@ static __aicore__ inline void helper(int mode) {
 
 static __aicore__ void k(__gm__ float* v1, float v2, int64_t v3) {
   ChipTensor* t = 0;
-  __gm__ float* v7 = v5.data();
-  __ubuf__ int32_t* v8 = v6.data();
+  __ubuf__ int32_t* v9 = v6.data();
+  use(v9);
+  MGATHER<pto::Coalesce::Row>(v4, v5, v6);
   MGATHER(v4, v5, v6);
   return;
 }
