@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface
@@ -22,6 +24,8 @@ from pypto_build.artifact.snapshot import Snapshot, require_goldens
 from pypto_build.replay.scalars import Scalar, scalar_bits, scalar_value
 
 Shape = tuple[int, ...]
+
+_CARRIERS = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ def _with_golden(tensor: TensorArg, data: Snapshot) -> TensorArg:
     path = data.outputs.get(tensor.name)
     if path is None:
         return tensor
-    golden = read_pt(path, kind="golden_error")
+    golden = _as_declared(read_pt(path, kind="golden_error"), tensor.dtype)
     for what, have, want in (("dtype", golden.dtype, tensor.dtype), ("shape", golden.shape, tensor.shape)):
         if have != want:
             raise ArtifactError(
@@ -222,7 +226,7 @@ def _unknown_shape(param: Param) -> ArtifactError:
 
 def _read(path: Path, param: Param) -> PtTensor:
     """The tensor in `path`, checked against what the parameter is declared as."""
-    tensor = read_pt(path, kind="golden_error")
+    tensor = _as_declared(read_pt(path, kind="golden_error"), param.dtype)
     if param.dtype is not None and tensor.dtype != param.dtype:
         raise ArtifactError(
             path,
@@ -238,6 +242,13 @@ def _read(path: Path, param: Param) -> PtTensor:
             kind="golden_error",
         )
     return tensor
+
+
+def _as_declared(tensor: PtTensor, dtype: str | None) -> PtTensor:
+    """The tensor in its unsigned dtype, if the signed one carries its bits: torch long had no unsigned ones."""
+    if dtype is None or tensor.dtype != _CARRIERS.get(dtype):
+        return tensor
+    return msgspec.structs.replace(tensor, dtype=dtype)
 
 
 def _fits(actual: Shape, declared: Shape | list[int]) -> bool:

@@ -8,6 +8,7 @@ from pypto_build.rules.artifact import ARTIFACT
 from pypto_build.rules.attributes import Rule
 from pypto_build.rules.help import default_text
 from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.program import PROGRAM
 from pypto_build.rules.replay_test import REPLAY_TEST
 from pypto_build.rules.single import KERNEL, KERNEL_CONFIG, ORCHESTRATION
 
@@ -28,7 +29,7 @@ Attributes are given by name. Paths are relative to the SConstruct.
 
 def document() -> str:
     """The whole page."""
-    rules = [ARTIFACT, REPLAY_TEST, KERNEL, ORCHESTRATION, KERNEL_CONFIG]
+    rules = [ARTIFACT, REPLAY_TEST, PROGRAM, KERNEL, ORCHESTRATION, KERNEL_CONFIG]
     return "\n".join([_INTRODUCTION, *map(_rule, rules), _options()])
 
 

@@ -14,6 +14,7 @@ from pypto_build.rules.workspace import Workspace, examples_dir, workspace_of
 TARGETS = {
     "build JIT=x": "compile and link",
     "replay JIT=x": "build what changed, run, compare with the golden, report",
+    "compile PROGRAM=p.py": "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
     "splice JIT=x": "put edited .pto modules into their kernel files (WRITE=1: in the artifact itself)",
     "pto_diff JIT=a OTHER=b": "what differs between the .pto modules of two artifacts",
     "test": "every test declared here",

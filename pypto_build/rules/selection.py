@@ -15,6 +15,7 @@ from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_ve
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, show_cached
 from pypto_build.rules.workspace import examples_dir, mark_output, workspace_of
@@ -34,6 +35,7 @@ def declare_selected(env: Any) -> None:
     jit = workspace.options["JIT"]
     wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in TARGETS]
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
+    declare_compile(env)
     if not jit:
         if wanted:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
@@ -57,6 +59,18 @@ def declare_selected(env: Any) -> None:
     if replayed:
         env.AlwaysBuild(env.Alias("replay", [*replayed, *built], Action(_report_cached, None)))
     atexit.register(_record_build_failures)
+
+
+def declare_compile(env: Any) -> None:
+    """Declare the program of ``PROGRAM=``."""
+    workspace = workspace_of(env)
+    program = workspace.options["PROGRAM"]
+    if program:
+        env.Alias("compile", declare_program(env, name=Path(program).stem, source=program))
+    elif "compile" in map(str, COMMAND_LINE_TARGETS):
+        raise ArtifactError(
+            "PROGRAM=", "'scons compile' needs a program", "name a Python file, such as examples/vector_dag.py"
+        )
 
 
 def record_error(error: Exception) -> None:

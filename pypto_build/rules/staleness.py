@@ -39,6 +39,14 @@ class PtoUnit:
         """The content of the module."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
+    @property
+    def assembled(self) -> str:
+        """The content of ``ptoas/<unit>.cpp``, the assembler's output that the compiler keeps; empty without one."""
+        try:
+            return hashlib.sha256(self.path.with_suffix(".cpp").read_bytes()).hexdigest()
+        except OSError:
+            return ""
+
     def bodies(self) -> dict[str, str]:
         """The content of each kernel's body, by its name."""
         return {kernel.name: _body_digest(kernel.source) for kernel in self.kernels}
@@ -64,7 +72,7 @@ def find_stale(output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoU
     """
     units = list(units)
     known = _load(output / RECORD)
-    record = {unit.name: known.get(unit.name) or _first_look(unit) for unit in units}
+    record = {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
     if record != known:
         _write(output / RECORD, record)
     return [unit for unit in units if _is_stale(unit, record[unit.name], prefer)]
@@ -72,7 +80,7 @@ def find_stale(output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoU
 
 def remember(output: Path, units: Iterable[PtoUnit]) -> None:
     """Record that the bodies of ``units`` are what their modules say now."""
-    record = _load(output / RECORD) | {unit.name: {"pto": unit.digest, "bodies": unit.bodies()} for unit in units}
+    record = _load(output / RECORD) | {unit.name: _current(unit) for unit in units}
     _write(output / RECORD, record)
 
 
@@ -86,10 +94,21 @@ def _is_stale(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> bool:
     return not edited or prefer == "pto"
 
 
+def _entry(unit: PtoUnit, known: dict[str, Any] | None) -> dict[str, Any]:
+    """What is remembered of a unit; when it was compiled anew, all of its files changed, and this is a first look."""
+    if known is None or (known["assembled"] != unit.assembled and known["pto"] != unit.digest):
+        return _first_look(unit)
+    return known
+
+
 def _first_look(unit: PtoUnit) -> dict[str, Any]:
     assembled = unit.path.with_suffix(".cpp")
     edited_since = not assembled.exists() or unit.path.stat().st_mtime > assembled.stat().st_mtime + SAME_TIME_S
-    return {"pto": "" if edited_since else unit.digest, "bodies": unit.bodies()}
+    return _current(unit) | ({"pto": ""} if edited_since else {})
+
+
+def _current(unit: PtoUnit) -> dict[str, Any]:
+    return {"pto": unit.digest, "assembled": unit.assembled, "bodies": unit.bodies()}
 
 
 def _body_digest(source: Path) -> str:
@@ -103,7 +122,11 @@ def _load(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     entries = value.items() if isinstance(value, dict) else ()
-    return {name: entry for name, entry in entries if isinstance(entry, dict) and {"pto", "bodies"} <= entry.keys()}
+    return {
+        name: entry
+        for name, entry in entries
+        if isinstance(entry, dict) and {"pto", "assembled", "bodies"} <= entry.keys()
+    }
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from pypto_build.rules.attributes import RuleError
 from pypto_build.rules.cleaning import clean_outputs
 from pypto_build.rules.help import declare_help
 from pypto_build.rules.options import OptionError, parse_options
+from pypto_build.rules.program import declare_program
 from pypto_build.rules.replay_test import declare_replay_test
 from pypto_build.rules.single import declare_kernel, declare_kernel_config, declare_orchestration
 from pypto_build.rules.workspace import Workspace
@@ -31,6 +32,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "PtoOrchestration": declare_orchestration,
     "KernelConfig": declare_kernel_config,
     "ReplayTest": declare_replay_test,
+    "PtoProgram": declare_program,
 }
 
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)

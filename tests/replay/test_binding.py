@@ -97,6 +97,14 @@ def test_goldens_without_inputs_do_not_check_made_up_ones(tmp_path: Path) -> Non
     assert (_bind(root).seed, _bind(root).checked) == (0, False)
 
 
+def test_signed_files_carry_unsigned_tensors(tmp_path: Path) -> None:
+    program = _interface(Param("x", "tensor", 0, "IN", "uint16", (2,)), Param("y", "tensor", 1, "OUT", "uint32", (1,)))
+    files = {"in/x": torch.tensor([-1, 2], dtype=torch.int16), "out/y": torch.tensor([-2], dtype=torch.int32)}
+    x, y = _bind(_save(tmp_path, files), program).tensors
+    assert (x.dtype, bytes(x.initial or b"")) == ("uint16", b"\xff\xff\x02\x00")
+    assert (y.dtype, bytes(y.golden or b"")) == ("uint32", b"\xfe\xff\xff\xff")
+
+
 def test_dynamic_dimensions(tmp_path: Path) -> None:
     program = _interface(_tensor("x", 0, "IN", (-1, 3)), _tensor("y", 1, "OUT", (-1, 3)))
     assert [t.shape for t in _bind(tmp_path, program).tensors] == [(1, 3), (1, 3)]

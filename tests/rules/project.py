@@ -159,7 +159,11 @@ class Project:
 
     def edit(self, path: str, old: str, new: str) -> None:
         """Replace ``old``, which must be there, in a file of the artifact."""
-        file = self.artifact / path
+        self.edit_file(str((self.artifact / path).relative_to(self.root)), old, new)
+
+    def edit_file(self, path: str, old: str, new: str) -> None:
+        """Replace ``old``, which must be there, in a file of the workspace."""
+        file = self.root / path
         text = file.read_text(encoding="utf-8")
         assert old in text
         file.write_text(text.replace(old, new), encoding="utf-8")

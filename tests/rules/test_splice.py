@@ -92,6 +92,18 @@ def test_files_of_one_checkout_are_no_edit(project: Project) -> None:
     assert "regenerating from ptoas/kernel_mul.pto" not in project.scons("build", "JIT=_jit_vector_dag").actions
 
 
+def test_an_artifact_compiled_anew_is_no_edit(built: Project) -> None:
+    unit = (built.artifact / UNIT).with_suffix(".cpp")
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    built.edit(KERNEL, "TMUL(", "TADD(")
+    unit.write_text(unit.read_text(encoding="utf-8").replace("TMUL(", "TADD("), encoding="utf-8")
+    check(
+        built.replay(),
+        2,
+        ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"],
+    )
+
+
 def test_hand_edited_body_alone_is_just_an_edit(built: Project) -> None:
     built.edit(KERNEL, "TMUL(", "TADD(")
     check(

@@ -1,0 +1,109 @@
+"""``PtoProgram`` and ``scons compile PROGRAM=p.py``: a program in Python to an artifact, its golden included."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from SCons.Action import Action
+
+from pypto_build.rules.actions import command, run_streaming
+from pypto_build.rules.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.reason import setting
+from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.workspace import Workspace, escape, workspace_of
+from pypto_build.toolchain import PLATFORMS
+
+PROGRAM = Rule(
+    "PtoProgram",
+    "Compiles a program into the artifact `_jit_<name>`; files that stay the same are not written.",
+    (
+        Attribute("name", (str,), "the program's name; its artifact is `_jit_<name>` in BUILD_OUTPUT", required=True),
+        Attribute("source", (str, Path), "the program's Python file", required=True),
+        Attribute("platform", (str,), "what it is compiled for (default: PLATFORM=)", choices=tuple(PLATFORMS)),
+    ),
+)
+
+# The list of an artifact's files that the compiler writes last.
+_FILES = "compiled_files.json"
+
+
+def declare_program(env: Any, **given: Any) -> Any:
+    """Implements the rule; returns the alias of the program."""
+    values = PROGRAM.check(given)
+    workspace = workspace_of(env)
+    source = Path(os.path.abspath(workspace.top / values["source"]))
+    if not source.is_file():
+        raise RuleError(f"{values['source']}: no such file; PROGRAM= and source name a program in Python")
+    platform = workspace.platform(values["platform"])
+    artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{values['name']}"
+    output = workspace.output("programs." + values["name"], source.parent, platform)
+    stamp = output / _FILES
+    node = env.Command(
+        escape(str(stamp)),
+        [env.File(escape(str(path))) for path in _sources(stamp, source)],
+        [
+            command(
+                "[py->pto] compile",
+                _argv(workspace, source, artifact, platform.name),
+                temporary=False,
+                show=_shown(workspace),
+            ),
+            Action(_keep_list, None),
+        ],
+        SPAWN=run_streaming,
+        PYPTO_LIST=(artifact / _FILES, stamp),
+    )
+    env.Depends(node, setting(env, "the compiler", tool_digest("compiler") + tool_digest("pto")))
+    if not _is_there(artifact):
+        env.AlwaysBuild(node)
+    return env.Alias(values["name"], node)
+
+
+def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> list[str]:
+    options = workspace.options
+    words = [
+        sys.executable,
+        "-m",
+        "pypto_build.compiler",
+        str(source),
+        "--output",
+        str(artifact),
+        "--platform",
+        platform,
+    ]
+    words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
+    words += ["--skip-ptoas"] if options["SKIP_PTOAS"] else []
+    words += ["--dump-passes"] if options["DUMP_PASSES"] else []
+    return [escape(word) for word in words]
+
+
+def _shown(workspace: Workspace) -> Any:
+    return lambda node: workspace.short(str(node))
+
+
+def _keep_list(target: Any, source: Any, env: Any) -> None:
+    made, stamp = env["PYPTO_LIST"]
+    shutil.copyfile(made, stamp)
+
+
+def _sources(stamp: Path, source: Path) -> list[Path]:
+    """The program and the Python files it imported when it was last compiled."""
+    try:
+        listed = json.loads(stamp.read_bytes())["sources"]
+    except (OSError, ValueError, KeyError):
+        listed = []
+    imported = [path for name in listed if (path := source.parent / name) != source and path.is_file()]
+    return [source, *imported]
+
+
+def _is_there(artifact: Path) -> bool:
+    try:
+        files = json.loads((artifact / _FILES).read_bytes())["files"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all((artifact / name).exists() for name in files)
