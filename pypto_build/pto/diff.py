@@ -25,6 +25,9 @@ from .parser import parse_file
 from .printer import print_operation
 
 
+_BRACES = ("else", "end")
+
+
 @dataclass(frozen=True)
 class Line:
     """One operation, brace or header.
@@ -82,6 +85,7 @@ class _Reader:
         defined = (*op.results, *(name for region in op.regions for name, _ in region.args))
         for name in defined:
             self.kinds[name] = op.name
+            self.known.pop(name, None)  # a constant of that name in another branch
         shown = re.sub(r" loc\(.*\)$", "", print_operation(op).split("\n", 1)[0])
         self.add(key, operands, defined, shown, op.token)
         for number, region in enumerate(op.regions):
@@ -120,7 +124,7 @@ def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Differ
 
 
 def _shown(lines: list[Line]) -> tuple[tuple[int, str], ...]:
-    return tuple((line.line, line.shown) for line in lines if line.line)
+    return tuple((line.line, line.shown) for line in lines if line.key not in _BRACES)
 
 
 def format_differences(differences: list[Difference], name_a: str, name_b: str) -> str:
