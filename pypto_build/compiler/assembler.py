@@ -38,7 +38,16 @@ def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
     with tempfile.TemporaryDirectory() as directory:
         source, target = Path(directory, f"{unit}.pto"), Path(directory, f"{unit}.cpp")
         source.write_text(text, encoding="utf-8")
-        command = [ptoas, source, "-o", target, "--enable-insert-sync", "--pto-level=level3", "--pto-arch", arch]
+        command = [
+            str(ptoas),
+            str(source),
+            "-o",
+            str(target),
+            "--enable-insert-sync",
+            "--pto-level=level3",
+            "--pto-arch",
+            arch,
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""`golden.py`: the program's reference with everything it uses, so that the artifact can be checked without the program.
+"""`golden.py`: the program's reference with everything it uses, so that an artifact can be checked without its program.
 
 The file makes the inputs too, from fixed seeds, so data/in and data/out follow from it alone.
 """

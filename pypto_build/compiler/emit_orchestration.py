@@ -1,7 +1,7 @@
 """The orchestration's C++: tensors, numbers, loops and conditions, and one task for each call of a kernel.
 
-What is recorded of each kernel (id, core type, signature) comes from the list of arguments that is emitted for its first
-task, so manifest and orchestration cannot disagree.
+What is recorded of each kernel (id, core type, signature) comes from the list of arguments emitted for its first task,
+so manifest and orchestration cannot disagree.
 """
 
 from __future__ import annotations

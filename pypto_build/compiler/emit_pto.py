@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from .dtypes import INT32, DType
 from .errors import CompileError
 from .ir import Block, Const, Dim, Function, Op, Operand, Ref, ScalarType, TensorType, TileType
 from .liveness import scratch_name
@@ -169,7 +170,7 @@ class FunctionEmitter:
         for number, arg in enumerate(op.args):
             if isinstance(arg, Const):
                 dtype = self.number_type(op, number)
-                ins.append((self.text.constant(arg.value, dtype), dtype))
+                ins.append((self.text.constant(arg.value, dtype), dtype.pto))
             elif column and isinstance(arg, Ref) and isinstance(self.types[arg.name], TileType):
                 ins.append(self.as_row(arg.name, "row"))
             else:
@@ -184,15 +185,12 @@ class FunctionEmitter:
             out = self.as_row(op.result, "row")
         self.write(name, ins, [out], _inner(op))
 
-    def number_type(self, op: Op, number: int) -> str:
-        if op.name == "mrgsort" or op.name == "arange":
-            return "i32"
+    def number_type(self, op: Op, number: int) -> DType:
+        """The element type of a constant operand: that of the tile beside it."""
+        if op.name == "mrgsort":
+            return INT32
         reference = op.args[1 - number] if len(op.args) == 2 else Ref(op.result)
-        if not isinstance(reference, Ref):
-            reference = Ref(op.result)
-        type_ = self.types[reference.name]
-        assert isinstance(type_, TileType)
-        return type_.dtype.pto
+        return self.tile_type(reference.name if isinstance(reference, Ref) else op.result).dtype
 
     def write(self, name: str, ins: list[tuple[str, str]], outs: list[tuple[str, str]], inner: str = "") -> None:
         names, types = ", ".join(n for n, _ in ins), ", ".join(t for _, t in ins)
@@ -204,7 +202,8 @@ class FunctionEmitter:
         type_ = self.types[tensor.name]
         assert isinstance(type_, TensorType) and isinstance(offsets, tuple)
         rank = len(type_.shape)
-        sizes: list[Dim] = [1] * (rank - 2) + list(valid) if rank > 1 else [valid[1]]
+        leading: list[Dim] = [1] * (rank - 2)
+        sizes: list[Dim] = [*leading, *valid] if rank > 1 else [valid[1]]
         if rank > 2 and isinstance(valid[0], int) and isinstance(type_.shape[-2], int) and valid[0] > type_.shape[-2]:
             sizes = _leading(type_.shape, valid)
         at = ", ".join(self.text.value(o) for o in offsets)
@@ -244,8 +243,6 @@ def _inner(op: Op) -> str:
         return f" {{cmpMode = #pto<cmp {op.attrs['mode']}>}}"
     if op.name == "gather_mask":
         return f", {{maskPattern = #pto.mask_pattern<{op.attrs['pattern']}>}}"
-    if op.name == "arange":
-        return " {descending = false}"
     return ""
 
 
@@ -300,6 +297,19 @@ def _matmul_acc(e: FunctionEmitter, op: Op) -> None:
     ins = [e.operand(a) for a in op.args]
     out = e.alloc(op.result), e.spelled(op.result)
     e.write("pto.tmatmul.acc", ins, [out])
+
+
+def _arange(e: FunctionEmitter, op: Op) -> None:
+    """The instruction counts in signed numbers; an unsigned tile is a second view of the bytes."""
+    name = e.alloc(op.result)
+    type_ = e.tile_type(op.result)
+    spelled = e.spelled(op.result)
+    if type_.dtype != INT32:
+        signed = replace(type_, dtype=INT32)
+        name, spelled = f"{name}__signed", tile_text(signed, e.arch)
+        e.alloc_as(name, signed, e.function.addresses[op.result], spelled)
+    start = e.text.value(op.args[0], INT32)
+    e.write("pto.tci", [(start, "i32")], [(name, spelled)], " {descending = false}")
 
 
 def _read(e: FunctionEmitter, op: Op) -> None:
@@ -410,6 +420,7 @@ _SPECIAL: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "transpose": _alias,
     "create_tile": _create_tile,
     "matmul_acc": _matmul_acc,
+    "arange": _arange,
     "read": _read,
     "write": _write,
     "get_block_idx": _launch_id,

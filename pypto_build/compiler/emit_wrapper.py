@@ -67,8 +67,7 @@ def generate_entry(function: Function, signature: KernelSignature, vintage: ApiV
         "#endif",
         "",
     ]
-    for name in signature.launch_ids:
-        lines.append(f"    int32_t {LAUNCH_IDS[name]} = {_LAUNCH_CALLS[name]};")
+    lines += [f"    int32_t {LAUNCH_IDS[name]} = {_LAUNCH_CALLS[name]};" for name in signature.launch_ids]
     if signature.launch_ids:
         lines.append("")
     lines += unpack_arguments(signature, vintage)
@@ -101,7 +100,8 @@ def _tensor(param: Param, slot: int, vintage: ApiVintage) -> list[str]:
     return [
         f"    // Unpack tensor: {name}",
         f"    __gm__ {cls}* {name}_tensor = reinterpret_cast<__gm__ {cls}*>(args[{slot}]);",
-        f"    __gm__ {cpp}* {name} = reinterpret_cast<__gm__ {cpp}*>({name}_tensor->buffer.addr) + {name}_tensor->start_offset;",
+        f"    __gm__ {cpp}* {name} = "
+        f"reinterpret_cast<__gm__ {cpp}*>({name}_tensor->buffer.addr) + {name}_tensor->start_offset;",
     ]
 
 

@@ -69,7 +69,9 @@ def _pipe(function: Function) -> PipePlan:
             function.place, f"{function.name}: {max(counts.values())} tiles cross between the cores in one direction, "
             f"a pipe has {MAX_SLOTS} slots", "split the kernel",
         )  # fmt: skip
-    return PipePlan(mask, size, max(2, *counts.values()))
+    # both directions of a two-way pipe take turns in one ring
+    slots = max(4, sum(counts.values())) if mask == 3 else max(2, *counts.values())
+    return PipePlan(mask, size, slots)
 
 
 def _member(function: Function, core: str, pipe: PipePlan, arch: str) -> Function:

@@ -66,6 +66,7 @@ class _Reader:
         self.names = namespace_of(jit.function)
         self.symbols: dict[str, None] = {}
         self.fixed: dict[str, Const] = {}  # variables of unrolled loops
+        self.chosen: list[str] = []  # variables that hold the value of a conditional expression
         arguments = {a.arg for a in node.args.args}
         self.locals = arguments | {
             n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
@@ -317,8 +318,25 @@ class _Reader:
         value = self.operand(node.operand)
         kind = type(node.op).__name__
         if isinstance(value, Const):
-            return Const({"USub": operator.neg, "Not": operator.not_}[kind](value.value)) if kind != "UAdd" else value
+            return Const(not value.value if kind == "Not" else -value.value) if kind != "UAdd" else value
         return self.operation(node, kind, value)
+
+    def _x_ifexp(self, node: ast.IfExp) -> Operand:
+        """`a if condition else b`: only one of the two is computed."""
+        condition = self.operand(node.test)
+        if isinstance(condition, Const):
+            return self.operand(node.body if condition.value else node.orelse)
+        name = f"chosen{len(self.chosen)}"
+        self.chosen.append(name)
+        blocks = []
+        for value in (node.body, node.orelse):
+            outer, self.block = self.block, Block()
+            operand = self.operand(value)
+            self.emit(Op("copy", (operand,), results=(name,), place=self.place(value)))
+            made, self.block = self.block, outer
+            blocks.append(made)
+        self.emit(Op("if", (condition,), blocks=tuple(blocks), place=self.place(node)))
+        return Ref(name)
 
     def operation(self, node: ast.expr, kind: str, *operands: Operand) -> Operand:
         name = OPERATORS.get(kind)

@@ -243,9 +243,7 @@ class Inference:
         return type_
 
     def same(self, op: Op, a: Type, b: Type, name: str) -> None:
-        plain = (replace(a, pad="null"), replace(b, pad="null")) if isinstance(a, TileType) and isinstance(b, TileType) \
-            else (a, b)  # fmt: skip
-        if plain[0] != plain[1]:
+        if _unpadded(a) != _unpadded(b):
             variable = name.partition("__")[0]
             self.fail(op, f"{variable} is {a} on one way and {b} on the other", "a variable keeps its type")
 
@@ -275,9 +273,15 @@ class Inference:
         self.out.append(made)
 
     def fits(self, op: Op, callee: str, name: str, given: TensorType, wanted: TensorType) -> None:
-        known = [isinstance(w, Ref) or isinstance(g, Ref) or g == w for g, w in zip(given.shape, wanted.shape)]
+        known = [
+            isinstance(w, Ref) or isinstance(g, Ref) or g == w for g, w in zip(given.shape, wanted.shape, strict=False)
+        ]
         if len(given.shape) != len(wanted.shape) or not all(known):
             self.fail(op, f"{callee}: {name} is {wanted}, found {given}")
+
+
+def _unpadded(type_: Type) -> Type:
+    return replace(type_, pad="null") if isinstance(type_, TileType) else type_
 
 
 def _kind(type_: Type | None) -> str:

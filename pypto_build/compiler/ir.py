@@ -23,6 +23,8 @@ class Direction(Enum):
     INOUT = "InOut"
 
 
+NOWHERE = Place()
+
 # --- operands ----------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +133,7 @@ class Op:
     attrs: dict[str, Any] = field(default_factory=dict)
     results: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
-    place: Place = Place()
+    place: Place = NOWHERE
 
     @property
     def result(self) -> str:
@@ -179,7 +181,7 @@ class Function:
     kind: str
     params: tuple[Param, ...]
     body: Block
-    place: Place = Place()
+    place: Place = NOWHERE
     core: str = ""
     group: str = ""
     pipe: PipePlan | None = None
@@ -201,7 +203,7 @@ class Program:
     name: str
     functions: dict[str, Function]
     platform: str = "a2a3sim"
-    place: Place = Place()
+    place: Place = NOWHERE
 
     @property
     def entries(self) -> list[Function]:

@@ -179,7 +179,7 @@ class JitFunction:
 
 
 class _Jit:
-    """`@pl.jit` an orchestration, `@pl.jit.incore` a kernel, `@pl.jit.inline` a function expanded where it is called."""
+    """`@pl.jit` an orchestration, `@pl.jit.incore` a kernel, `@pl.jit.inline` a function expanded at its calls."""
 
     def __call__(self, function: Callable[..., Any]) -> JitFunction:
         return JitFunction(function, "orchestration")

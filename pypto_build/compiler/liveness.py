@@ -12,7 +12,7 @@ from .operations import OPERATIONS
 @dataclass
 class Liveness:
     """`edges`: tiles that must not share bytes. `inplace`: (result, operand) pairs that may share an address but not
-    overlap otherwise. `after`: tiles live behind each operation, by its identity. `order`: tiles as they are defined."""
+    overlap otherwise. `after`: tiles live behind each operation, by its identity. `order`: tiles as defined."""
 
     edges: dict[str, set[str]] = field(default_factory=dict)
     inplace: set[tuple[str, str]] = field(default_factory=set)

@@ -7,6 +7,7 @@ tile that one core makes and the other needs gets a `cross` operation, which mak
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 from .errors import CompileError
 from .ir import Block, Function, Op, Operand, Program, Ref, ScalarType, TensorType, TileType
@@ -106,9 +107,11 @@ class _Spaces:
             for inner in op.blocks:
                 self.demand(inner)
             if op.name == "matmul":
-                self.want(op.args[0], "left"), self.want(op.args[1], "right")
+                self.want(op.args[0], "left")
+                self.want(op.args[1], "right")
             elif op.name == "matmul_acc":
-                self.want(op.args[1], "left"), self.want(op.args[2], "right")
+                self.want(op.args[1], "left")
+                self.want(op.args[2], "right")
             elif op.name == "move":
                 self.want(op.args[0], "mat" if op.attrs["target"] in ("left", "right") else "vec")
             elif op.name in ("extract", "transpose", "reshape"):
@@ -183,6 +186,11 @@ class _Spaces:
         for name in op.results:
             self.cross_where_needed(op, name, out)
 
+    def in_space(self, name: str, space: str) -> TileType:
+        type_ = self.types[name]
+        assert isinstance(type_, TileType)
+        return replace(type_, space=space)
+
     def space(self, name: str) -> str:
         type_ = self.types[name]
         assert isinstance(type_, TileType)
@@ -202,7 +210,7 @@ class _Spaces:
         """A load that both cores use is done by each."""
         if self.wanted_of(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
             name = f"{op.result}_mat"
-            self.types[name] = replace(self.types[op.result], space="mat")  # type: ignore[call-arg]
+            self.types[name] = self.in_space(op.result, "mat")
             self.split[op.result] = name
             out.append(replace(op, results=(name,)))
 
@@ -219,7 +227,7 @@ class _Spaces:
 
     def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:
         made = f"{name}__{'Vec' if space == 'vec' else 'Mat'}"
-        self.types[made] = replace(self.types[name], space=space)  # type: ignore[call-arg]
+        self.types[made] = self.in_space(name, space)
         self.crossed[name, space] = made
         out.append(Op("cross", (Ref(name),), {"target": space}, (made,), place=op.place))
 
@@ -250,11 +258,11 @@ class _Spaces:
         while made in self.types:
             self.count += 1
             made = f"{name}_{space.capitalize()}{self.count}"
-        self.types[made] = replace(self.types[name], space=space)  # type: ignore[call-arg]
+        self.types[made] = self.in_space(name, space)
         out.append(Op("move", (Ref(name),), {"target": space}, (made,), place=op.place))
         return made
 
-    def fail(self, op: Op, ref: Ref, space: str) -> None:
+    def fail(self, op: Op, ref: Ref, space: str) -> NoReturn:
         variable = ref.name.partition("__")[0]
         raise CompileError(
             op.place,

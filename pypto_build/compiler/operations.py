@@ -1,7 +1,7 @@
 """The operations a program can use: one row each, from which parsing, typing and emission follow.
 
 A signature lists operands, `name=?` for those that may be left out, and behind `/` what must be known when compiling.
-`rule` names the typing rule (typing_rules.py); `pto` the operation of .pto it becomes, `scalar` the one for a tile and a
+`rule` names the typing rule (rules_*.py); `pto` the operation of .pto it becomes, `scalar` the one for a tile and a
 number; `tmp` says which scratch tile the instruction wants (`row`: one block a row, `same`: like the operand).
 `inplace` operations may write where they read. `side` is the core that has it: cube, vector, or empty for both.
 """

@@ -38,6 +38,14 @@ def verify_checked(function: Function) -> None:
     verify_ssa(function)
 
 
+def _verify(one: Pass, program: Program) -> None:
+    try:
+        for function in program.functions.values():
+            one.verify(function)
+    except CompileError as error:
+        raise CompileError(error.place, f"{one.name} left a wrong program: {error.message}") from None
+
+
 PASSES = (
     Pass("flatten_calls", flatten_calls, verify_flat),
     Pass("convert_to_ssa", convert_to_ssa, verify_ssa),
@@ -59,11 +67,7 @@ def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program
         program = one.run(program)
         if dumps is not None:
             dumps[f"passes_dump/{number:02}_after_{one.name}.txt"] = program_text(program)
-        for function in program.functions.values():
-            try:
-                one.verify(function)
-            except CompileError as error:
-                raise CompileError(error.place, f"{one.name} left a wrong program: {error.message}") from None
+        _verify(one, program)
         if one.name == "infer_types":
             check_program(program)
     return program

@@ -70,7 +70,7 @@ class _Planner:
         self.addresses: dict[str, int] = {}
         self.placed: dict[str, tuple[str, int, int]] = {}  # web -> space, start, end
         self.popped = {op.result for op in function.body.walk() if op.name == "pop"}
-        self.where = {name: op for name, op in live.order}
+        self.where = dict(live.order)
 
     def run(self) -> None:
         for name, op in self.live.order:
@@ -174,7 +174,7 @@ def verify_addresses(function: Function) -> None:
 
 def _one(function: Function, a: str, b: str) -> bool:
     """Views of one tile may live side by side."""
-    roots = {}
+    roots: dict[str, str] = {}
     for op in function.body.walk():
         if op.name in ("reshape", "transpose"):
             source = getattr(op.args[0], "name", "")

@@ -28,11 +28,10 @@ def _slice(at: Inference, op: Op) -> Typed:
     shape, offsets = (at.indices(op, op.args[n], rank, what) for n, what in ((1, "extents"), (2, "offsets")))
     made = tuple(at.dim(extent) for extent in shape)
     for axis, (extent, whole, offset) in enumerate(zip(made, tensor.shape, offsets, strict=True)):
-        if isinstance(extent, int) and isinstance(whole, int) and isinstance(offset, Const):
-            if not 0 <= int(offset.value) < whole:
-                at.fail(
-                    op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}"
-                )
+        if not (isinstance(extent, int) and isinstance(whole, int) and isinstance(offset, Const)):
+            continue
+        if not 0 <= int(offset.value) < whole:
+            at.fail(op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}")
     _contiguous(at, op, made, tensor.shape)
     return replace(op, args=(op.args[0], shape, offsets)), TensorType(made, tensor.dtype)
 
