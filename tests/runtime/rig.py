@@ -78,9 +78,9 @@ class Outcome:
     graph: dict[str, Any] = field(default_factory=dict)
 
     def edges(self) -> set[tuple[int, int, str]]:
-        """Edges between tasks numbered in submission order, allocations included, with their source."""
+        """Edges between tasks numbered in submission order, with their source; allocations are all number -1."""
         order = {task["task_id"]: index for index, task in enumerate(self.graph["tasks"])}
-        return {(order[edge["pred"]], order[edge["succ"]], edge["source"]) for edge in self.graph["edges"]}
+        return {(order.get(edge["pred"], -1), order[edge["succ"]], edge["source"]) for edge in self.graph["edges"]}
 
 
 class Rig:

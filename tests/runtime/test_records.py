@@ -148,7 +148,7 @@ def test_timeline(rig: Rig, tmp_path: Path) -> None:
         "core_to_thread": [0, 0, 0],
     }
     rows = records["aicore_tasks"]
-    assert [(row[0], row[1]) for row in rows] == [(1, 1 << 32), (1, (1 << 32) + 1)]
+    assert [(row[0], row[1], row[2]) for row in rows] == [(1, 1 << 32, 1), (1, (1 << 32) + 1, 2)]
     assert all(row[3] <= row[4] for row in rows)
     assert rows[0][4] <= rows[1][3]
     assert [row[:2] for row in records["aicpu_tasks"]] == [[row[0], row[2]] for row in rows]

@@ -71,7 +71,7 @@ void ArgsRecord::record(const Task &task, Stage stage) {
         json.key("arg_index").number(slot).key("role").text(kRoles[static_cast<int>(role)]);
         json.key("stage").text(kStages[static_cast<int>(stage)]).key("kind").text(is_scalar ? "scalar" : "tensor");
         if (is_scalar)
-            json.key("dtype").text("UINT64").key("value").number(static_cast<int64_t>(task.scalars[argument.index]));
+            add_scalar(json, task.scalars[argument.index]);
         else
             add_tensor(json, task.tensors[argument.index], level_ != 3 || argument.dump);
         json.close('}');
@@ -101,6 +101,13 @@ ArgsRecord::Role ArgsRecord::role_of(const Task &task, const TaskArgument &argum
     default:
         return Role::InOut;
     }
+}
+
+void ArgsRecord::add_scalar(JsonWriter &json, uint64_t value) {
+    json.key("dtype").text("UINT64").key("value").number(static_cast<int64_t>(value));
+    json.key("is_contiguous").boolean(true).key("shape").open('[').close(']').key("strides").open('[').close(']');
+    json.key("start_offset").number(0).key("numel").number(1).key("bin_offset").number(0).key("bin_size").number(0);
+    json.key("truncated").boolean(false).key("overwritten").boolean(false);
 }
 
 void ArgsRecord::add_tensor(JsonWriter &json, const ChipTensor &tensor, bool payload) {
@@ -148,7 +155,7 @@ void ArgsRecord::write() {
     const auto count = [this](auto matches) { return std::count_if(entries_.begin(), entries_.end(), matches); };
     const std::string suffix = std::string("_") + names_.suffix;
     JsonWriter json;
-    json.open('{').key("run_dir").text(directory_);
+    json.open('{').key("run_dir").text(names_.directory);
     json.key("bin_format").open('{').key("type").text("logical_contiguous").key("byte_order").text("little_endian");
     json.close('}').key(names_.level).number(level_);
     json.key(names_.total).number(static_cast<int64_t>(entries_.size()));

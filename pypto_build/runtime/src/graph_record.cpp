@@ -31,7 +31,20 @@ void write_region(JsonWriter &json, const std::string &prefix, const ChipTensor 
 
 } // namespace
 
+// A producer stands in the file once for each consumer, with the first reason and all kinds of waiting.
+void GraphRecord::edge(const Edge &edge) {
+    for (PendingEdge &known : pending_) {
+        if (known.edge.producer == edge.producer) {
+            known.edge.flags |= edge.flags;
+            return;
+        }
+    }
+    pending_.push_back({edge, copy(edge.consumer), copy(edge.writer)});
+}
+
 void GraphRecord::submitted(const Task &task) {
+    if (task.number == kNoNumber)
+        return; // an allocation: it appears as the creator of its tensors only
     add_task(task);
     for (const PendingEdge &pending : pending_)
         add_edge(pending, task);

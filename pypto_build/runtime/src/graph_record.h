@@ -10,7 +10,7 @@ namespace pypto::runtime {
 
 class GraphRecord : public OrchestrationObserver {
 public:
-    void edge(const Edge &edge) override { pending_.push_back({edge, copy(edge.consumer), copy(edge.writer)}); }
+    void edge(const Edge &edge) override;
     void submitted(const Task &task) override;
     bool keeps_history() const override { return true; }
 

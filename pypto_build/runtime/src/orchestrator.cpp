@@ -6,6 +6,7 @@
 #include "pypto/tensor_views.h"
 #include "stall.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -144,6 +145,7 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
             check_tensor(*submission.args[i].tensor(), i);
 
     collect_edges(submission);
+    merge_edges();
     Task *task = create(heap_bytes(submission.args, submission.arg_count));
     task->number = numbered_++;
     task->interleaved = submission.interleaved;
@@ -163,8 +165,10 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     }
     fill(*task, submission.args, submission.arg_count, outputs);
     publish(submission, task->id);
-    if (settings_.strict)
+    if (settings_.strict) {
         strict_edges(*task);
+        merge_edges();
+    }
     for (OrchestrationObserver *observer : observers_)
         observer->submitted(*task);
     start(*task);
@@ -272,6 +276,20 @@ void Orchestrator::lookup(const ChipTensor &tensor, int arg, bool inout) {
     });
 }
 
+// One edge for each producer, of all kinds it was asked for; producers that are gone are left out.
+void Orchestrator::merge_edges() {
+    std::sort(edges_.begin(), edges_.end(),
+              [](const ProducerEdge &a, const ProducerEdge &b) { return a.task < b.task; });
+    size_t kept = 0;
+    for (const ProducerEdge &edge : edges_) {
+        if (kept > 0 && edges_[kept - 1].task == edge.task)
+            edges_[kept - 1].flags |= edge.flags;
+        else if (!graph_.retired(edge.task))
+            edges_[kept++] = edge;
+    }
+    edges_.resize(kept);
+}
+
 void Orchestrator::publish(const Submission &submission, uint64_t task) {
     if (manual())
         return;
@@ -343,7 +361,7 @@ Task *Orchestrator::create(uint64_t bytes) {
             leave();
         out_of(shortage, bytes);
     }
-    Task *task = graph_.create(ring(), bytes, edges);
+    Task *task = graph_.create(ring(), bytes);
     lock.unlock();
     if (bytes && task->memory.base == nullptr)
         end_with(
@@ -456,7 +474,7 @@ void Orchestrator::allocate(const ArgEntry *entries, uint32_t count, Outputs &ou
                     "add_output only TensorCreateInfos");
     edges_.clear();
     Task *task = create(heap_bytes(entries, count));
-    task->number = kNoTask;
+    task->number = kNoNumber;
     task->manual_scope = manual();
     fill(*task, entries, count, outputs);
     for (OrchestrationObserver *observer : observers_)

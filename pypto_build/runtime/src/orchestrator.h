@@ -67,6 +67,7 @@ private:
     void collect_edges(const Submission &submission);
     void add_edge(const Edge &edge);
     void lookup(const ChipTensor &tensor, int arg, bool inout);
+    void merge_edges();
     void writers_of(const ChipTensor &tensor); // into edges_
     void publish(const Submission &submission, uint64_t task);
     void strict_edges(const Task &task);

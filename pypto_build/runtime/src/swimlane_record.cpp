@@ -2,7 +2,9 @@
 
 #include "json_writer.h"
 
+#include <algorithm>
 #include <ctime>
+#include <tuple>
 
 namespace pypto::runtime {
 
@@ -30,13 +32,27 @@ int64_t SwimlaneRecord::cycles(int64_t time_ns) const {
 
 void SwimlaneRecord::submitted(const Task &task) {
     const int64_t now = monotonic_ns();
-    submits_.push_back({task.id, last_submit_ns_, now});
+    if (task.has_kernel)
+        submits_.push_back({task.id, last_submit_ns_, now});
     last_submit_ns_ = now;
 }
 
 void SwimlaneRecord::called(const Task &task, int member, int core, int64_t start_ns, int64_t end_ns) {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls_.push_back({core, member, task.id, start_ns, end_ns});
+}
+
+// By core, then by time; calls are numbered from 1 on each core.
+std::vector<SwimlaneRecord::Row> SwimlaneRecord::ordered(int threads) const {
+    std::vector<Row> rows;
+    for (const Call &call : calls_)
+        rows.push_back({core_number(call.core, call.member, threads), 0, &call});
+    std::sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
+        return std::tie(a.core, a.call->start_ns) < std::tie(b.core, b.call->start_ns);
+    });
+    for (size_t i = 0; i < rows.size(); ++i)
+        rows[i].number = i > 0 && rows[i - 1].core == rows[i].core ? rows[i - 1].number + 1 : 1;
+    return rows;
 }
 
 void SwimlaneRecord::write(const std::string &directory, int threads) const {
@@ -50,23 +66,21 @@ void SwimlaneRecord::write(const std::string &directory, int threads) const {
     for (int core = 0; core < 3 * threads; ++core)
         json.number(core < threads ? core : (core - threads) / 2);
     json.close(']').close('}');
+    const std::vector<Row> rows = ordered(threads);
     json.key("aicore_tasks").open('[');
-    for (size_t i = 0; i < calls_.size(); ++i) {
-        const Call &call = calls_[i];
-        const int64_t row[] = {core_number(call.core, call.member, threads),
-                               static_cast<int64_t>(call.task),
-                               static_cast<int64_t>(i),
-                               cycles(call.start_ns),
-                               cycles(call.end_ns),
-                               0};
-        json.newline().list(row, 6);
+    for (const Row &row : rows) {
+        const int64_t values[] = {row.core,
+                                  static_cast<int64_t>(row.call->task),
+                                  row.number,
+                                  cycles(row.call->start_ns),
+                                  cycles(row.call->end_ns),
+                                  0};
+        json.newline().list(values, 6);
     }
     json.close(']').key("aicpu_tasks").open('[');
-    for (size_t i = 0; i < calls_.size(); ++i) {
-        const Call &call = calls_[i];
-        const int64_t row[] = {core_number(call.core, call.member, threads), static_cast<int64_t>(i),
-                               cycles(call.start_ns), cycles(call.end_ns)};
-        json.newline().list(row, 4);
+    for (const Row &row : rows) {
+        const int64_t values[] = {row.core, row.number, cycles(row.call->start_ns), cycles(row.call->end_ns)};
+        json.newline().list(values, 4);
     }
     json.close(']').key("aicpu_scheduler_phases").open('[').close(']');
     json.key("aicpu_orchestrator_phases").open('[');

@@ -34,6 +34,12 @@ private:
         int64_t start_ns;
         int64_t end_ns;
     };
+    struct Row {
+        int core;
+        int64_t number; // on this core
+        const Call *call;
+    };
+    std::vector<Row> ordered(int threads) const;
     int64_t cycles(int64_t time_ns) const;
 
     const Platform &platform_;

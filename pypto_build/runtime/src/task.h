@@ -11,6 +11,8 @@ namespace pypto::runtime {
 
 struct Task;
 
+inline constexpr uint64_t kNoNumber = ~uint64_t{0}; // of an allocation
+
 /// One argument as the kernel sees it; tensors stand in Task::tensors, scalars in Task::scalars.
 struct TaskArgument {
     ArgEntry::Kind kind;
@@ -36,7 +38,7 @@ enum class TaskState : uint8_t { Waiting, Ready, Running, Done };
 struct Task {
     uint64_t id = 0;
     uint64_t sequence = 0; // counts submissions over all rings, from 1
-    uint64_t number = 0;   // counts those with a kernel, from 0; kNoTask for allocations
+    uint64_t number = 0;   // counts those with a kernel, from 0; kNoNumber for allocations
     TaskState state = TaskState::Waiting;
     bool interleaved = false;
     bool sync_start = false;
@@ -60,8 +62,6 @@ struct Task {
     uint32_t holds = 0;                // scope, consumers that retain the memory, and the task itself until it is over
     uint32_t unfinished_consumers = 0; // of every kind
     uint32_t dependency_slots = 0;     // edges charged to the ring's pool
-    uint64_t mark = 0;                 // sequence of the last task that looked at this one
-    uint32_t mark_index = 0;
     std::vector<Task *> consumers;
     std::vector<ProducerLink> producers;
     int32_t next_block = 0;
@@ -79,7 +79,6 @@ struct Task {
         arguments.clear();
         memory = {};
         waits_for = holds = unfinished_consumers = dependency_slots = 0;
-        mark = 0;
         consumers.clear();
         producers.clear();
         next_block = blocks_left = 0;

@@ -22,7 +22,7 @@ Shortage TaskGraph::shortage(uint32_t ring_index, uint64_t heap_bytes, uint32_t 
     return Shortage::None;
 }
 
-Task *TaskGraph::create(uint32_t ring_index, uint64_t heap_bytes, uint32_t dependencies) {
+Task *TaskGraph::create(uint32_t ring_index, uint64_t heap_bytes) {
     if (spare_.empty()) {
         storage_.push_back(std::make_unique<Task>());
         spare_.push_back(storage_.back().get());
@@ -36,13 +36,11 @@ Task *TaskGraph::create(uint32_t ring_index, uint64_t heap_bytes, uint32_t depen
     task->id = PTO2TaskId::make(ring_index, static_cast<uint32_t>(ring.next)).raw;
     task->sequence = ++created_;
     task->holds = 2;
-    task->dependency_slots = dependencies;
     if (heap_bytes) {
         task->memory = blocks_.take(heap_bytes);
         ring.heap_used += task->memory.bytes;
         ring.heap_total += task->memory.bytes;
     }
-    ring.dependencies_used += dependencies;
     ring.slots[ring.next & ring.mask] = task;
     ++ring.next;
     return task;
@@ -84,32 +82,22 @@ void TaskGraph::wait_for(Task *consumer, uint64_t producer_id, uint8_t flags) {
         }
         return;
     }
-    if (producer->mark == consumer->sequence) { // seen before: only the kind can change
-        ProducerLink &known = consumer->producers[producer->mark_index];
-        if ((flags & DEP_RETAIN) && !known.retained) {
-            known.retained = true;
-            ++producer->holds;
-        }
-        return;
-    }
     link(consumer, producer, flags);
 }
 
 void TaskGraph::link(Task *consumer, Task *producer, uint8_t flags) {
-    producer->mark = consumer->sequence;
-    producer->mark_index = static_cast<uint32_t>(consumer->producers.size());
     const bool retained = (flags & DEP_RETAIN) != 0;
-    if (producer->state == TaskState::Done && !retained) {
-        producer->mark = 0;
+    if (producer->state == TaskState::Done && !retained)
         return;
-    }
     consumer->producers.push_back({producer, producer->id, retained});
     producer->holds += retained;
     ++producer->unfinished_consumers;
-    if (producer->state != TaskState::Done) {
-        producer->consumers.push_back(consumer);
-        ++consumer->waits_for;
-    }
+    if (producer->state == TaskState::Done)
+        return;
+    producer->consumers.push_back(consumer);
+    ++consumer->waits_for;
+    ++consumer->dependency_slots;
+    ++rings_[consumer->id >> 32].dependencies_used;
 }
 
 void TaskGraph::finish(Task *task) {

@@ -26,9 +26,9 @@ public:
     Shortage shortage(uint32_t ring, uint64_t heap_bytes, uint32_t dependencies) const;
 
     /// A new task of a ring that has room for it, held by its scope and by itself.
-    Task *create(uint32_t ring, uint64_t heap_bytes, uint32_t dependencies);
-    /// Makes `task` wait for its producers; true if it has to wait for none. A producer that was never submitted is
-    /// waited for until it is.
+    Task *create(uint32_t ring, uint64_t heap_bytes);
+    /// Makes `task` wait for its producers, each named once; true if it has to wait for none. A producer that was never
+    /// submitted is waited for until it is.
     bool connect(Task *task, const std::vector<ProducerEdge> &producers);
     /// The task is over; calls ready(consumer) for each task that waited for it alone.
     template <typename Ready> void complete(Task *task, Ready ready) {
