@@ -24,7 +24,6 @@ from .ops import TABLE
 from .parser import parse_file
 from .printer import print_operation
 
-
 _BRACES = ("else", "end")
 
 
