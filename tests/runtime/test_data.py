@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,13 +11,11 @@ from tests.runtime.rig import Kernel, Rig, entry, floats
 
 ADD_ONE = Kernel("add1", "for (uint64_t i = 0; i < count(args, 0); ++i) data(args, 0)[i] += 1;")
 COPY = Kernel("copy", "for (uint64_t i = 0; i < count(args, 1); ++i) data(args, 1)[i] = data(args, 0)[i];")
-SLOW_ADD = Kernel(
-    "slow", "for (volatile int64_t n = 0; n < 3000000; n = n + 1) {} data(args, 0)[0] += 1;"
-)
+SLOW_ADD = Kernel("slow", "for (volatile int64_t n = 0; n < 3000000; n = n + 1) {} data(args, 0)[0] += 1;")
 XY = "const ChipTensor& x = orch_args.tensor(0).ref(); const ChipTensor& y = orch_args.tensor(1).ref(); (void)x; (void)y;\n"
 
 
-def run(rig: Rig, kernel: Kernel, body: str, **options: object) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def run(rig: Rig, kernel: Kernel, body: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     x, y = floats(4, 8), np.zeros((4, 8), np.float32)
     rig.run([kernel], entry(XY + body), [(x, "INOUT"), (y, "INOUT")], **options)
     return x, y
@@ -73,7 +73,15 @@ def test_initial_values(rig: Rig) -> None:
 
 @pytest.mark.parametrize(
     ("op", "target", "runs"),
-    [("EQ", 5, True), ("EQ", 4, False), ("NE", 5, False), ("GT", 4, True), ("LT", 5, False), ("GE", 5, True), ("LE", 4, False)],
+    [
+        ("EQ", 5, True),
+        ("EQ", 4, False),
+        ("NE", 5, False),
+        ("GT", 4, True),
+        ("LT", 5, False),
+        ("GE", 5, True),
+        ("LE", 4, False),
+    ],
 )
 def test_predicates(rig: Rig, op: str, target: int, runs: bool) -> None:
     body = f"""
@@ -164,9 +172,7 @@ def test_cycle_of_explicit_dependencies_is_a_hang(rig: Rig) -> None:
         "nothing can run and 2 tasks are left; task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; "
         "cores busy: AIC 0/24 AIV 0/48"
     )
-    assert caught.value.hint == (
-        "explicit dependencies form a cycle: a task cannot wait for one submitted after it"
-    )
+    assert caught.value.hint == ("explicit dependencies form a cycle: a task cannot wait for one submitted after it")
 
 
 def test_reading_what_is_never_written_is_a_hang(rig: Rig) -> None:
@@ -179,4 +185,6 @@ def test_reading_what_is_never_written_is_a_hang(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         run(rig, ADD_ONE, body)
     assert (caught.value.kind, caught.value.code_name) == ("hang", "TENSOR_WAIT_TIMEOUT")
-    assert caught.value.message.startswith("get_tensor_data waits for a task that cannot finish; nothing can run and 1 task")
+    assert caught.value.message.startswith(
+        "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def task(*calls: str, submit: str = "rt_submit_aiv_task(0, p);") -> str:
     return "{ CoreTaskArgs p; " + " ".join(f"p.add_{call};" for call in calls) + f" {submit} }}\n"
 
 
-def edges(rig: Rig, body: str, directory: Path, **options: object) -> set[tuple[int, int, str]]:
+def edges(rig: Rig, body: str, directory: Path, **options: Any) -> set[tuple[int, int, str]]:
     x = floats(4, 8)
     return rig.run([TOUCH], entry(X + HALVES + body), [(x, "INOUT")], directory=directory, **options).edges()
 
@@ -52,7 +53,10 @@ CASES = {
         task("output(xt)") + task("inout(x)") + task("input(xt)"),
         {(0, 1, "tensormap"), (1, 2, "tensormap")},
     ),
-    "no_dep neither waits nor publishes": (task("output(x)") + task("no_dep(x)") + task("input(xt)"), {(0, 2, "tensormap")}),
+    "no_dep neither waits nor publishes": (
+        task("output(x)") + task("no_dep(x)") + task("input(xt)"),
+        {(0, 2, "tensormap")},
+    ),
     "transposed views overlap conservatively": (
         "ChipTensor t = xb.transpose(0, 1);\n" + task("output(xm)") + task("input(t)"),
         {(0, 1, "tensormap")},
@@ -160,7 +164,10 @@ def test_explicit_edges_come_on_top_in_automatic_scopes(rig: Rig, tmp_path: Path
 def test_graph_file_describes_tasks_tensors_and_edges(rig: Rig, tmp_path: Path) -> None:
     x = floats(4, 8)
     graph = rig.run(
-        [TOUCH], entry(X + HALVES + task("output(xt)") + task("inout(xt)", "scalar(7)")), [(x, "INOUT")], directory=tmp_path
+        [TOUCH],
+        entry(X + HALVES + task("output(xt)") + task("inout(xt)", "scalar(7)")),
+        [(x, "INOUT")],
+        directory=tmp_path,
     ).graph
     tensor = {"dtype": "FLOAT32", "shape": [2, 8], "start_offset": "0", "strides": [8, 1]}
     (identity,) = graph["tensors"]
@@ -247,7 +254,7 @@ def test_results_are_right_in_every_order(rig: Rig) -> None:
     }
     """
     x, y = floats(16, 8), np.zeros((16, 8), np.float32)
-    runtime_options: list[dict[str, object]] = [{}, {"serial": True}, *({"shuffle": True, "seed": s} for s in range(5))]
+    runtime_options: list[dict[str, Any]] = [{}, {"serial": True}, *[{"shuffle": True, "seed": s} for s in range(5)]]
     for options in runtime_options:
         y[:] = 0
         rig.run([add, double], entry(body), [(x, "IN"), (y, "OUT")], **options)

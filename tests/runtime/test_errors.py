@@ -64,12 +64,12 @@ INVALID = {
         "launch at least one block",
     ),
     "automatic scope in a manual one": (
-        "PTO2_SCOPE(PTO2ScopeMode::MANUAL) { rt_scope_begin(PTO2ScopeMode::AUTO, \"o.cpp\", 7); }",
+        'PTO2_SCOPE(PTO2ScopeMode::MANUAL) { rt_scope_begin(PTO2ScopeMode::AUTO, "o.cpp", 7); }',
         "o.cpp:7: an automatic scope opens inside a manual one",
         "make the inner scope PTO2ScopeMode::MANUAL too, or end the outer one first",
     ),
     "scopes too deep": (
-        "for (int i = 0; i < 64; ++i) rt_scope_begin(PTO2ScopeMode::AUTO, \"o.cpp\", i);",
+        'for (int i = 0; i < 64; ++i) rt_scope_begin(PTO2ScopeMode::AUTO, "o.cpp", i);',
         "o.cpp:63: scopes are nested deeper than 64",
         "close scopes before opening more",
     ),
@@ -153,7 +153,8 @@ def test_nothing_runs_after_a_fault(rig: Rig) -> None:
     write = Kernel("write", "data(args, 0)[0] = 99;")
     x = np.zeros(4, np.float32)
     text = entry(
-        X + "CoreTaskArgs p; p.add_output(x); p.add_output(x); p.launch_spec.set_block_num(-1); rt_submit_aiv_task(0, p);"
+        X
+        + "CoreTaskArgs p; p.add_output(x); p.add_output(x); p.launch_spec.set_block_num(-1); rt_submit_aiv_task(0, p);"
         "CoreTaskArgs q; q.add_output(x); rt_submit_aiv_task(0, q);"
     )
     with pytest.raises(rig.module.RuntimeFault):
@@ -202,9 +203,7 @@ def test_heap_is_full(rig: Rig) -> None:
         uint32_t shape[1] = {256}; TensorCreateInfo ci(shape, 1); TaskOutputTensors t = alloc_tensors(ci); (void)t; } }"""
     found = fault(rig, body, ring_heap=[4096, 4096, 4096, 4096])
     assert (found.code, found.code_name) == (2, "HEAP_RING_DEADLOCK")
-    assert found.message.endswith(
-        "1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released"
-    )
+    assert found.message.endswith("1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released")
     assert "raise PTO2_RING_HEAP (bytes)" in found.hint
 
 
@@ -312,7 +311,7 @@ def test_loading_errors(rig: Rig, tmp_path: Path) -> None:
         with pytest.raises(module.RuntimeFault, match=message) as caught:
             runtime.load_kernel(*arguments)
         assert caught.value.kind == "build_error"
-    with pytest.raises(module.RuntimeFault, match="was not compiled against this runtime's pto_orchestration_api.h"):
+    with pytest.raises(module.RuntimeFault, match=r"was not compiled against this runtime's pto_orchestration_api\.h"):
         runtime.load_orchestration(path)
     with pytest.raises(module.RuntimeFault, match="exports no function other_entry"):
         runtime.load_orchestration(str(rig.compile(entry(X))), "other_entry")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -69,7 +71,8 @@ def test_cube_and_vector_exchange_through_pipes(rig: Rig) -> None:
 
 def test_groups_run_even_on_one_thread(rig: Rig) -> None:
     x, y = floats(10, 8), np.zeros((10, 8), np.float32)
-    for options in ({}, {"serial": True}, {"shuffle": True}):
+    orders: list[dict[str, Any]] = [{}, {"serial": True}, {"shuffle": True}]
+    for options in orders:
         y[:] = 0
         rig.run([CUBE, VECTOR], mixed(), [(x, "IN"), (y, "OUT")], threads=1, **options)
         np.testing.assert_array_equal(y, 2 * x)
@@ -224,7 +227,10 @@ IDLE_VECTOR = Kernel("idle_vector", "", "aiv", pipe())
 OTHER_RING = Kernel("other_ring", POP_ONLY.body, "aiv", pipe(slots=4))
 
 DEADLOCKS = {
-    "pop without push": ([IDLE_CUBE, POP_ONLY], "pop without push: the other side never filled a slot in this direction"),
+    "pop without push": (
+        [IDLE_CUBE, POP_ONLY],
+        "pop without push: the other side never filled a slot in this direction",
+    ),
     "push without pop": (
         [PUSH_THREE, IDLE_VECTOR],
         "push without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number",
@@ -252,7 +258,10 @@ def test_deadlock_message_shows_pipes_and_members(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         rig.run([PUSH_THREE, IDLE_VECTOR], mixed(), [(floats(4, 8), "IN"), (floats(4, 8), "OUT")])
     assert "pipe 0 cube to vector: 2 slots of 64 bytes, 2 pushed, 0 popped, 0 freed; " in caught.value.message
-    assert "AIC pusher waits to push slot 2 of pipe 0 (cube to vector); AIV0 idle_vector has returned" in caught.value.message
+    assert (
+        "AIC pusher waits to push slot 2 of pipe 0 (cube to vector); AIV0 idle_vector has returned"
+        in caught.value.message
+    )
 
 
 def test_a_lone_kernel_that_pops_is_a_deadlock(rig: Rig) -> None:

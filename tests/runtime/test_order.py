@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -31,7 +33,7 @@ DIAMOND = entry("""
 """)
 
 
-def order(rig: Rig, text: str, **options: object) -> list[int]:
+def order(rig: Rig, text: str, **options: Any) -> list[int]:
     log = np.zeros(16, np.float32)
     rig.run([LOG], text, [(log, "INOUT")], **options)
     return [int(value) for value in log[1 : 1 + int(log[0])]]

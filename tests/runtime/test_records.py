@@ -102,7 +102,9 @@ def test_strided_arguments_are_gathered(rig: Rig, tmp_path: Path) -> None:
 def test_marked_arguments_only(rig: Rig, tmp_path: Path) -> None:
     run(rig, tmp_path, dump_args=1)
     dump = load(tmp_path / "args_dump" / "args_dump.json")
-    assert [(item["func_id"], item["arg_index"], item["stage"]) for item in dump["args"]] == [([0], 1, "after_completion")]
+    assert [(item["func_id"], item["arg_index"], item["stage"]) for item in dump["args"]] == [
+        ([0], 1, "after_completion")
+    ]
 
 
 def test_payload_of_marked_arguments_only(rig: Rig, tmp_path: Path) -> None:
@@ -159,7 +161,9 @@ def test_timeline(rig: Rig, tmp_path: Path) -> None:
 
 def test_scope_statistics(rig: Rig, tmp_path: Path) -> None:
     run(rig, tmp_path, scope_stats=True)
-    head, *lines = [json.loads(line) for line in (tmp_path / "scope_stats" / "scope_stats.jsonl").read_text().splitlines()]
+    head, *lines = [
+        json.loads(line) for line in (tmp_path / "scope_stats" / "scope_stats.jsonl").read_text().splitlines()
+    ]
     assert head == {
         "version": 6,
         "fatal": False,
@@ -190,5 +194,7 @@ def test_scope_statistics_of_a_failed_run(rig: Rig, tmp_path: Path) -> None:
 
 def test_unwritable_output_directory(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(rig.module.RuntimeFault, match="deps.json.tmp: cannot be written: .*; choose a writable output directory"):
+    with pytest.raises(
+        rig.module.RuntimeFault, match=r"deps\.json\.tmp: cannot be written: .*; choose a writable output directory"
+    ):
         run(rig, tmp_path / "file", dep_gen=True)

@@ -17,7 +17,9 @@ RUN = entry("""
     CoreTaskArgs p; p.add_input(x); p.add_output(y); rt_submit_aiv_task(0, p);
 """)
 COPY = Kernel("copy", "for (uint64_t i = 0; i < count(args, 1); ++i) data(args, 1)[i] = data(args, 0)[i];")
-SOME = Kernel("some", "for (uint64_t i = 0; i < count(args, 1); ++i) if (i % 8 != 5) data(args, 1)[i] = data(args, 0)[i];")
+SOME = Kernel(
+    "some", "for (uint64_t i = 0; i < count(args, 1); ++i) if (i % 8 != 5) data(args, 1)[i] = data(args, 0)[i];"
+)
 SCRIBBLE = Kernel("scribble", "data(args, 0)[3] = -1; data(args, 1)[0] = data(args, 0)[3];")
 NOTHING = Kernel("nothing", "")
 

@@ -10,7 +10,9 @@ import pytest
 from tests.runtime.rig import Kernel, Rig, f32_bits, floats, parameter
 from tests.runtime.vintages import IN_ORDER, TENSORS_FIRST
 
-ADD = Kernel("add", "for (uint64_t i = 0; i < count(args, 2); ++i) data(args, 2)[i] = data(args, 0)[i] + data(args, 1)[i];")
+ADD = Kernel(
+    "add", "for (uint64_t i = 0; i < count(args, 2); ++i) data(args, 2)[i] = data(args, 0)[i] + data(args, 1)[i];"
+)
 SHIFT = Kernel(
     "shift",
     """
@@ -27,7 +29,9 @@ SHIFT_SCALARS_FIRST = Kernel(
 
 @pytest.mark.parametrize("vintage", [*TENSORS_FIRST, *IN_ORDER])
 def test_vintage(rig: Rig, vintage: str, tmp_path: Path) -> None:
-    shift, text = (SHIFT, TENSORS_FIRST[vintage]) if vintage in TENSORS_FIRST else (SHIFT_SCALARS_FIRST, IN_ORDER[vintage])
+    shift, text = (
+        (SHIFT, TENSORS_FIRST[vintage]) if vintage in TENSORS_FIRST else (SHIFT_SCALARS_FIRST, IN_ORDER[vintage])
+    )
     a, b, f = floats(4, 8), floats(4, 8) * 2, np.zeros((4, 8), np.float32)
     outcome = rig.run([ADD, shift], text, [(a, "IN"), (b, "IN"), (f, "OUT")], [f32_bits(0.5), 3], tmp_path)
     np.testing.assert_array_equal(f, a + b + 1.5)
@@ -105,7 +109,7 @@ RAW_SHIFT = Kernel(
 )
 
 
-def listed_graph(rig: Rig, extra: str = "") -> np.ndarray:  # type: ignore[type-arg]
+def listed_graph(rig: Rig, extra: str = "") -> np.ndarray:
     runtime = rig.module.Runtime("a2a3sim", 2)
     for func_id, kernel in enumerate((RAW_ADD, RAW_SHIFT)):
         runtime.load_kernel(func_id, kernel.name, "aiv", str(rig.compile_kernel(kernel)))

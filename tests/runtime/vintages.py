@@ -116,7 +116,9 @@ def _words(params: str, scope: str, tasks: str) -> str:
         {tasks}
     }}
 """
-    config = _CONFIG.format(args="uint64_t* args, int arg_count").replace("return", "(void)args; (void)arg_count; return")
+    config = _CONFIG.format(args="uint64_t* args, int arg_count").replace(
+        "return", "(void)args; (void)arg_count; return"
+    )
     text = f"{ORCHESTRATION_HEAD}\n" + 'extern "C" {\n' + config
     text += f'__attribute__((visibility("default"))) void aicpu_orchestration_entry({params}) {{\n{body}\n}}\n}}\n'
     return text
@@ -151,9 +153,7 @@ _THREADS = ", int /*orch_thread_num*/, int /*orch_thread_index*/"
 TENSORS_FIRST = {
     "2026-08": _modern("ChipTaskArgs", "const ChipTensor&", "orch_args.tensor({}).ref()", "CoreTaskArgs", "rt_submit_"),
     "2026-06": _modern("L2TaskArgs", "const Tensor&", "orch_args.tensor({}).ref()", "L0TaskArgs", "rt_submit_"),
-    "2026-05": _modern(
-        "ChipStorageTaskArgs", "Tensor", "from_tensor_arg(orch_args.tensor({}))", "Arg", "rt_submit_"
-    ),
+    "2026-05": _modern("ChipStorageTaskArgs", "Tensor", "from_tensor_arg(orch_args.tensor({}))", "Arg", "rt_submit_"),
     "2026-04": _modern(
         "ChipStorageTaskArgs", "Tensor", "from_tensor_arg(orch_args.tensor({}))", "Arg", "pto2_rt_submit_"
     ),
