@@ -75,10 +75,11 @@ def encode(values: Array, dtype: str) -> Array:
 
 def decode(elements: Array, dtype: str) -> Array:
     """Elements as numbers: float64 for floating-point types, int64 for integers."""
-    if dtype == "bf16":
-        return (elements.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if dtype in FLOATS:
-        return elements.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        if dtype == "bf16":
+            return (elements.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        if dtype in FLOATS:
+            return elements.astype(np.float64)
     return elements.astype(np.int64)
 
 
@@ -239,6 +240,7 @@ class Core:
 def declare(*tiles: tuple[str, Tile, int, int]) -> str:
     """Declarations `name` of each tile at a byte address, with valid extents v[first], v[first + 1]."""
     return "\n".join(
-        f"using {name}_t = {tile.cpp()}; {name}_t {name}(v[{first}], v[{first + 1}]); TASSIGN({name}, (uint64_t){address});"
+        f"using {name}_t = {tile.cpp()}; {name}_t {name}(v[{first}], v[{first + 1}]); "
+        f"TASSIGN({name}, (uint64_t){address});"
         for name, tile, address, first in tiles
     )
