@@ -105,6 +105,26 @@ void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {{
 """
 
 
+_EMPTY_KERNEL = """// Kernel Function: nothing
+#include <cstdint>
+
+extern "C" void kernel_entry(int64_t* args) { (void)args; }
+"""
+
+_LOOP = """        for (int64_t i = 0; i < {tasks}; i += 1) {{
+            PTO2_SCOPE() {{
+                CoreTaskArgs params_t0;
+                params_t0.add_scalar(i);
+                rt_submit_aiv_task(0, params_t0);
+            }}
+        }}
+        CoreTaskArgs params_t1;
+        params_t1.add_input(ext_x);
+        params_t1.add_output(ext_y);
+        rt_submit_aiv_task(1, params_t1);
+"""
+
+
 def write_chain(directory: Path, kernels: int) -> Path:
     """An artifact of ``kernels`` AIV kernels, each ``y = factor * x + offset`` on the output of the one before.
 
@@ -119,20 +139,26 @@ def write_chain(directory: Path, kernels: int) -> Path:
         name, factor, offset = f"step_{index}", (1.5, 0.5, 1.0)[index % 3], 0.25 * (index % 5)
         golden = [value * factor + offset for value in _rounded(golden)]
         _write(root / f"kernels/aiv/{name}.cpp", _kernel(name, factor, offset))
-        source = f'str(_ROOT_DIR / "kernels" / "aiv" / "{name}.cpp")'
-        signature = "[_D.IN, _D.OUT]"
-        entries.append(
-            f'\t{{"func_id": {index}, "name": "{name}", "source": {source}, "core_type": "aiv", "signature": {signature}}},'
-        )
+        entries.append(_entry(index, name, "[_D.IN, _D.OUT]"))
         body += _task(index, index == kernels - 1)
     _write_tensor(root / "data/out/y.pt", _rounded(golden))
     _write(root / "orchestration/chain.cpp", _ORCHESTRATION.format(body=body))
     _write(root / "kernel_config.py", _manifest(entries))
-    params = [
-        {"name": n, "direction": d, "shape": [_ROWS, _COLUMNS], "dtype": "fp32"} for n, d in (("x", "In"), ("y", "Out"))
-    ]
-    meta = {"schema": 1, "params": params, "num_return_types": 0, "platform": "a2a3sim", "backend_type": "Ascend910B"}
-    _write(root / "compiled_meta.json", json.dumps(meta, indent=2))
+    _write(root / "compiled_meta.json", _meta())
+    return root
+
+
+def write_independent_tasks(directory: Path, tasks: int) -> Path:
+    """An artifact that submits ``tasks`` tasks of an empty kernel, and one that writes the output."""
+    root = directory / f"_jit_tasks_{tasks}"
+    values = [float(i % 7) for i in range(_ROWS * _COLUMNS)]
+    _write_tensor(root / "data/in/x.pt", values)
+    _write_tensor(root / "data/out/y.pt", values)
+    _write(root / "kernels/aiv/nothing.cpp", _EMPTY_KERNEL)
+    _write(root / "kernels/aiv/copy.cpp", _kernel("copy", 1.0, 0.0))
+    _write(root / "orchestration/chain.cpp", _ORCHESTRATION.format(body=_LOOP.format(tasks=tasks)))
+    _write(root / "kernel_config.py", _manifest([_entry(0, "nothing", "[]"), _entry(1, "copy", "[_D.IN, _D.OUT]")]))
+    _write(root / "compiled_meta.json", _meta())
     return root
 
 
@@ -154,6 +180,19 @@ def _task(index: int, last: bool) -> str:
     text += f"\n        // Task {index}: step_{index}\n        CoreTaskArgs params_t{index};\n"
     text += f"        params_t{index}.add_input({source});\n        params_t{index}.add_output({target});\n"
     return text + f"        rt_submit_aiv_task({index}, params_t{index});\n"
+
+
+def _entry(func_id: int, name: str, signature: str) -> str:
+    source = f'str(_ROOT_DIR / "kernels" / "aiv" / "{name}.cpp")'
+    fields = f'"func_id": {func_id}, "name": "{name}", "source": {source}, "core_type": "aiv", "signature": {signature}'
+    return f"\t{{{fields}}},"
+
+
+def _meta() -> str:
+    ways = (("x", "In"), ("y", "Out"))
+    params = [{"name": name, "direction": way, "shape": [_ROWS, _COLUMNS], "dtype": "fp32"} for name, way in ways]
+    meta = {"schema": 1, "params": params, "num_return_types": 0, "platform": "a2a3sim", "backend_type": "Ascend910B"}
+    return json.dumps(meta, indent=2)
 
 
 def _manifest(entries: list[str]) -> str:
