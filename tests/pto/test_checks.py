@@ -92,6 +92,11 @@ CASES = {
         '  %r = pto.reserve_buffer {name = "n", size = 64, location = <vec>} -> i32',
         "pto.reserve_buffer: attribute 'name' is a str, found 1",
     ),
+    "attributes of a buffer": Case(
+        "  %r = pto.reserve_buffer {base = 0} -> i32",
+        '  %r = pto.reserve_buffer {name = "n", size = 64, location = <vec>, base = 0} -> i32',
+        "pto.reserve_buffer: attribute 'location' is missing",
+    ),
     "core": Case(
         A + add("%a", "%a", "%a"),
         "",

@@ -40,7 +40,8 @@ def _buffers(body: Region) -> Iterator[tuple[str, str, int, int]]:
     for op in body.walk():
         if op.name == "pto.reserve_buffer" and "base" in op.attrs:
             base = int_value(op.attrs["base"])
-            yield str(op.attrs["name"]), case_of(op.attrs["location"]), base, base + int_value(op.attrs["size"])
+            end = base + int_value(op.attrs.get("size"))
+            yield str(op.attrs.get("name")), case_of(op.attrs.get("location")), base, end
 
 
 def _in_a_buffer(
