@@ -29,6 +29,12 @@ constexpr PyptoSpace space_of(TileType type) {
     return spaces[int(type)];
 }
 
+// Between two looks at memory that another core writes.
+extern "C" int sched_yield(void) noexcept(true);
+PTO_INLINE void relax() {
+    sched_yield();
+}
+
 // A host address is taken as it is when it lies in one of the core's memories: code may pass on a tile's data().
 PTO_NOINLINE inline uint8_t *resolve_host_address(uint64_t address) {
     for (const PyptoMemory &memory : core().memory) {

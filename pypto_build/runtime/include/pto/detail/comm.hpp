@@ -1,0 +1,129 @@
+// Communication through shared memory: copies between views of global memory, and signals that are atomic between
+// cores.
+#ifndef PTO_DETAIL_COMM_HPP
+#define PTO_DETAIL_COMM_HPP
+
+#include "memory.hpp"
+
+namespace pto::comm {
+
+enum class NotifyOp { AtomicAdd, Set };
+enum class WaitCmp { EQ, NE, GT, GE, LT, LE };
+enum class ReduceOp { Sum, Max, Min };
+enum class DmaEngine { SDMA, URMA };
+
+namespace detail {
+
+using pto::detail::Extent5;
+
+// Calls visit(offset) for every element of a view, in order, until it returns false.
+template <class F> PTO_INLINE bool for_each_element(const Extent5 &e, F visit) {
+    int64_t i[5] = {};
+    for (i[0] = 0; i[0] < e.shape[0]; ++i[0])
+        for (i[1] = 0; i[1] < e.shape[1]; ++i[1])
+            for (i[2] = 0; i[2] < e.shape[2]; ++i[2])
+                for (i[3] = 0; i[3] < e.shape[3]; ++i[3])
+                    for (i[4] = 0; i[4] < e.shape[4]; ++i[4]) {
+                        int64_t offset = 0;
+                        for (int d = 0; d < 5; ++d)
+                            offset += i[d] * e.stride[d];
+                        if (!visit(offset, i))
+                            return false;
+                    }
+    return true;
+}
+
+PTO_INLINE bool holds(int32_t signal, int32_t value, WaitCmp comparison) {
+    switch (comparison) {
+    case WaitCmp::EQ:
+        return signal == value;
+    case WaitCmp::NE:
+        return signal != value;
+    case WaitCmp::GT:
+        return signal > value;
+    case WaitCmp::GE:
+        return signal >= value;
+    case WaitCmp::LT:
+        return signal < value;
+    default:
+        return signal <= value;
+    }
+}
+
+template <class T>
+PTO_NOINLINE void copy_global(T *to, const Extent5 &te, const T *from, const Extent5 &fe, AtomicType atomic) {
+    using pto::detail::Bits;
+    if (te.shape[4] > 0 && te.stride[4] == 1 && fe.stride[4] == 1 && atomic == AtomicType::AtomicNone) {
+        Extent5 rows = te; // whole rows at a time
+        rows.shape[4] = 1;
+        for_each_element(rows, [&](int64_t offset, const int64_t *i) {
+            int64_t source = 0;
+            for (int d = 0; d < 4; ++d)
+                source += i[d] * fe.stride[d];
+            __builtin_memmove((void *)(to + offset), (const void *)(from + source), uint64_t(te.shape[4]) * sizeof(T));
+            return true;
+        });
+        return;
+    }
+    for_each_element(te, [&](int64_t offset, const int64_t *i) {
+        int64_t source = 0;
+        for (int d = 0; d < 5; ++d)
+            source += i[d] * fe.stride[d];
+        if (atomic == AtomicType::AtomicAdd)
+            pto::detail::atomic_add(to + offset, from[source]);
+        else
+            to[offset] = from[source];
+        return true;
+    });
+}
+
+} // namespace detail
+
+// TPUT(dst, src, staging[, second staging | atomic type]) and TGET(...): dst = src, over the shape of dst.
+template <AtomicType atomic = AtomicType::AtomicNone, class D, class S, class Staging, class... Rest>
+PTO_INST RecordEvent TPUT(D &dst, S &src, Staging &, Rest &...) {
+    detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src), atomic);
+    return {};
+}
+template <class D, class S, class Staging> PTO_INST RecordEvent TPUT(D &dst, S &src, Staging &, AtomicType atomic) {
+    detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src), atomic);
+    return {};
+}
+template <class D, class S, class Staging, class... Rest>
+PTO_INST RecordEvent TGET(D &dst, S &src, Staging &, Rest &...) {
+    detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src),
+                        AtomicType::AtomicNone);
+    return {};
+}
+
+// TNOTIFY(signal, value, op): sets or adds to every signal of the view; what was written before is visible to who sees
+// it.
+template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value, NotifyOp op, Rest &...) {
+    static_assert(sizeof(typename G::DType) == 4, "TNOTIFY: signals are int32");
+    detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
+        int32_t *const place = (int32_t *)signal.data() + offset;
+        if (op == NotifyOp::AtomicAdd)
+            __atomic_fetch_add(place, value, __ATOMIC_SEQ_CST);
+        else
+            __atomic_store_n(place, value, __ATOMIC_SEQ_CST);
+        return true;
+    });
+}
+
+// TTEST(signal, value, comparison): whether it holds for every signal of the view.
+template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
+    static_assert(sizeof(typename G::DType) == 4, "TTEST: signals are int32");
+    return detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
+        return detail::holds(__atomic_load_n((int32_t *)signal.data() + offset, __ATOMIC_SEQ_CST), value, comparison);
+    });
+}
+
+// TWAIT(signal, value, comparison): until TTEST.
+template <class G, class... Rest> PTO_INST void TWAIT(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
+    while (!TTEST(signal, value, comparison))
+        pto::detail::relax();
+}
+
+} // namespace pto::comm
+
+#endif

@@ -1,0 +1,174 @@
+// Comparisons to packed masks, and selections by them. A mask has one bit for each element, least significant bit
+// first, and each of its rows starts a row of the mask tile.
+#ifndef PTO_DETAIL_COMPARE_HPP
+#define PTO_DETAIL_COMPARE_HPP
+
+#include "copy.hpp"
+#include "elementwise.hpp"
+
+namespace pto::detail {
+
+template <class V> PTO_INLINE auto compare(V a, V b, CmpMode mode) {
+    switch (mode) {
+    case CmpMode::EQ:
+        return a == b;
+    case CmpMode::NE:
+        return a != b;
+    case CmpMode::LT:
+        return a < b;
+    case CmpMode::LE:
+        return a <= b;
+    case CmpMode::GT:
+        return a > b;
+    default:
+        return a >= b;
+    }
+}
+
+template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
+#ifdef __AVX2__
+    if constexpr (lane_count<M> == 8)
+        return uint32_t(__builtin_ia32_movmskps256(bit_cast<f32x8>(mask)));
+    else if constexpr (lane_count<M> == 32)
+        return uint32_t(__builtin_ia32_pmovmskb256(bit_cast<Vector<char, 32>>(mask)));
+#endif
+    uint32_t bits = 0;
+    for (int i = 0; i < lane_count<M>; ++i)
+        bits |= (mask[i] ? 1u : 0u) << i;
+    return bits;
+}
+
+template <class T, class Right>
+PTO_NOINLINE void compare_rows(uint8_t *to, int64_t to_stride, const T *from, int64_t stride, Right right, CmpMode mode,
+                               int64_t rows, int64_t cols) {
+    constexpr int64_t step = lanes<T>; // 4, 8, 16 or 32: whole bytes, but for 64-bit elements
+    static_assert(step >= 8, "TCMP: elements of at most 32 bits");
+    for (int64_t r = 0; r < rows; ++r) {
+        const auto b = right.row(r);
+        const T *const a = from + r * stride;
+        uint8_t *const bits = to + r * to_stride;
+        for (int64_t i = 0; i < cols; i += step) {
+            const int64_t left = cols - i;
+            uint32_t word;
+            if (left >= step)
+                word = mask_bits(compare(load(a + i), b.at(i), mode));
+            else
+                word = mask_bits(compare(load_part(a + i, left), b.part(i, left), mode)) & ((1u << left) - 1u);
+            const int64_t bytes = (left < step ? left + 7 : step) / 8;
+            for (int64_t k = 0; k < bytes; ++k)
+                bits[i / 8 + k] = uint8_t(word >> (8 * k));
+        }
+    }
+}
+
+template <class T> struct Choice {
+    const T *base;
+    int64_t stride;
+};
+
+// to = mask ? a : b, on bits of the elements. A stride of zero repeats eight equal elements.
+template <class T>
+PTO_NOINLINE void select_rows(T *to, int64_t stride, const uint8_t *mask, int64_t mask_stride, const T *a,
+                              int64_t a_stride, const T *b, int64_t b_stride, int64_t rows, int64_t cols) {
+    using V = Vector<T, 8>;
+    constexpr V weights = {1, 2, 4, 8, 16, 32, 64, 128};
+    for (int64_t r = 0; r < rows; ++r) {
+        const auto eight = [&](const T *base, int64_t row_stride, int64_t i, int64_t count) {
+            V value{};
+            const T *const from = base + r * row_stride + (row_stride ? i : 0);
+            if (count == 8)
+                __builtin_memcpy(&value, from, sizeof(value));
+            else
+                for (int64_t k = 0; k < count; ++k)
+                    value[k] = from[k];
+            return value;
+        };
+        for (int64_t i = 0; i < cols; i += 8) {
+            const int64_t count = cols - i < 8 ? cols - i : 8;
+            const V bits = V{} + T(mask[r * mask_stride + i / 8]);
+            const V chosen = (bits & weights) != 0 ? eight(a, a_stride, i, count) : eight(b, b_stride, i, count);
+            T *const place = to + r * stride + i;
+            if (count == 8)
+                __builtin_memcpy(place, &chosen, sizeof(chosen));
+            else
+                for (int64_t k = 0; k < count; ++k)
+                    place[k] = chosen[k];
+        }
+    }
+}
+
+template <class M> PTO_INLINE uint8_t *mask_bytes(const M &mask) {
+    return (uint8_t *)mask.data();
+}
+template <class M> inline constexpr int64_t mask_stride = int64_t(M::Cols) * int64_t(sizeof(typename M::DType));
+
+// The vector unit of a2a3 has no ordered comparison of int32: whatever the mode, it compares for equality.
+template <class T> PTO_INLINE CmpMode effective_mode(CmpMode mode) {
+    return PYPTO_ARCH == 2 && is_same<T, int32_t> ? CmpMode::EQ : mode;
+}
+
+template <class... T> constexpr void check_rows() {
+    static_assert(((T::isRowMajor && !T::isBoxedLayout) && ...),
+                  "comparison or selection: row-major tiles without boxes");
+}
+
+} // namespace pto::detail
+
+namespace pto {
+
+// TCMP(mask, src0, src1, mode), over the valid region of src0.
+template <class M, class A, class B, class... Rest>
+PTO_INST RecordEvent TCMP(M &mask, const A &src0, const B &src1, CmpMode mode, Rest &...) {
+    detail::check_rows<M, A, B>();
+    using T = detail::ElementType<A>;
+    static_assert(detail::is_same<T, detail::ElementType<B>>, "TCMP: operands of one element type");
+    detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src0.data(), A::Cols,
+                         detail::as_matrix(src1), detail::effective_mode<T>(mode), src0.GetValidRow(),
+                         src0.GetValidCol());
+    return {};
+}
+
+// TCMPS(mask, src, scalar, mode).
+template <class M, class A, class Scalar, class... Rest>
+PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode mode, Rest &...) {
+    detail::check_rows<M, A>();
+    using T = detail::ElementType<A>;
+    T value;
+    if constexpr (detail::is_tile<Scalar>)
+        value = scalar.data()[0];
+    else
+        value = T(scalar);
+    detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src.data(), A::Cols,
+                         detail::Uniform<T>{detail::to_compute(value)}, mode, src.GetValidRow(), src.GetValidCol());
+    return {};
+}
+
+// TSEL(dst, mask, src0, src1[, tmp]): src0 where the mask's bit is set, else src1.
+template <class D, class M, class A, class B, class... Rest>
+PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, Rest &...) {
+    detail::check_rows<D, M, A, B>();
+    detail::check_operands<D, A, B>();
+    using T = detail::Bits<typename D::DType>;
+    detail::select_rows((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
+                        (const T *)src0.data(), A::Cols, (const T *)src1.data(), B::Cols, dst.GetValidRow(),
+                        dst.GetValidCol());
+    return {};
+}
+
+// TSELS(dst, mask, src, tmp, scalar): src where the mask's bit is set, else the scalar.
+template <class D, class M, class A, class Tmp, class Scalar, class... Rest>
+PTO_INST RecordEvent TSELS(D &dst, const M &mask, const A &src, const Tmp &, Scalar scalar, Rest &...) {
+    detail::check_rows<D, M, A>();
+    detail::check_operands<D, A>();
+    using T = detail::Bits<typename D::DType>;
+    T other[8];
+    for (T &element : other)
+        element = detail::bit_cast<T>(detail::ElementType<D>(scalar));
+    detail::select_rows((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
+                        (const T *)src.data(), A::Cols, (const T *)other, 0, dst.GetValidRow(), dst.GetValidCol());
+    return {};
+}
+
+} // namespace pto
+
+#endif
