@@ -25,6 +25,7 @@ _KERNEL_FLAGS = (
     "-fPIC",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fno-strict-aliasing",  # kernels see one address as several types
     "-fno-semantic-interposition",
     "-D__CPU_SIM",
     "-DNDEBUG",
