@@ -209,6 +209,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     context.pipe_front = pipe_front;
     context.pipe_release = pipe_release;
     context.fault = kernel_fault;
+    context.sync_all = nullptr;
     context.runtime = &activation;
 
     current_activation = &activation;

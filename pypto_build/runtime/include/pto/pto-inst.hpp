@@ -6,20 +6,27 @@
 #include <cstdint>
 #include <cstring>
 
+#include "detail/arg_reduce.hpp"
+#include "detail/arithmetic.hpp"
 #include "detail/comm.hpp"
 #include "detail/compare.hpp"
 #include "detail/convert.hpp"
 #include "detail/core.hpp"
 #include "detail/elementwise.hpp"
 #include "detail/expand.hpp"
+#include "detail/global_index.hpp"
 #include "detail/index.hpp"
 #include "detail/matmul.hpp"
 #include "detail/memory.hpp"
 #include "detail/move.hpp"
 #include "detail/pad.hpp"
 #include "detail/pipe.hpp"
+#include "detail/quantize.hpp"
+#include "detail/random.hpp"
+#include "detail/rearrange.hpp"
 #include "detail/reduce.hpp"
 #include "detail/sort.hpp"
 #include "detail/sync.hpp"
+#include "detail/system.hpp"
 
 #endif

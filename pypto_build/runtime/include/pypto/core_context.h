@@ -60,6 +60,10 @@ struct PyptoCoreContext {
     void (*fault)(struct PyptoCoreContext *, const char *message, const char *file, int line);
 
     void *runtime; // the runtime's own bookkeeping
+
+    // SYNCALL: returns when every block of the task has called it. `cores` is 0 for vector cores only, 1 for cube cores
+    // only, 2 for both. Null in a runtime without such a barrier.
+    void (*sync_all)(struct PyptoCoreContext *, uint32_t cores);
 };
 
 #ifdef __cplusplus

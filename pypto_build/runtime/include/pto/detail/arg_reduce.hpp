@@ -1,0 +1,102 @@
+// Reductions that report where the extreme value is: TROWARGMAX/MIN, TCOLARGMAX/MIN, TPARTARGMAX/MIN. Of equal values
+// the first one counts; a NaN counts as extreme.
+#ifndef PTO_DETAIL_ARG_REDUCE_HPP
+#define PTO_DETAIL_ARG_REDUCE_HPP
+
+#include "elementwise.hpp"
+
+namespace pto::detail {
+
+template <bool greatest, class T> PTO_INLINE bool precedes(T candidate, T best) {
+    const auto a = to_compute(candidate), b = to_compute(best);
+    if constexpr (is_float<T>) {
+        if (b != b)
+            return false;
+        if (a != a)
+            return true;
+    }
+    return greatest ? a > b : a < b;
+}
+
+// `lines` rows or columns of `length` elements; results go to position i * stride, the values only where asked for.
+template <bool greatest, class T, class I>
+PTO_NOINLINE void arg_reduce(T *value, int64_t value_stride, I *index, int64_t index_stride, const T *from,
+                             int64_t line_stride, int64_t step, int64_t lines, int64_t length) {
+    for (int64_t i = 0; i < lines && length > 0; ++i) {
+        const T *const line = from + i * line_stride;
+        int64_t best = 0;
+        for (int64_t k = 1; k < length; ++k)
+            if (precedes<greatest>(line[k * step], line[best * step]))
+                best = k;
+        index[i * index_stride] = I(best);
+        if (value)
+            value[i * value_stride] = line[best * step];
+    }
+}
+
+template <bool greatest, bool rows, class I, class S, class V>
+PTO_INLINE void arg_reduce_tile(V *value, int64_t value_stride, I &index, const S &src) {
+    static_assert(!S::isBoxedLayout && !I::isBoxedLayout, "argmax and argmin: tiles without boxes");
+    static_assert(is_int<ElementType<I>>, "argmax and argmin: the index is an integer tile");
+    const int64_t r = src.GetValidRow(), c = src.GetValidCol();
+    if constexpr (rows)
+        arg_reduce<greatest>(value, value_stride, index.data(), I::RowStride, src.data(), S::RowStride, S::ColStride, r,
+                             c);
+    else
+        arg_reduce<greatest>(value, value_stride, index.data(), I::ColStride, src.data(), S::ColStride, S::RowStride, c,
+                             r);
+}
+
+template <bool greatest, class D, class A, class B, class DI, class AI, class BI>
+PTO_INLINE void part_arg(D &dst, const A &a, const B &b, DI &dst_index, const AI &a_index, const BI &b_index) {
+    for (int64_t r = 0; r < dst.GetValidRow(); ++r)
+        for (int64_t c = 0; c < dst.GetValidCol(); ++c) {
+            const bool in_a = r < a.GetValidRow() && c < a.GetValidCol(),
+                       in_b = r < b.GetValidRow() && c < b.GetValidCol();
+            const auto x = a.data()[A::plane.offset(r, c)];
+            const auto y = b.data()[B::plane.offset(r, c)];
+            const bool take_a = in_a && (!in_b || (greatest ? x > y : x < y));
+            if (!in_a && !in_b)
+                continue;
+            dst.data()[D::plane.offset(r, c)] = take_a ? x : y;
+            dst_index.data()[DI::plane.offset(r, c)] =
+                take_a ? a_index.data()[AI::plane.offset(r, c)] : b_index.data()[BI::plane.offset(r, c)];
+        }
+}
+
+} // namespace pto::detail
+
+namespace pto {
+
+// NAME(index, src, tmp) and NAME(value, index, src, tmp).
+#define PTO_ARG_REDUCTION(NAME, greatest, rows)                                                                        \
+    template <class I, class S, class Tmp> PTO_INST RecordEvent NAME(I &index, const S &src, Tmp &) {                  \
+        detail::arg_reduce_tile<greatest, rows>((typename S::DType *)nullptr, 0, index, src);                          \
+        return {};                                                                                                     \
+    }                                                                                                                  \
+    template <class V, class I, class S, class Tmp>                                                                    \
+    PTO_INST auto NAME(V &value, I &index, const S &src, Tmp &)                                                        \
+        -> detail::enable_if_t<detail::is_tile<Tmp>, RecordEvent> {                                                    \
+        detail::arg_reduce_tile<greatest, rows>(value.data(), rows ? V::RowStride : V::ColStride, index, src);         \
+        return {};                                                                                                     \
+    }
+PTO_ARG_REDUCTION(TROWARGMAX, true, true)
+PTO_ARG_REDUCTION(TROWARGMIN, false, true)
+PTO_ARG_REDUCTION(TCOLARGMAX, true, false)
+PTO_ARG_REDUCTION(TCOLARGMIN, false, false)
+
+// TPARTARG*(value, src0, src1, index, index0, index1): where both sources are valid the second one wins ties.
+template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
+PTO_INST RecordEvent TPARTARGMAX(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
+    detail::part_arg<true>(dst, a, b, index, ai, bi);
+    return {};
+}
+template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
+PTO_INST RecordEvent TPARTARGMIN(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
+    detail::part_arg<false>(dst, a, b, index, ai, bi);
+    return {};
+}
+
+} // namespace pto
+
+#endif

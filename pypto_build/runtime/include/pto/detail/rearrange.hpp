@@ -1,0 +1,103 @@
+// Rearrangements of rows and counts of bytes: TINTERLEAVE, TDEINTERLEAVE, TPAIRREDUCESUM, THISTOGRAM.
+#ifndef PTO_DETAIL_REARRANGE_HPP
+#define PTO_DETAIL_REARRANGE_HPP
+
+#include "index.hpp"
+
+namespace pto {
+
+// TINTERLEAVE(dst1, dst0, src1, src0): src0[0], src1[0], src0[1], ... of each row; its first half is dst0, its second
+// dst1.
+template <class D, class S, class... Rest>
+PTO_INST RecordEvent TINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0, Rest &...) {
+    detail::check_plain<D, S>();
+    const int64_t cols = dst0.GetValidCol();
+    typename D::DType line[2 * D::Cols];
+    for (int64_t r = 0; r < dst0.GetValidRow(); ++r) {
+        for (int64_t c = 0; c < cols; ++c) {
+            line[2 * c] = src0.data()[r * S::Cols + c];
+            line[2 * c + 1] = src1.data()[r * S::Cols + c];
+        }
+        for (int64_t c = 0; c < cols; ++c) {
+            dst0.data()[r * D::Cols + c] = line[c];
+            dst1.data()[r * D::Cols + c] = line[cols + c];
+        }
+    }
+    return {};
+}
+
+// TDEINTERLEAVE(dst1, dst0, src1, src0): the opposite; TDEINTERLEAVE(dst1, dst0, src) takes one row of both halves.
+template <class D, class S, class... Rest>
+PTO_INST auto TDEINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0, Rest &...) -> RecordEvent {
+    detail::check_plain<D, S>();
+    const int64_t cols = dst0.GetValidCol();
+    typename D::DType line[2 * D::Cols];
+    for (int64_t r = 0; r < dst0.GetValidRow(); ++r) {
+        for (int64_t c = 0; c < cols; ++c) {
+            line[c] = src0.data()[r * S::Cols + c];
+            line[cols + c] = src1.data()[r * S::Cols + c];
+        }
+        for (int64_t c = 0; c < cols; ++c) {
+            dst0.data()[r * D::Cols + c] = line[2 * c];
+            dst1.data()[r * D::Cols + c] = line[2 * c + 1];
+        }
+    }
+    return {};
+}
+template <class D, class S> PTO_INST RecordEvent TDEINTERLEAVE(D &dst1, D &dst0, const S &src) {
+    detail::check_plain<D, S>();
+    for (int64_t r = 0; r < src.GetValidRow(); ++r)
+        for (int64_t c = 0; c < src.GetValidCol() / 2; ++c) {
+            const auto first = src.data()[r * S::Cols + 2 * c], second = src.data()[r * S::Cols + 2 * c + 1];
+            dst0.data()[r * D::Cols + c] = first;
+            dst1.data()[r * D::Cols + c] = second;
+        }
+    return {};
+}
+
+// TPAIRREDUCESUM(dst, src): sums of neighbours in the first half of each row, zeros in the rest.
+template <class D, class S, class... Rest> PTO_INST RecordEvent TPAIRREDUCESUM(D &dst, const S &src, Rest &...) {
+    detail::check_plain<D, S>();
+    using T = detail::ElementType<D>;
+    const int64_t cols = dst.GetValidCol(), pairs = (cols + 1) / 2;
+    for (int64_t r = 0; r < dst.GetValidRow(); ++r) {
+        const T *const from = src.data() + r * S::Cols;
+        T *const to = dst.data() + r * D::Cols;
+        for (int64_t c = 0; c < cols; ++c) {
+            const T first = c < pairs ? from[2 * c] : T(0), second = 2 * c + 1 < cols ? from[2 * c + 1] : T(0);
+            to[c] = detail::from_compute<T>(detail::to_compute(first) + detail::to_compute(second));
+        }
+    }
+    return {};
+}
+
+// THISTOGRAM<byte>(dst, src, index): for each row, how often each value of the byte occurs among the elements whose
+// more significant bytes are those that index names, the most significant first.
+template <HistByte byte, class D, class S, class I, class... Rest>
+PTO_INST RecordEvent THISTOGRAM(D &dst, const S &src, const I &index, Rest &...) {
+    detail::check_plain<D, S>();
+    constexpr int bytes = int(sizeof(typename S::DType)), chosen = int(byte);
+    static_assert(bytes == 2 || bytes == 4, "THISTOGRAM: the source has 16 or 32 bits");
+    static_assert(chosen < bytes, "THISTOGRAM: the byte lies beyond the source's elements");
+    static_assert(D::Cols >= 256 && sizeof(typename D::DType) == 4,
+                  "THISTOGRAM: the destination has 256 counters of 32 bits");
+    for (int64_t r = 0; r < src.GetValidRow(); ++r) {
+        uint32_t count[256] = {};
+        for (int64_t c = 0; c < src.GetValidCol(); ++c) {
+            const uint32_t value = uint32_t(src.data()[r * S::Cols + c]);
+            bool counts = true;
+            for (int k = bytes - 1; k > chosen; --k)
+                counts =
+                    counts && ((value >> (8 * k)) & 255u) == uint8_t(index.data()[I::plane.offset(r, bytes - 1 - k)]);
+            if (counts)
+                ++count[(value >> (8 * chosen)) & 255u];
+        }
+        for (int64_t b = 0; b < 256; ++b)
+            dst.data()[r * D::Cols + b] = typename D::DType(count[b]);
+    }
+    return {};
+}
+
+} // namespace pto
+
+#endif
