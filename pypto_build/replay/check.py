@@ -42,23 +42,35 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
     for index, tensor in enumerate(binding.tensors):
         if tensor.direction != "IN" or tensor.initial is None:
             continue
-        before = np.frombuffer(tensor.initial, dtype=np.uint8)
-        after = np.frombuffer(arena.tensor(index), dtype=np.uint8)
-        if np.array_equal(before, after):
+        write = next((write for write in writes if write.tensor == index), None)
+        first, changed = _first_change(tensor, arena.tensor(index))
+        if first is None and write is None:
             continue
-        changed = (before != after).reshape(tensor.numel, -1).any(axis=1)
-        at = tuple(coordinates(int(np.argmax(changed)), tensor.shape))
-        share = f"{int(np.count_nonzero(changed))} of {tensor.numel} elements"
-        write = next((write for write in writes if write.tensor == index), InputWrite(index, 0, None, None))
-        kernel = f"kernel '{write.kernel}'" if write.kernel else "a kernel"
+        # The runtime may have kept the write from the tensor itself; then it knows where, not how many.
+        at = tuple(coordinates(first if first is not None else _element(tensor, write), tensor.shape))
+        kernel = f"kernel '{write.kernel}'" if write and write.kernel else "a kernel"
+        share = f": {changed} of {tensor.numel} elements" if changed else ""
         return ErrorInfo(
             "input_changed",
-            f"input '{tensor.name}' was changed by {kernel}: {share}, first at {at}",
-            write.task,
-            write.kernel,
+            f"input '{tensor.name}' was changed by {kernel}{share}, first at {at}",
+            write.task if write else None,
+            write.kernel if write else None,
             hint=f"declare '{tensor.name}' INOUT in the program, or find the kernel that writes it",
         )
     return None
+
+
+def _first_change(tensor: TensorArg, memory: memoryview) -> tuple[int | None, int]:
+    """Flat index of the first element of an input that is not what it was, and how many there are."""
+    before, after = np.frombuffer(tensor.initial or b"", dtype=np.uint8), np.frombuffer(memory, dtype=np.uint8)
+    if np.array_equal(before, after):
+        return None, 0
+    changed = (before != after).reshape(tensor.numel, -1).any(axis=1)
+    return int(np.argmax(changed)), int(np.count_nonzero(changed))
+
+
+def _element(tensor: TensorArg, write: InputWrite | None) -> int:
+    return write.offset // (tensor.nbytes // tensor.numel) if write else 0
 
 
 def check_outputs(binding: Binding, arena: Arena, rules: Rules, unwritten: Sequence[Unwritten]) -> list[OutputResult]:
