@@ -83,6 +83,15 @@ def decode(elements: Array, dtype: str) -> Array:
     return elements.astype(np.int64)
 
 
+def random_elements(dtype: str, seed: int, rows: int, cols: int) -> Array:
+    """Normal numbers for floating-point types, any value for integers."""
+    rng = np.random.default_rng(seed)
+    if dtype in FLOATS:
+        return encode(rng.standard_normal((rows, cols)) * 4, dtype)
+    info = np.iinfo(NUMPY[dtype])
+    return rng.integers(info.min, info.max, (rows, cols), dtype=NUMPY[dtype], endpoint=True)
+
+
 @dataclass(frozen=True)
 class Tile:
     """A tile type: where its elements lie, and how it is written in C++. Valid extents are always dynamic."""
@@ -150,7 +159,7 @@ class _Context(ctypes.Structure):
         ("memory", _Memory * len(SPACES)),
         ("pipe_open", ctypes.c_void_p), ("pipe_acquire", ctypes.c_void_p), ("pipe_commit", ctypes.c_void_p),
         ("pipe_front", ctypes.c_void_p), ("pipe_release", ctypes.c_void_p),
-        ("fault", _FAULT), ("runtime", ctypes.c_void_p),
+        ("fault", _FAULT), ("runtime", ctypes.c_void_p), ("sync_all", ctypes.c_void_p),
     ]  # fmt: skip
 
 
