@@ -10,6 +10,7 @@ from .emit_orchestration import OrchestrationResult, generate_orchestration
 from .errors import CompileError, Place
 from .frontend import build_program
 from .generate import Options, generate
+from .ir import Program
 from .memory import infer_function_core_type
 from .pipeline import PASSES, run_passes
 from .vintages import VINTAGES, ApiVintage
@@ -23,6 +24,7 @@ __all__ = [
     "Options",
     "OrchestrationResult",
     "Place",
+    "Program",
     "build_program",
     "compile_entry",
     "compile_file",

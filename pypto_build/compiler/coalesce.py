@@ -78,38 +78,46 @@ def _in(function: Function, name: str, space: str) -> bool:
 
 
 def _carry(function: Function, webs: Webs) -> bool:
-    """Join what is carried; True when a copy was put in, and everything has to be looked at again."""
+    """Join what is carried; True when copies were put in, and everything has to be looked at again."""
     for block in _blocks(function.body):
         for op in list(block.ops):
-            if op.name == "for":
-                body = op.blocks[0]
-                for number, (result, param) in enumerate(zip(op.results, body.params[1:], strict=True)):
-                    if not isinstance(function.types[result], TileType):
-                        continue
-                    webs.union(result, param)
-                    if _differs(webs, op.args[3 + number], result):
-                        op.args = _with(op.args, 3 + number, _copy(function, op, op.args[3 + number], block, op))
-                        return True
-                    webs.union(_name(op.args[3 + number]), result)
-                    if _differs(webs, body.yields[number], result):
-                        body.yields = _with(body.yields, number, _copy(function, op, body.yields[number], body, None))
-                        return True
-                    webs.union(_name(body.yields[number]), result)
-            elif op.name == "if":
-                for number, result in enumerate(op.results):
-                    if not isinstance(function.types[result], TileType):
-                        continue
-                    for inner in op.blocks:
-                        if _differs(webs, inner.yields[number], result):
-                            copied = _copy(function, op, inner.yields[number], inner, None)
-                            inner.yields = _with(inner.yields, number, copied)
-                            return True
-                        webs.union(_name(inner.yields[number]), result)
+            if op.name == "for" and _carry_loop(function, webs, op, block):
+                return True
+            if op.name == "if":
+                copied = [_join(function, webs, op, inner, op.results) for inner in op.blocks]
+                if True in copied:
+                    return True
     return False
 
 
-def _differs(webs: Webs, operand: Operand, result: str) -> bool:
-    return webs.clash(_name(operand), result)
+def _carry_loop(function: Function, webs: Webs, op: Op, block: Block) -> bool:
+    body = op.blocks[0]
+    for number, (result, param) in enumerate(zip(op.results, body.params[1:], strict=True)):
+        if not isinstance(function.types[result], TileType):
+            continue
+        webs.union(result, param)
+        init = op.args[3 + number]
+        if webs.clash(_name(init), result):
+            op.args = _with(op.args, 3 + number, _copy(function, op, init, block, op))
+            return True
+        webs.union(_name(init), result)
+    return _join(function, webs, op, body, op.results)
+
+
+def _join(function: Function, webs: Webs, op: Op, block: Block, results: tuple[str, ...]) -> bool:
+    """What a block yields and what receives it. All that clash are copied in one go: with copies of its partners in
+    front of it, the copy of a copy finds its place free, so that even a swap comes to an end."""
+    clashing = []
+    for number, result in enumerate(results):
+        if not isinstance(function.types[result], TileType):
+            continue
+        if webs.clash(_name(block.yields[number]), result):
+            clashing.append(number)
+        else:
+            webs.union(_name(block.yields[number]), result)
+    for number in clashing:
+        block.yields = _with(block.yields, number, _copy(function, op, block.yields[number], block, None))
+    return bool(clashing)
 
 
 def _with(items: tuple[Operand, ...], number: int, new: Operand) -> tuple[Operand, ...]:

@@ -1,0 +1,202 @@
+"""What each pass makes of a program, as its text; and that passes verify what they leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pypto_build.compiler import PASSES, CompileError, build_program, infer_function_core_type
+from pypto_build.compiler.ir import Op, Ref
+from pypto_build.compiler.pipeline import Pass, _verify
+from tests.compiler.programs import kernel, lines_of, load, passed
+
+LOOP = kernel(
+    "total = pl.load(x, [0, 0], [16, 64])\n"
+    "unused = 1\n"
+    "for i in pl.range(1, 4):\n"
+    "    unused = i\n"
+    "    total = total + pl.load(x, [i * 16, 0], [16, 64])\n"
+    "pl.store(total, [0, 0], out)"
+)
+
+
+def test_the_order_of_the_passes() -> None:
+    assert [one.name for one in PASSES] == [
+        "flatten_calls",
+        "convert_to_ssa",
+        "infer_types",
+        "infer_memory",
+        "expand_mixed",
+        "plan_addresses",
+    ]
+
+
+def test_flatten_calls(tmp_path: Path) -> None:
+    body = (
+        "@pl.jit.inline\ndef twice(a):\n    b = a + a\n    return b\n"
+        "@pl.jit.incore\ndef k(x: M, out: pl.Out[M]):\n    pl.store(twice(pl.load(x, [0, 0], [64, 64])), [0, 0], out)\n"
+        "@pl.jit\ndef main(x: M, out: pl.Out[M]):\n    k(x, out)\n"
+    )
+    _, texts = passed(tmp_path, body)
+    assert lines_of(texts["frontend"], "def k", "store") == [
+        "def k(x: In Tensor[[64, 64], FP32], out: Out Tensor[[64, 64], FP32]):",
+        "store(twice(load(x, [0, 0], [64, 64], [])), [0, 0], out)",
+    ]
+    assert lines_of(texts["flatten_calls"], "def k", "store") == [
+        "def k(x: In Tensor[[64, 64], FP32], out: Out Tensor[[64, 64], FP32]):",
+        "tmp1 = load(x, [0, 0], [64, 64], [])",
+        "b_0 = add(tmp1, tmp1)",
+        "tmp0 = copy(b_0)",
+        "store(tmp0, [0, 0], out)",
+    ]
+
+
+def test_convert_to_ssa_carries_what_a_loop_changes_and_reads(tmp_path: Path) -> None:
+    _, texts = passed(tmp_path, LOOP)
+    assert lines_of(texts["convert_to_ssa"], "total__ssa_v0 =", "store") == [
+        "total__ssa_v0 = load(x__ssa_v0, [0, 0], [16, 64], [])",
+        "total__rv_v3 = for i__idx_v0 in range(1, 4, 1) carrying total__iter_v1 = total__ssa_v0:",
+        "tmp1__ssa_v0 = mul(i__idx_v0, 16)",
+        "tmp0__ssa_v0 = load(x__ssa_v0, [tmp1__ssa_v0, 0], [16, 64], [])",
+        "total__ssa_v2 = add(total__iter_v1, tmp0__ssa_v0)",
+        "yield total__ssa_v2",
+        "store(total__rv_v3, [0, 0], out__ssa_v0)",
+    ]
+
+
+def test_convert_to_ssa_merges_branches(tmp_path: Path) -> None:
+    body = kernel(
+        "t = pl.load(x, [0, 0], [64, 64])\nif n == 0:\n    t = pl.exp(t)\npl.store(t, [0, 0], out)",
+        "x: M, out: pl.Out[M], n: pl.Scalar[pl.INDEX]",
+        "x, out, n",
+    )
+    _, texts = passed(tmp_path, body)
+    assert lines_of(texts["convert_to_ssa"], "tmp0", "store") == [
+        "tmp0__ssa_v0 = eq(n__ssa_v0, 0)",
+        "t__phi_v2 = if tmp0__ssa_v0:",
+        "t__ssa_v1 = exp(t__ssa_v0)",
+        "yield t__ssa_v1",
+        "else:",
+        "yield t__ssa_v0",
+        "store(t__phi_v2, [0, 0], out__ssa_v0)",
+    ]
+
+
+def test_a_carried_tile_stays_at_one_address(tmp_path: Path) -> None:
+    program, _ = passed(tmp_path, LOOP)
+    addresses = program.functions["k"].addresses
+    carried = {addresses[f"total__{suffix}"] for suffix in ("ssa_v0", "iter_v1", "ssa_v2", "rv_v3")}
+    assert carried == {0}
+    assert addresses["tmp0__ssa_v0"] == 16 * 64 * 4
+
+
+def test_infer_memory_moves_operands_of_a_product(tmp_path: Path) -> None:
+    body = kernel("a = pl.load(x, [0, 0], [64, 64])\npl.store(pl.matmul(a, a), [0, 0], out)")
+    program, texts = passed(tmp_path, body)
+    assert program.functions["k"].core == "aic"
+    assert lines_of(texts["infer_memory"], "a__ssa_v0:", "store") == [
+        "a__ssa_v0: Tile[[64, 64], FP32, mat] = load(x__ssa_v0, [0, 0], [64, 64])",
+        "a__ssa_v0_Left: Tile[[64, 64], FP32, left] = move(a__ssa_v0, target='left')",
+        "a__ssa_v0_Right: Tile[[64, 64], FP32, right] = move(a__ssa_v0, target='right')",
+        "tmp0__ssa_v0: Tile[[64, 64], FP32, acc] = matmul(a__ssa_v0_Left, a__ssa_v0_Right)",
+        "store(tmp0__ssa_v0, [0, 0], out__ssa_v0)",
+    ]
+
+
+MIXED = kernel(
+    "a = pl.load(x, [0, 0], [64, 64])\nfor i in pl.range(2):\n    pl.store(pl.exp(pl.matmul(a, a)) + a, [0, 0], out)"
+)
+
+
+def test_expand_mixed(tmp_path: Path) -> None:
+    program, texts = passed(tmp_path, MIXED)
+    assert list(program.functions) == ["k_aic", "k_aiv", "main"]
+    assert lines_of(texts["expand_mixed"], "def k_aic", "push") == [
+        "def k_aic(x__ssa_v0: In Tensor[[64, 64], FP32], out__ssa_v0: Out Tensor[[64, 64], FP32], "
+        "__gm_pipe_buffer: Out Tensor[[8192], FP32]):",
+        "# pipe: directions 1, 2 slots of 16384 bytes",
+        "a__ssa_v0_mat: Tile[[64, 64], FP32, mat] = load(x__ssa_v0, [0, 0], [64, 64])",
+        "for i__idx_v0 in range(0, 2, 1):",
+        "a__ssa_v0_mat_Left: Tile[[64, 64], FP32, left] = move(a__ssa_v0_mat, target='left')",
+        "a__ssa_v0_mat_Right: Tile[[64, 64], FP32, right] = move(a__ssa_v0_mat, target='right')",
+        "tmp2__ssa_v0: Tile[[64, 64], FP32, acc] = matmul(a__ssa_v0_mat_Left, a__ssa_v0_mat_Right)",
+        "push(tmp2__ssa_v0, split=0)",
+    ]
+    assert lines_of(texts["expand_mixed"], "def k_aiv", "store")[2:] == [
+        "a__ssa_v0: Tile[[64, 64], FP32, vec] = load(x__ssa_v0, [0, 0], [64, 64])",
+        "for i__idx_v0 in range(0, 2, 1):",
+        "tmp2__ssa_v0__Vec: Tile[[64, 64], FP32, vec] = pop(split=0)",
+        "tmp1__ssa_v0: Tile[[64, 64], FP32, vec] = exp(tmp2__ssa_v0__Vec)",
+        "free(split=0)",
+        "tmp0__ssa_v0: Tile[[64, 64], FP32, vec] = add(tmp1__ssa_v0, a__ssa_v0)",
+        "store(tmp0__ssa_v0, [0, 0], out__ssa_v0)",
+    ]
+
+
+def test_a_popped_tile_that_lives_on_is_copied(tmp_path: Path) -> None:
+    body = kernel(
+        "a = pl.load(x, [0, 0], [64, 64])\n"
+        "t = pl.full([64, 64], 0.0, pl.FP32)\n"
+        "for i in pl.range(2):\n"
+        "    pl.store(t + 1.0, [0, 0], out)\n"
+        "    t = pl.matmul(a, a) + 0.0 if i == 0 else pl.exp(pl.matmul(a, a))"
+    )
+    program, _ = passed(tmp_path, body)
+    pops = [op for op in program.functions["k_aiv"].body.walk() if op.name in ("pop", "free")]
+    assert [op.name for op in pops] == ["pop", "free", "pop", "free"]
+
+
+def test_dump_passes_are_numbered(tmp_path: Path) -> None:
+    from pypto_build.compiler import compile_entry
+
+    files = compile_entry(load(tmp_path, LOOP), tmp_path, dump_passes=True)
+    assert [name for name in files if name.startswith("passes_dump/")] == [
+        "passes_dump/00_frontend.txt",
+        "passes_dump/01_after_flatten_calls.txt",
+        "passes_dump/02_after_convert_to_ssa.txt",
+        "passes_dump/03_after_infer_types.txt",
+        "passes_dump/04_after_infer_memory.txt",
+        "passes_dump/05_after_expand_mixed.txt",
+        "passes_dump/06_after_plan_addresses.txt",
+    ]
+
+
+def test_infer_function_core_type(tmp_path: Path) -> None:
+    program = build_program(load(tmp_path, MIXED))
+    for one in PASSES[:4]:
+        program = one.run(program)
+    assert infer_function_core_type(program.functions["k"]) == "mixed"
+    assert program.functions["k"].core == "mixed"
+
+
+def _wrong(name: str) -> tuple[str, object]:
+    """A fault put into a program after the pass `name`, and what its verifier says."""
+    return {
+        "flatten_calls": ("neg is still nested", lambda f: f.body.ops.append(Op("neg", (Op("neg"),), results=("n",)))),
+        "convert_to_ssa": (
+            "neg uses nothing, which is not defined before it",
+            lambda f: f.body.ops.append(Op("neg", (Ref("nothing"),), results=("n",))),
+        ),
+        "infer_types": ("neg: n has no type", lambda f: f.body.ops.append(Op("neg", (), results=("n",)))),
+        "plan_addresses": (
+            "for: total__iter_v1 and tmp0__ssa_v0 are live together and overlap",
+            lambda f: f.addresses.update({"tmp0__ssa_v0": 64}),
+        ),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["flatten_calls", "convert_to_ssa", "infer_types", "plan_addresses"])
+def test_verifiers_catch_a_wrong_pass(tmp_path: Path, name: str) -> None:
+    program = build_program(load(tmp_path, LOOP))
+    message, damage = _wrong(name)
+    for one in PASSES:
+        program = one.run(program)
+        if one.name == name:
+            break
+    damage(program.functions["k"])  # type: ignore[operator]
+    wrong = Pass(one.name, one.run, one.verify)
+    with pytest.raises(CompileError) as caught:
+        _verify(wrong, replace(program))
+    assert caught.value.message == f"{name} left a wrong program: {message}"

@@ -1,0 +1,98 @@
+"""Writing: unchanged files keep their bytes and times, failures leave what was there, stale files go."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.compiler.programs import HEAD, kernel
+
+COPY = kernel("pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)")
+DOUBLE = kernel("pl.store(pl.load(x, [0, 0], [64, 64]) * 2.0, [0, 0], out)")
+
+
+def _run(program: Path, out: Path, *flags: str) -> tuple[int, list[str], str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pypto_build.compiler", str(program), "--output", str(out), "--no-loc", *flags],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    prefix = f"[pto] wrote {out}/"
+    return done.returncode, [line.removeprefix(prefix) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY)
+    files = [
+        "compiled_meta.json", "kernels/aiv/k.cpp", "orchestration/main.cpp", "ptoas/k.cpp", "ptoas/k.pto",
+        "compiled_files.json", "kernel_config.py",
+    ]  # fmt: skip
+    assert _run(program, out) == (0, files, "")
+    assert _run(program, out) == (0, [], "")
+    program.write_text(HEAD + DOUBLE)
+    assert _run(program, out) == (0, ["kernels/aiv/k.cpp", "ptoas/k.cpp", "ptoas/k.pto"], "")
+
+
+def test_a_failure_leaves_the_previous_artifact(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY)
+    _run(program, out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    program.write_text(HEAD + COPY.replace("[64, 64]", "[64, 80]"))
+    assert _run(program, out) == (1, [], f"error: {program}:5: pl.load: axis 1: 0 to 80 of 64\n")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_files_of_an_earlier_program_go(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY)
+    _run(program, out, "--dump-passes")
+    (out / "notes.txt").write_text("mine")
+    program.write_text(HEAD + COPY.replace("def k", "def kk").replace("    k(", "    kk("))
+    _run(program, out)
+    found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    listed = json.loads((out / "compiled_files.json").read_text())
+    assert found == sorted([*listed["files"], "notes.txt"])
+    assert listed["sources"] == [str(program)]
+    assert "kernels/aiv/kk.cpp" in found
+
+
+def test_skip_ptoas_stops_after_the_modules(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY)
+    assert _run(program, out, "--skip-ptoas")[1] == [
+        "compiled_meta.json", "kernels/aiv/k.pto", "orchestration/main.cpp", "compiled_files.json"
+    ]  # fmt: skip
+
+
+def test_hardware_needs_ptoas(tmp_path: Path) -> None:
+    program = tmp_path / "p.py"
+    program.write_text(HEAD + COPY)
+    status, _, error = _run(program, tmp_path / "out", "--platform", "a2a3")
+    assert status == 1
+    assert error.startswith("error: ptoas/k.pto: a2a3 needs ptoas: ")
+
+
+def test_the_golden_is_computed_once(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x\n")
+    _run(program, out)
+    stamp = (out / "data" / "golden.json").read_bytes()
+    assert sorted(p.name for p in (out / "data").rglob("*.pt")) == ["out.pt", "x.pt"]
+    command = [sys.executable, "-m", "pypto_build.compiler.golden", str(out)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
+    (out / "data" / "out" / "out.pt").write_bytes(b"")
+    again = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert again == f"[golden] wrote {out}/data/in/x.pt\n[golden] wrote {out}/data/out/out.pt\n"
+    assert (out / "data" / "golden.json").read_bytes() == stamp
+
+
+def test_a_failing_reference_says_where(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x[:2]\n")
+    status, _, error = _run(program, out)
+    assert status == 4
+    assert error.startswith(f"error: {out}/golden.py:")
+    assert len(error.splitlines()) == 1
