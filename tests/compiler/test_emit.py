@@ -1,4 +1,4 @@
-"""Emission, against the exact texts in expected/: one program with dynamic extents, a loop, a condition and a launch."""
+"""Emission, against exact texts in expected/: one program with dynamic extents, a loop, a condition and a launch."""
 
 from __future__ import annotations
 

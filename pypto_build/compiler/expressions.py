@@ -1,0 +1,260 @@
+"""Expressions of a function: what is known becomes a number, the rest an operation, nested as written."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import language
+from .dtypes import DType
+from .errors import CompileError, Place
+from .ir import Block, Const, Launch, Op, Operand, Ref
+from .language import Dynamic, Intrinsic, JitFunction
+from .load import namespace_of
+from .operations import MISSING, OPERATIONS, OPERATORS
+
+if TYPE_CHECKING:
+    from .frontend import ProgramBuilder
+
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
+    "ge": operator.ge, "eq": operator.eq, "ne": operator.ne, "min": min, "max": max, "shl": operator.lshift,
+    "shr": operator.rshift, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
+    "cdiv": lambda a, b: -(-a // b),
+}  # fmt: skip
+
+
+class ExpressionReader:
+    """The function being read: its names, and the block that operations go into."""
+
+    def __init__(self, builder: ProgramBuilder, jit: JitFunction, file: str, node: ast.FunctionDef) -> None:
+        self.builder = builder
+        self.jit = jit
+        self.file = file
+        self.node = node
+        self.names = namespace_of(jit.function)
+        self.symbols: dict[str, None] = {}
+        self.fixed: dict[str, Const] = {}  # variables of unrolled loops
+        self.chosen: list[str] = []  # variables that hold the value of a conditional expression
+        arguments = {a.arg for a in node.args.args}
+        self.locals = arguments | {
+            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        self.block = Block()
+
+    def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
+        raise CompileError(self.place(node), message, hint)
+
+    def place(self, node: ast.AST) -> Place:
+        return Place(self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
+
+    def static(self, node: ast.expr) -> Any:
+        """The value of an expression that only uses names from outside the function."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and inner.id in self.locals and inner.id not in self.fixed:
+                self.fail(node, f"{inner.id} is not known when compiling")
+        fixed = {name: const.value for name, const in self.fixed.items()}
+        try:
+            code = compile(ast.fix_missing_locations(ast.Expression(body=node)), self.file, "eval")
+            return eval(code, {**self.names, **fixed})
+        except CompileError:
+            raise
+        except Exception as error:
+            self.fail(node, f"{ast.unparse(node)}: {error}")
+
+    def emit(self, op: Op) -> None:
+        self.block.ops.append(op)
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def operand(self, node: ast.expr) -> Operand:
+        handler = getattr(self, f"_x_{type(node).__name__.lower()}", None)
+        if handler is not None:
+            made: Operand = handler(node)
+            return made
+        return self.constant(node, self.static(node))
+
+    def constant(self, node: ast.expr, value: Any) -> Operand:
+        if isinstance(value, (bool, int, float)):
+            return Const(value)
+        if isinstance(value, Dynamic):
+            if value.name not in self.symbols:
+                self.fail(node, f"{value.name} is not an extent of any parameter of {self.jit.name}")
+            return Ref(value.name)
+        if isinstance(value, (list, tuple)):
+            return tuple(self.constant(node, item) for item in value)
+        self.fail(node, f"{ast.unparse(node)} is a {type(value).__name__}, not a number")
+
+    def _x_name(self, node: ast.Name) -> Operand:
+        if node.id in self.fixed:
+            return self.fixed[node.id]
+        if node.id in self.locals:
+            return Ref(node.id)
+        return self.constant(node, self.static(node))
+
+    def _x_list(self, node: ast.List | ast.Tuple) -> Operand:
+        return tuple(self.operand(item) for item in node.elts)
+
+    _x_tuple = _x_list
+
+    def _x_binop(self, node: ast.BinOp) -> Operand:
+        return self.operation(node, type(node.op).__name__, self.operand(node.left), self.operand(node.right))
+
+    def _x_compare(self, node: ast.Compare) -> Operand:
+        if len(node.ops) != 1:
+            self.fail(node, "one comparison at a time", "join them with `and`")
+        return self.operation(
+            node, type(node.ops[0]).__name__, self.operand(node.left), self.operand(node.comparators[0])
+        )
+
+    def _x_boolop(self, node: ast.BoolOp) -> Operand:
+        values = [self.operand(v) for v in node.values]
+        made = values[0]
+        for value in values[1:]:
+            made = self.operation(node, type(node.op).__name__, made, value)
+        return made
+
+    def _x_unaryop(self, node: ast.UnaryOp) -> Operand:
+        value = self.operand(node.operand)
+        kind = type(node.op).__name__
+        if isinstance(value, Const):
+            return Const(not value.value if kind == "Not" else -value.value) if kind != "UAdd" else value
+        return self.operation(node, kind, value)
+
+    def _x_ifexp(self, node: ast.IfExp) -> Operand:
+        """`a if condition else b`: only one of the two is computed."""
+        condition = self.operand(node.test)
+        if isinstance(condition, Const):
+            return self.operand(node.body if condition.value else node.orelse)
+        name = f"chosen{len(self.chosen)}"
+        self.chosen.append(name)
+        blocks = []
+        for value in (node.body, node.orelse):
+            outer, self.block = self.block, Block()
+            operand = self.operand(value)
+            self.emit(Op("copy", (operand,), results=(name,), place=self.place(value)))
+            made, self.block = self.block, outer
+            blocks.append(made)
+        self.emit(Op("if", (condition,), blocks=tuple(blocks), place=self.place(node)))
+        return Ref(name)
+
+    def operation(self, node: ast.expr, kind: str, *operands: Operand) -> Operand:
+        name = OPERATORS.get(kind)
+        if name is None:
+            self.fail(node, f"the operator {kind} is not part of the language")
+        return self.made(node, name, operands, {})
+
+    def made(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
+        """The operation, or its value when everything in it is known."""
+        if len(operands) == 2 and isinstance(operands[0], Const) and isinstance(operands[1], Const) and name in _FOLD:
+            try:
+                return Const(_FOLD[name](operands[0].value, operands[1].value))
+            except (ArithmeticError, TypeError) as error:
+                self.fail(node, f"{ast.unparse(node)}: {error}")
+        return Op(name, operands, attrs, place=self.place(node))
+
+    def callee(self, node: ast.expr) -> Any:
+        """What is called, if it is known without running the function."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and inner.id in self.locals:
+                return None
+        return self.static(node)
+
+    def _x_call(self, node: ast.Call) -> Operand:
+        launched = self.launched(node.func)
+        if launched is not None:
+            return self.call(node, *launched)
+        callee = self.callee(node.func)
+        if isinstance(callee, Intrinsic):
+            return self.intrinsic(node, callee.name)
+        if isinstance(callee, JitFunction):
+            return self.call(node, callee, Launch())
+        if callee in (min, max) and len(node.args) == 2:
+            return self.intrinsic(node, callee.__name__)
+        mentioned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & (self.locals - self.fixed.keys())
+        if mentioned:
+            self.fail(
+                node,
+                f"{ast.unparse(node.func)} cannot be called with values of {self.jit.name}",
+                "use pl operations, kernels, or a @pl.jit.inline function",
+            )
+        return self.constant(node, self.static(node))
+
+    def launched(self, node: ast.expr) -> tuple[JitFunction, Launch] | None:
+        """`kernel[blocks]` and `kernel[pl.launch(blocks, sync_start=True)]`."""
+        if not isinstance(node, ast.Subscript):
+            return None
+        callee = self.callee(node.value)
+        if not isinstance(callee, JitFunction):
+            return None
+        if callee.kind != "kernel":
+            self.fail(node, f"{callee.name} is not a kernel", "only kernels are launched on blocks")
+        inner = node.slice
+        if isinstance(inner, ast.Call) and self.callee(inner.func) == language.launch:
+            options = {k.arg: self.static(k.value) for k in inner.keywords}
+            if len(inner.args) != 1 or not options.keys() <= {"sync_start"}:
+                self.fail(inner, "pl.launch(blocks, sync_start=False)")
+            return callee, Launch(self.operand(inner.args[0]), bool(options.get("sync_start")))
+        return callee, Launch(self.operand(inner))
+
+    def call(self, node: ast.Call, callee: JitFunction, launch: Launch) -> Op:
+        if callee.kind == "orchestration":
+            self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
+        if callee.kind == "kernel" and self.jit.kind == "kernel":
+            self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
+        function = self.builder.function(callee, self.place(node))
+        names = [p.name for p in function.params]
+        args = self.bind(node, callee.name, names, frozenset())
+        return Op("call", args, {"callee": callee.name, "launch": launch}, place=self.place(node))
+
+    def intrinsic(self, node: ast.Call, name: str) -> Operand:
+        spec = OPERATIONS.get(name)
+        if spec is None:
+            self.fail(node, f"pl.{name} cannot stand here")
+        if self.jit.kind != "inline" and spec.where not in ("both", self.jit.kind):
+            self.fail(
+                node, f"pl.{name} is an operation of {spec.where}s, but {self.jit.name} is one of {self.jit.kind}s"
+            )
+        attrs: dict[str, Any] = {}
+        positional = list(node.args)
+        keywords = {k.arg or "**": k.value for k in node.keywords}
+        extra = positional[len(spec.operands) :]
+        for key, value in zip(spec.attrs, extra, strict=False):
+            keywords.setdefault(key, value)
+        for key, default in spec.attrs.items():
+            if key in keywords:
+                attrs[key] = self.attribute(keywords.pop(key))
+            elif default is MISSING:
+                self.fail(node, f"pl.{name}: {key} is missing")
+            else:
+                attrs[key] = default
+        trimmed = ast.Call(
+            node.func, positional[: len(spec.operands)] if len(extra) <= len(spec.attrs) else positional,
+            [ast.keyword(k, v) for k, v in keywords.items()],
+        )  # fmt: skip
+        args = self.bind(ast.copy_location(trimmed, node), f"pl.{name}", list(spec.operands), spec.optional)
+        return self.made(node, name, args, attrs)
+
+    def attribute(self, node: ast.expr) -> Any:
+        value = self.static(node)
+        if not isinstance(value, (DType, str, bool, int, float)):
+            self.fail(node, f"{ast.unparse(node)} is not known when compiling")
+        return value
+
+    def bind(self, node: ast.Call, name: str, names: list[str], optional: frozenset[str]) -> tuple[Operand, ...]:
+        """Arguments in parameter order; `()` for those left out."""
+        if len(node.args) > len(names):
+            self.fail(node, f"{name} takes {len(names)} arguments, found {len(node.args)}")
+        given = dict(zip(names, node.args, strict=False))
+        for keyword in node.keywords:
+            if keyword.arg not in names or keyword.arg in given:
+                known = ", ".join(names)
+                self.fail(node, f"{name}: no parameter '{keyword.arg}' left to give", f"its parameters: {known}")
+            given[keyword.arg] = keyword.value
+        missing = [n for n in names if n not in given and n not in optional]
+        if missing:
+            self.fail(node, f"{name}: {missing[0]} is missing", f"its parameters: {', '.join(names)}")
+        return tuple(self.operand(given[n]) if n in given else () for n in names)
