@@ -57,6 +57,7 @@ _SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--enable-dep-gen", "--dep-gen"), "DEP_GEN", "write the task graph"),
     (("--enable-scope-stats", "--scope-stats"), "SCOPE_STATS", "write the fill of the rings"),
     (("--strict",), "STRICT", "also order readers before writers and overlapping outputs"),
+    (("--zero-fill",), "ZERO_FILL", "outputs start as zeros, not as NaN"),
     (("--shuffle",), "SHUFFLE", "run ready tasks in a random legal order"),
     (("--serial",), "SERIAL", "run tasks in submission order"),
 )

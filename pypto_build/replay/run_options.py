@@ -26,6 +26,7 @@ _SWITCHES = {
     "--strict": ("strict", "also order readers before writers and overlapping outputs"),
     "--shuffle": ("shuffle", "run ready tasks one by one in a random legal order, seeded by --seed"),
     "--serial": ("serial", "run tasks one by one in submission order"),
+    "--zero-fill": ("zero_fill", "outputs start as zeros, not as NaN or a pattern that shows what nobody wrote"),
     "--dep-gen": ("dep_gen", "write dfx_outputs/deps.json"),
     "--scope-stats": ("scope_stats", "write dfx_outputs/scope_stats/scope_stats.jsonl"),
 }
@@ -67,4 +68,5 @@ DUMP_DOC = "dump arguments: 0 off, 1 those marked in the code, 2 all, 3 all with
 def run_options(given: argparse.Namespace) -> dict[str, RunOption]:
     """The options asked for, by the runtime's names; those left at their defaults are left out."""
     values = {name[4:]: value for name, value in vars(given).items() if name.startswith("run_")}
-    return {name: value for name, value in values.items() if value not in (None, False, 0)}
+    asked = {name: value for name, value in values.items() if value not in (None, False, 0)}
+    return asked | ({"poison": False} if asked.pop("zero_fill", False) else {})

@@ -94,6 +94,7 @@ OPTIONS: dict[str, Option] = {
             "SHUFFLE", False, _switch, "1: run ready tasks in a random legal order, seeded by SEED", flag="--shuffle"
         ),
         Option("SERIAL", False, _switch, "1: run tasks one by one in submission order", flag="--serial"),
+        Option("ZERO_FILL", False, _switch, "1: outputs start as zeros, not as NaN", flag="--zero-fill"),
         Option(
             "DUMP", 0, _level(3), "dump arguments: 1 those marked, 2 all, 3 all without content", flag="--dump-args"
         ),

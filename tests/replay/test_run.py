@@ -124,6 +124,15 @@ def test_a_round_that_fails_ends_the_replay(tmp_path: Path) -> None:
     ]
 
 
+def test_outputs_that_start_as_zeros(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path, f"{PLUS_ONE} for (int i = 24; i < {COUNT}; ++i) y[i] = 0;").build()
+    tiny.replay()
+    half = Tiny(tmp_path / "half", "for (int i = 0; i < 24; ++i) y[i] = x[i] + 1;").build()
+    shutil.copytree(tiny.out / "actual", half.artifact / "data" / "out", dirs_exist_ok=True)
+    assert half.replay().status == 1
+    assert half.replay("--zero-fill").status == 0
+
+
 FAULTS = {
     "null pointer": (
         "*(volatile int *)16 = 1;",
