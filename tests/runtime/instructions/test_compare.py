@@ -8,7 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tile_harness import CPP, FLOATS, NUMPY, Array, Cases, Core, Tile, declare, decode, encode, random_elements
+
+from tests.runtime.instructions.tile_harness import (
+    CPP,
+    FLOATS,
+    NUMPY,
+    Array,
+    Cases,
+    Core,
+    Tile,
+    declare,
+    decode,
+    encode,
+    random_elements,
+)
 
 MODES: dict[str, Callable[[Array, Array], Array]] = {
     "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tile_harness import NUMPY, Array, Cases, Core, Tile, declare, decode, size_of
+
+from tests.runtime.instructions.tile_harness import NUMPY, Array, Cases, Core, Tile, declare, decode, size_of
 
 MODES = ("NONE", "RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "ODD")
 PAIRS = [
@@ -24,7 +25,7 @@ DST = 131072
 
 
 def _saturating(source: str, target: str) -> bool:
-    return target not in ("f32", "f16", "bf16") and size_of(target) < 4 or (source, target) == ("i64", "i32")
+    return (target not in ("f32", "f16", "bf16") and size_of(target) < 4) or (source, target) == ("i64", "i32")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tile_harness import FLOATS, INTS, Array, Cases, Core, Tile, declare, decode, encode
+from tests.runtime.instructions.tile_harness import FLOATS, INTS, Array, Cases, Core, Tile, declare, decode, encode
 
 ALL = FLOATS + INTS
 LAYOUTS = ("ND", "DN", "NZ")

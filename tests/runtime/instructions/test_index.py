@@ -6,7 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tile_harness import CPP, NUMPY, Array, Cases, Core, Tile, declare, decode, random_elements, size_of
+
+from tests.runtime.instructions.tile_harness import (
+    CPP,
+    NUMPY,
+    Array,
+    Cases,
+    Core,
+    Tile,
+    declare,
+    decode,
+    random_elements,
+    size_of,
+)
 
 REGIONS = ((8, 32), (5, 13), (1, 1), (0, 7), (7, 0))
 PATTERNS = {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tile_harness import Cases, Core, Tile, declare, decode, encode
+
+from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, decode, encode
 
 TYPES = {"f32": "f32", "f16": "f32", "bf16": "f32", "i8": "i32"}
 SHAPES = ((64, 64, 64), (16, 64, 64), (33, 40, 50), (1, 64, 64), (5, 1, 1), (64, 17, 64), (0, 64, 64), (13, 64, 0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tile_harness import NUMPY, Array, Cases, Core, Tile, declare, random_elements, size_of
+from tests.runtime.instructions.tile_harness import NUMPY, Array, Cases, Core, Tile, declare, random_elements, size_of
 
 DTYPES = ("f32", "f16")
 SRC, INDEX, DST, TMP = 0, 16384, 32768, 98304

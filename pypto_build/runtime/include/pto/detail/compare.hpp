@@ -47,24 +47,20 @@ PTO_NOINLINE void compare_rows(uint8_t *to, int64_t to_stride, const T *from, in
         const auto b = right.row(r);
         const T *const a = from + r * stride;
         uint8_t *const bits = to + r * to_stride;
-        for (int64_t i = 0; i < cols; i += step) {
-            const int64_t left = cols - i;
-            uint32_t word;
-            if (left >= step)
-                word = mask_bits(compare(load(a + i), b.at(i), mode));
-            else
-                word = mask_bits(compare(load_part(a + i, left), b.part(i, left), mode)) & ((1u << left) - 1u);
-            const int64_t bytes = (left < step ? left + 7 : step) / 8;
+        const auto write = [&](int64_t i, uint32_t word, int64_t bytes) {
             for (int64_t k = 0; k < bytes; ++k)
                 bits[i / 8 + k] = uint8_t(word >> (8 * k));
+        };
+        int64_t i = 0;
+        for (; i + step <= cols; i += step)
+            write(i, mask_bits(compare(load(a + i), b.at(i), mode)), step / 8);
+        if (i < cols) {
+            const int64_t left = cols - i;
+            const uint32_t word = mask_bits(compare(load_part(a + i, left), b.part(i, left), mode));
+            write(i, word & ((1u << left) - 1u), (left + 7) / 8);
         }
     }
 }
-
-template <class T> struct Choice {
-    const T *base;
-    int64_t stride;
-};
 
 // to = mask ? a : b, on bits of the elements. A stride of zero repeats eight equal elements.
 template <class T>

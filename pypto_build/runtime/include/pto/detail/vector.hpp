@@ -102,6 +102,8 @@ template <class T> PTO_INLINE void store(T *to, Register<T> value) {
 
 // The first `count` lanes, which are fewer than a register holds; the other lanes are zero.
 template <class T> PTO_INLINE Register<T> load_part(const T *from, int64_t count) {
+    if (count < 0 || count >= lanes<T>)
+        __builtin_unreachable();
     alignas(32) T buffer[lanes<T>] = {};
     for (int64_t i = 0; i < count; ++i)
         buffer[i] = from[i];
@@ -109,6 +111,8 @@ template <class T> PTO_INLINE Register<T> load_part(const T *from, int64_t count
 }
 
 template <class T> PTO_INLINE void store_part(T *to, Register<T> value, int64_t count) {
+    if (count < 0 || count >= lanes<T>)
+        __builtin_unreachable();
     alignas(32) T buffer[lanes<T>];
     store(buffer, value);
     for (int64_t i = 0; i < count; ++i)
