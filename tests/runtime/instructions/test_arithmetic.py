@@ -53,6 +53,7 @@ FUSED: dict[str, tuple[str, Callable[[Array, Array, Array, Array], Array]]] = {
     "TFUSEDMULADDRELU": ("TFUSEDMULADDRELU(d, a, b);", lambda d, a, b, c: np.maximum(a * d + b, 0)),
     "TMULADDDST": ("TMULADDDST(d, a, b);", lambda d, a, b, c: a * b + d),
 }
+FUSED_CASES = [(op, dtype) for op in FUSED for dtype in ("f32", "f16", "i32") if (op, dtype) != ("TAXPY", "i32")]
 PARTIAL: dict[str, Binary] = {
     "TPARTADD": np.add, "TPARTMUL": np.multiply, "TPARTMAX": np.maximum, "TPARTMIN": np.minimum,
 }  # fmt: skip
@@ -89,7 +90,7 @@ def core(build_directory: Path) -> Core:
         tiles = declare(("a", tile, A, 0), ("b", tile, B, 0), ("c", tile, C, 0), ("d", tile, D, 0))
         tiles += f"\n[[maybe_unused]] {CPP[dtype]} s = {CPP[dtype]}({SCALAR});"
         for op, (call, _) in FUSED.items():
-            if op != "TAXPY" or dtype != "i32":
+            if (op, dtype) in FUSED_CASES:
                 cases.add(f"{op}_{dtype}", f"{tiles}\n{call}")
         parts = declare(("a", tile, A, 0), ("b", tile, B, 2), ("d", tile, D, 4))
         for op in PARTIAL:
@@ -150,7 +151,9 @@ def test_remainders_by_a_scalar(core: Core, dtype: str) -> None:
     for op, function in (("TFMODS", _fmod), ("TREMS", _remainder)):
         core.call(f"{op}_{dtype}", 16, 64)
         expected = decode(encode(function(numbers, np.full_like(numbers, SCALAR)), dtype), dtype)
-        np.testing.assert_allclose(decode(core.get(_tile(dtype), D), dtype), expected, rtol=1e-2 if dtype == "bf16" else 1e-3)
+        np.testing.assert_allclose(
+            decode(core.get(_tile(dtype), D), dtype), expected, rtol=1e-2 if dtype == "bf16" else 1e-3
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTS)
@@ -170,11 +173,8 @@ def test_powers(core: Core, dtype: str) -> None:
     assert np.array_equal(actual, decode(encode(np.where(y < 0, reciprocal, whole), dtype), dtype))
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
-@pytest.mark.parametrize("op", FUSED)
+@pytest.mark.parametrize("op,dtype", FUSED_CASES)
 def test_fused(core: Core, op: str, dtype: str) -> None:
-    if op == "TAXPY" and dtype == "i32":
-        dtype = "f32"
     tile = _tile(dtype)
     operands = {at: _numbers(dtype, seed) for seed, at in enumerate((D, A, B, C))}
     for rows, cols in REGIONS:
