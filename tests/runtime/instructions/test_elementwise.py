@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tests.runtime.instructions.tile_harness import FLOATS, INTS, Array, Cases, Core, Tile, declare, decode, encode
 
 ALL = FLOATS + INTS

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tests.runtime.instructions.tile_harness import FLOATS, NUMPY, Array, Cases, Core, Tile, declare, decode, encode
 
 DTYPES = ("f32", "f16", "bf16", "i32", "i16")
@@ -17,7 +18,12 @@ EXPANSIONS = {
     "EXPDIF": lambda a, b: np.exp(a - b),
 }  # fmt: skip
 PARTIAL = {"TPARTADD": np.add, "TPARTMUL": np.multiply, "TPARTMAX": np.maximum, "TPARTMIN": np.minimum}
-ARGS = {"TROWARGMAX": (np.argmax, 1), "TROWARGMIN": (np.argmin, 1), "TCOLARGMAX": (np.argmax, 0), "TCOLARGMIN": (np.argmin, 0)}
+ARGS = {
+    "TROWARGMAX": (np.argmax, 1),
+    "TROWARGMIN": (np.argmin, 1),
+    "TCOLARGMAX": (np.argmax, 0),
+    "TCOLARGMIN": (np.argmin, 0),
+}
 
 
 def _column(dtype: str) -> Tile:
@@ -36,13 +42,21 @@ def core(build_directory: Path) -> Core:
         turned = Tile(dtype, 32, 64, "DN")
         index = Tile("i32", 32, 1, "DN")
         for op in REDUCTIONS:
-            tiles = declare(("s", full, SRC, 0), ("t", turned, SRC, 0), ("c", column, DST, 2), ("b", block, DST, 2), ("r", row, DST, 4))
+            tiles = declare(
+                ("s", full, SRC, 0),
+                ("t", turned, SRC, 0),
+                ("c", column, DST, 2),
+                ("b", block, DST, 2),
+                ("r", row, DST, 4),
+            )
             cases.add(f"row_{op}_{dtype}", f"{tiles}\nTROW{op}(c, s, s);")
             cases.add(f"row_block_{op}_{dtype}", f"{tiles}\nTROW{op}(b, s, s);")
             cases.add(f"row_turned_{op}_{dtype}", f"{tiles}\nTROW{op}(c, t, s);")
             cases.add(f"col_{op}_{dtype}", f"{tiles}\nTCOL{op}(r, s);")
             cases.add(f"col_turned_{op}_{dtype}", f"{tiles}\nTCOL{op}(r, t, s, true);")
-        tiles = declare(("s", full, SRC, 0), ("c", column, SRC1, 2), ("b", block, SRC1, 5), ("r", row, SRC1, 4), ("d", full, DST, 0))
+        tiles = declare(
+            ("s", full, SRC, 0), ("c", column, SRC1, 2), ("b", block, SRC1, 5), ("r", row, SRC1, 4), ("d", full, DST, 0)
+        )
         cases.add(f"TROWEXPAND_{dtype}", f"{tiles}\nTROWEXPAND(d, c);")
         cases.add(f"TCOLEXPAND_{dtype}", f"{tiles}\nTCOLEXPAND(d, r);")
         for op in EXPANSIONS:
@@ -103,7 +117,9 @@ def test_reductions(core: Core, op: str, dtype: str, region: tuple[int, int]) ->
             magnitude = magnitude_function.reduce(np.abs(numbers), axis=axis)
         for name in names:
             source = Tile(dtype, 32, 64, "DN" if "turned" in name else "ND")
-            target = {"row_block": _block(dtype), "col": Tile(dtype, 1, 64), "col_turned": Tile(dtype, 1, 64)}.get(name, _column(dtype))
+            target = {"row_block": _block(dtype), "col": Tile(dtype, 1, 64), "col_turned": Tile(dtype, 1, 64)}.get(
+                name, _column(dtype)
+            )
             core.fill("Vec", 0x33)
             core.put(source, SRC, values)
             before = core.get(target, DST).copy()
@@ -123,7 +139,11 @@ def test_reductions_pass_nan_and_infinities_on(core: Core) -> None:
     values = np.ones((32, 64), np.float32)
     values[0, 63], values[1, 5], values[2, 7], values[3, 1], values[3, 2] = np.nan, np.inf, -np.inf, np.inf, -np.inf
     core.put(Tile("f32", 32, 64), SRC, values)
-    for op, expected in {"SUM": [np.nan, np.inf, -np.inf, np.nan], "MAX": [np.nan, np.inf, 1, np.inf], "MIN": [np.nan, 1, -np.inf, -np.inf]}.items():
+    for op, expected in {
+        "SUM": [np.nan, np.inf, -np.inf, np.nan],
+        "MAX": [np.nan, np.inf, 1, np.inf],
+        "MIN": [np.nan, 1, -np.inf, -np.inf],
+    }.items():
         core.call(f"row_{op}_f32", 32, 64, 32, 1, 1, 64)
         np.testing.assert_array_equal(core.get(_column("f32"), DST)[:4, 0], np.array(expected, np.float32))
 
@@ -167,10 +187,18 @@ def test_expansions_of_two_operands(core: Core, op: str, dtype: str, region: tup
         with np.errstate(all="ignore"):
             expected = EXPANSIONS[op](a, b)
         # The exponent's argument is rounded once to float.
-        _check(core.get(Tile(dtype, 32, 64), DST)[:rows, :cols], expected[:rows, :cols], dtype, 8, np.abs(expected[:rows, :cols]))
+        _check(
+            core.get(Tile(dtype, 32, 64), DST)[:rows, :cols],
+            expected[:rows, :cols],
+            dtype,
+            8,
+            np.abs(expected[:rows, :cols]),
+        )
 
 
-@pytest.mark.parametrize("regions", [((32, 64), (20, 30)), ((20, 30), (32, 64)), ((32, 10), (7, 64)), ((32, 64), (0, 0))], ids=str)
+@pytest.mark.parametrize(
+    "regions", [((32, 64), (20, 30)), ((20, 30), (32, 64)), ((32, 10), (7, 64)), ((32, 64), (0, 0))], ids=str
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_partly_valid_operands(core: Core, dtype: str, regions: tuple[tuple[int, int], tuple[int, int]]) -> None:
     (ar, ac), (br, bc) = regions
@@ -221,5 +249,9 @@ def test_argmax_and_argmin(core: Core, op: str, dtype: str, region: tuple[int, i
         assert np.array_equal(index, expected)
         if form:
             found = core.get(value_tile, DST1)[: shape[0], : shape[1]].reshape(-1)
-            picked = values[:rows, :cols][np.arange(rows), expected] if along_rows else values[:rows, :cols][expected, np.arange(cols)]
+            picked = (
+                values[:rows, :cols][np.arange(rows), expected]
+                if along_rows
+                else values[:rows, :cols][expected, np.arange(cols)]
+            )
             assert np.array_equal(found, picked)

@@ -143,13 +143,18 @@ class _Memory(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_uint64)]
 
 
-class _PipeSpec(ctypes.Structure):
+class PipeSpec(ctypes.Structure):
+    """What a kernel says of a pipe when it opens it."""
+
     _fields_ = [
         (n, ctypes.c_uint32) for n in ("flag_id", "slot_bytes", "slot_count", "direction", "local_slots", "no_split")
     ]
 
 
 _FAULT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
+PIPE_OPEN = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(PipeSpec))
+PIPE_ADDRESS = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+PIPE_STEP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 
 
 class _Context(ctypes.Structure):
@@ -157,8 +162,8 @@ class _Context(ctypes.Structure):
         ("abi", ctypes.c_uint32), ("is_vector", ctypes.c_uint32), ("sub_block", ctypes.c_int32),
         ("sub_block_dim", ctypes.c_int32), ("block_idx", ctypes.c_int32), ("block_num", ctypes.c_int32),
         ("memory", _Memory * len(SPACES)),
-        ("pipe_open", ctypes.c_void_p), ("pipe_acquire", ctypes.c_void_p), ("pipe_commit", ctypes.c_void_p),
-        ("pipe_front", ctypes.c_void_p), ("pipe_release", ctypes.c_void_p),
+        ("pipe_open", PIPE_OPEN), ("pipe_acquire", PIPE_ADDRESS), ("pipe_commit", PIPE_STEP),
+        ("pipe_front", PIPE_ADDRESS), ("pipe_release", PIPE_STEP),
         ("fault", _FAULT), ("runtime", ctypes.c_void_p), ("sync_all", ctypes.c_void_p),
     ]  # fmt: skip
 
@@ -203,17 +208,22 @@ class Cases:
         ]
         return head + "\n" + "\n".join(parts) + "\n"
 
+    def library(self, directory: Path) -> Path:
+        return compile_library(self.source(), directory, self.flags)
+
     def build(self, directory: Path) -> Core:
-        return Core(compile_library(self.source(), directory, self.flags))
+        return Core(self.library(directory))
 
 
 class Core:
-    """One core with memories of its own, bound to a library of cases."""
+    """One core with memories of its own, bound to a library of cases on the thread that makes it."""
 
-    def __init__(self, library: Path) -> None:
+    def __init__(self, library: Path, vector: bool = True, sub_block: int = 0, sub_block_dim: int = 1) -> None:
         self.library = ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
         self.spaces: dict[str, Array] = {}
-        self.context = _Context(abi=1, is_vector=1, sub_block=0, sub_block_dim=1, block_idx=0, block_num=1)
+        self.context = _Context(
+            abi=1, is_vector=vector, sub_block=sub_block, sub_block_dim=sub_block_dim, block_idx=0, block_num=1
+        )
         self._keep: list[Array] = []
         for i, (name, size) in enumerate(zip(SPACES, SPACE_BYTES, strict=True)):
             raw = np.zeros(size + 128, np.uint8)
@@ -221,6 +231,10 @@ class Core:
             self._keep.append(raw)
             self.spaces[name] = raw[start : start + size]
             self.context.memory[i] = _Memory(self.spaces[name].ctypes.data, size)
+        self.bind()
+
+    def bind(self) -> None:
+        """Makes the calling thread this core."""
         self.library.pypto_bind_core(ctypes.byref(self.context))
 
     def fill(self, space: str, byte: int) -> None:
