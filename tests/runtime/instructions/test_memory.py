@@ -105,8 +105,8 @@ def core(build_directory: Path) -> Core:
             cases.add(f"move_acc_{target}_{kind}", f"{tiles}\nTMOV(d, s);")
     for pad in ("Zero", "Max", "Min"):
         for dtype in ("f32", "f16", "bf16", "i8", "u8", "i32"):
-            tile = Tile(dtype, 32, 64, pad=pad)
-            tiles = declare(("s", Tile(dtype, 32, 64), 0, 0), ("d", tile, 65536, 0), ("i", tile, 0, 0))
+            padded = Tile(dtype, 32, 64, pad=pad)
+            tiles = declare(("s", Tile(dtype, 32, 64), 0, 0), ("d", padded, 65536, 0), ("i", padded, 0, 0))
             view = _global(dtype, "v[2]", *MATRIX)
             cases.add(f"pad_load_{dtype}_{pad}", f"{tiles}\n{view}\nTLOAD(d, g);")
             cases.add(f"pad_fill_{dtype}_{pad}", f"{tiles}\nTFILLPAD(d, s);")

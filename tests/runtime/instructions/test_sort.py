@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tests.runtime.instructions.tile_harness import NUMPY, Array, Cases, Core, Tile, declare, random_elements, size_of
 
 DTYPES = ("f32", "f16")
