@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
         return env.File(escape(str(output / BINARIES)))
     unsettled = set(frontier.unsettled)
     linked = [declare_unit(env, output, plan) for plan in plans if workspace.whole_graph or plan.unit in unsettled]
-    keys = "\n".join(f"{unit.name} {unit.key}" for unit in units)
+    keys = hashlib.sha256("\n".join(f"{unit.name} {unit.key}" for unit in units).encode()).hexdigest()
     listing = env.Command(
         [escape(str(output / BINARIES)), escape(str(output / RECORD))],
         [setting(env, "the kernels", keys), *linked],
