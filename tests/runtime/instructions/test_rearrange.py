@@ -1,4 +1,4 @@
-"""Interleaved rows, sums of neighbours and histograms of bytes, against numpy."""
+"""Interleaved rows, packed elements, sums of neighbours and histograms of bytes, against numpy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, 
 
 DTYPES = ("f32", "bf16", "i8")
 REGIONS = ((8, 64), (5, 34), (1, 2), (0, 4), (4, 0))
+PACKED = (("u32", "u16"), ("i32", "i8"), ("u16", "u8"))
 S0, S1, D0, D1, INDEX = 0, 16384, 32768, 49152, 65536
 
 
@@ -26,6 +27,9 @@ def core(build_directory: Path) -> Core:
         whole = declare(("s", tile, S0, 0), ("d0", tile, D0, 2), ("d1", tile, D1, 2))
         cases.add(f"split_{dtype}", f"{whole}\nTDEINTERLEAVE(d1, d0, s);")
         cases.add(f"pairs_{dtype}", f"{halves}\nTPAIRREDUCESUM(d0, s0);")
+    for wide, narrow in PACKED:
+        tiles = declare(("s", Tile(wide, 8, 64), S0, 0), ("d", Tile(narrow, 8, 64), D0, 0))
+        cases.add(f"pack_{wide}_{narrow}", f"{tiles}\nTPACK(d, s);")
     for dtype, count in (("u16", 2), ("u32", 4)):
         tiles = declare(
             ("s", Tile(dtype, 4, 256), S0, 0),
@@ -80,6 +84,19 @@ def test_sums_of_neighbours(core: Core, dtype: str) -> None:
         actual = core.get(tile, D0)[:rows, :cols]
         assert np.array_equal(decode(actual[:, : sums.shape[1]], dtype), decode(sums, dtype))
         assert (decode(actual[:, sums.shape[1] :], dtype) == 0).all()
+
+
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+@pytest.mark.parametrize("wide,narrow", PACKED)
+def test_pack_keeps_the_low_bits(core: Core, wide: str, narrow: str, region: tuple[int, int]) -> None:
+    rows, cols = region
+    source = random_elements(wide, 6, 8, 64)
+    core.fill("Vec", 0xA5)
+    core.put(Tile(wide, 8, 64), S0, source)
+    expected = core.get(Tile(narrow, 8, 64), D0).copy()
+    expected[:rows, :cols] = encode(source, narrow)[:rows, :cols]
+    core.call(f"pack_{wide}_{narrow}", rows, cols)
+    assert np.array_equal(core.get(Tile(narrow, 8, 64), D0), expected)
 
 
 @pytest.mark.parametrize("dtype,byte", [("u16", 0), ("u16", 1), ("u32", 0), ("u32", 1), ("u32", 2), ("u32", 3)])

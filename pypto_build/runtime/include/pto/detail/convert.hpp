@@ -2,6 +2,7 @@
 #ifndef PTO_DETAIL_CONVERT_HPP
 #define PTO_DETAIL_CONVERT_HPP
 
+#include "convert_float8.hpp"
 #include "copy.hpp"
 #include "elementwise.hpp"
 
@@ -308,10 +309,14 @@ template <class D, class S>
 PTO_INST RecordEvent TCVT(D &dst, const S &src, RoundMode mode, SaturationMode saturation = SaturationMode::OFF) {
     using To = detail::ElementType<D>;
     using From = detail::ElementType<S>;
-    static_assert(detail::is_number<To> && detail::is_number<From>, "TCVT: no conversion between these element types");
+    static_assert((detail::is_number<To> || detail::is_float8<To>) &&
+                      (detail::is_number<From> || detail::is_float8<From>),
+                  "TCVT: no conversion between these element types");
     static_assert(D::isRowMajor == S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
                   "TCVT: operands of one layout, without boxes");
-    if constexpr (detail::saturates<To, From>) {
+    if constexpr (detail::is_float8<To> || detail::is_float8<From>) {
+        detail::convert_float8(dst, src, detail::Rounding(mode), saturation == SaturationMode::ON);
+    } else if constexpr (detail::saturates<To, From>) {
         if (saturation == SaturationMode::ON)
             detail::convert_in_mode<true>(dst, src, mode);
         else

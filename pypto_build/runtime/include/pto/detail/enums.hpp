@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "float16.hpp"
+#include "float8.hpp"
 
 // Pipelines and hardware events: numbers that set_flag and its kin take.
 enum pipe_t {

@@ -33,6 +33,8 @@ template <class T> constexpr T pad_element(PadValue pad) {
 
 // Everything of a tile outside its first rows x cols.
 template <class D> PTO_INLINE void pad_tile(D &dst, int64_t rows, int64_t cols) {
+    static_assert(!is_float8<ElementType<D>> || D::PadVal == PadValue::Zero,
+                  "padding: a tile of an eight-bit floating-point type is padded with zeros only");
     constexpr auto value = pad_element<ElementType<D>>(D::PadVal);
     if (cols < D::Cols)
         fill_tile(dst, 0, cols, rows, D::Cols, value);

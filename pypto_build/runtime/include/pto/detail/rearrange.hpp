@@ -1,4 +1,4 @@
-// Rearrangements of rows and counts of bytes: TINTERLEAVE, TDEINTERLEAVE, TPAIRREDUCESUM, THISTOGRAM.
+// Rearrangements of rows and counts of bytes: TINTERLEAVE, TDEINTERLEAVE, TPAIRREDUCESUM, TPACK, THISTOGRAM.
 #ifndef PTO_DETAIL_REARRANGE_HPP
 #define PTO_DETAIL_REARRANGE_HPP
 
@@ -68,6 +68,19 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TPAIRREDUCESUM(D
             to[c] = detail::from_compute<T>(detail::to_compute(first) + detail::to_compute(second));
         }
     }
+    return {};
+}
+
+// TPACK(dst, src): the low bits of each element, as many as an element of dst has.
+template <class D, class S, class... Rest> PTO_INST RecordEvent TPACK(D &dst, const S &src, Rest &...) {
+    detail::check_plain<D, S>();
+    static_assert(sizeof(typename D::DType) < sizeof(typename S::DType) && sizeof(typename S::DType) <= 4,
+                  "TPACK: from 32 to 16 or 8 bits, or from 16 to 8");
+    using To = detail::Bits<typename D::DType>;
+    const auto *const from = (const detail::Bits<typename S::DType> *)src.data();
+    for (int64_t r = 0; r < src.GetValidRow(); ++r)
+        for (int64_t c = 0; c < src.GetValidCol(); ++c)
+            ((To *)dst.data())[r * D::Cols + c] = To(from[r * S::Cols + c]);
     return {};
 }
 
