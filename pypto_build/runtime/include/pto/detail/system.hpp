@@ -19,8 +19,12 @@ template <class... A> PTO_INLINE void printf(const char *format, A... values) {
     pto::detail::fault("the kernel called trap()");
 }
 
+// The second form takes calls whose first template argument is a value.
 #define PTO_UNSUPPORTED(NAME, message)                                                                                 \
-    template <class... A> void NAME(A...) {                                                                            \
+    template <class... A> void NAME(A &&...) {                                                                         \
+        static_assert(pto::detail::always_false<A...>, message);                                                       \
+    }                                                                                                                  \
+    template <auto, auto..., class... A> void NAME(A &&...) {                                                          \
         static_assert(pto::detail::always_false<A...>, message);                                                       \
     }
 PTO_UNSUPPORTED(ffts_cross_core_sync,
@@ -35,6 +39,22 @@ namespace pto {
 PTO_UNSUPPORTED(TIMG2COL, "TIMG2COL: convolution is not supported by the CPU runtime")
 PTO_UNSUPPORTED(TMATMUL_MX, "TMATMUL_MX: microscaled matrix multiplication is not supported by the CPU runtime")
 PTO_UNSUPPORTED(TGEMV_MX, "TGEMV_MX: microscaled matrix multiplication is not supported by the CPU runtime")
+
+PTO_UNSUPPORTED(TGET_SCALE_ADDR,
+                "TGET_SCALE_ADDR: microscaled matrix multiplication is not supported by the CPU runtime")
+PTO_UNSUPPORTED(SETFMATRIX, "SETFMATRIX: convolution is not supported by the CPU runtime")
+PTO_UNSUPPORTED(SET_IMG2COL_RPT, "SET_IMG2COL_RPT: convolution is not supported by the CPU runtime")
+PTO_UNSUPPORTED(TADDDEQRELU, "TADDDEQRELU: not supported by the CPU runtime; use TADD, TCVT and TRELU")
+PTO_UNSUPPORTED(TADDRELUCONV, "TADDRELUCONV: not supported by the CPU runtime; use TADDRELU and TCVT")
+PTO_UNSUPPORTED(TSUBRELUCONV, "TSUBRELUCONV: not supported by the CPU runtime; use TSUBRELU and TCVT")
+PTO_UNSUPPORTED(TPREFETCH_ASYNC, "TPREFETCH_ASYNC: not supported by the CPU runtime; use TPREFETCH")
+
+namespace comm {
+PTO_UNSUPPORTED(TPUT_ASYNC, "TPUT_ASYNC: asynchronous transfers are not supported by the CPU runtime; use TPUT")
+PTO_UNSUPPORTED(TGET_ASYNC, "TGET_ASYNC: asynchronous transfers are not supported by the CPU runtime; use TGET")
+PTO_UNSUPPORTED(TBROADCAST, "TBROADCAST: collectives are not supported by the CPU runtime; use TPUT for each rank")
+PTO_UNSUPPORTED(TREDUCE, "TREDUCE: collectives are not supported by the CPU runtime; use TGET and TADD for each rank")
+} // namespace comm
 
 // Which cores meet at a SYNCALL.
 enum class SyncCoreType { AIVOnly, AICOnly, Mix };
