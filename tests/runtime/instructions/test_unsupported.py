@@ -42,7 +42,7 @@ CALLS = {
     "TMATMUL_MX<AccPhase::Final>(acc, left, left, right, right);": (
         "TMATMUL_MX: microscaled matrix multiplication is not supported by the CPU runtime"
     ),
-    "TADDRELUCONV(h, f, f);": "TADDRELUCONV: not supported by the CPU runtime; use TADDRELU and TCVT",
+    "TADDRELUCONV<f16_t, f32_t, f32_t>(h, f, f);": "TADDRELUCONV: not supported by the CPU runtime; use TADDRELU and TCVT",
     "comm::TREDUCE(g, b, comm::ReduceOp::Sum);": (
         "TREDUCE: collectives are not supported by the CPU runtime; use TGET and TADD for each rank"
     ),
@@ -60,7 +60,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> str:
         f"TRandomKey key; TRandomCounter counter;\n{TILES}\n{functions}\n"
     )
     done = subprocess.run(
-        [CXX, *FLAGS, "-w", "-fsyntax-only", "-fmax-errors=0" if "g++" in CXX else "-ferror-limit=0", str(source)],
+        [CXX, *FLAGS, "-w", "-fsyntax-only", "-ferror-limit=0" if "clang" in CXX else "-fmax-errors=0", str(source)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode != 0

@@ -21,10 +21,10 @@ template <class... A> PTO_INLINE void printf(const char *format, A... values) {
 
 // The second form takes calls whose first template argument is a value.
 #define PTO_UNSUPPORTED(NAME, message)                                                                                 \
-    template <class... A> void NAME(A &&...) {                                                                         \
+    template <class... A> void NAME(A...) {                                                                            \
         static_assert(pto::detail::always_false<A...>, message);                                                       \
     }                                                                                                                  \
-    template <auto, auto..., class... A> void NAME(A &&...) {                                                          \
+    template <auto, auto..., class... A> void NAME(A...) {                                                             \
         static_assert(pto::detail::always_false<A...>, message);                                                       \
     }
 PTO_UNSUPPORTED(ffts_cross_core_sync,
