@@ -124,12 +124,16 @@ def test_creator_edges_come_from_the_owner(rig: Rig, tmp_path: Path) -> None:
     }
 
 
-def test_a_producer_is_listed_once_for_each_consumer(rig: Rig, tmp_path: Path) -> None:
+def test_named_producers_are_listed_once_and_overlaps_each(rig: Rig, tmp_path: Path) -> None:
     body = task("output(x)") + "CoreTaskArgs p; p.add_input(xt, xb); PTO2TaskId id = PTO2TaskId::make(0, 0);"
-    body += "p.add_dep_wait(id); rt_submit_aiv_task(0, p);"
+    body += "p.add_dep_wait(id); p.add_dep(id); rt_submit_aiv_task(0, p);"
     x = floats(4, 8)
     graph = rig.run([TOUCH], entry(X + HALVES + body), [(x, "INOUT")], directory=tmp_path).graph
-    assert [(edge["arg"], edge["source"], edge["flags"]) for edge in graph["edges"]] == [(-1, "explicit", ["wait"])]
+    assert [(edge["arg"], edge["source"], edge["flags"]) for edge in graph["edges"]] == [
+        (-1, "explicit", ["wait", "retain"]),
+        (0, "tensormap", ["wait"]),
+        (1, "tensormap", ["wait"]),
+    ]
 
 
 def test_manual_scope_has_explicit_edges_only(rig: Rig, tmp_path: Path) -> None:

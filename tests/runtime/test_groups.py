@@ -173,6 +173,49 @@ def test_blocks_that_start_together_can_wait_for_each_other(rig: Rig) -> None:
     assert y[0] == 8
 
 
+SYNC = Kernel(
+    "sync",
+    """
+    float *y = data(args, 0);
+    y[get_block_idx(args)] = 1;
+    core->sync_all(core, 0);
+    float sum = 0;
+    for (int i = 0; i < get_block_num(args); ++i) sum += y[i];
+    core->sync_all(core, 0);
+    y[get_block_idx(args)] = sum;""",
+)
+SYNC_SOME = Kernel("some", "if (get_block_idx(args) != 2) core->sync_all(core, 0);")
+LAUNCH = """
+    const ChipTensor& y = orch_args.tensor(0).ref();
+    CoreTaskArgs p; p.add_inout(y); p.launch_spec.set_block_num({blocks});
+    p.launch_spec.set_require_sync_start({together});
+    rt_submit_aiv_task(0, p);
+"""
+
+
+def test_barrier_over_all_blocks(rig: Rig) -> None:
+    for blocks in (1, 6):
+        y = np.zeros(6, np.float32)
+        rig.run([SYNC], entry(LAUNCH.format(blocks=blocks, together="true")), [(y, "INOUT")])
+        assert y.tolist() == [blocks] * blocks + [0] * (6 - blocks)
+
+
+def test_barrier_needs_blocks_that_start_together(rig: Rig) -> None:
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        rig.run([SYNC], entry(LAUNCH.format(blocks=6, together="false")), [(floats(8), "INOUT")])
+    assert caught.value.message == "SYNCALL waits for all 6 blocks, which need not run at the same time"
+    assert caught.value.hint == "launch them together with launch_spec.set_require_sync_start(true)"
+
+
+def test_barrier_that_one_block_misses(rig: Rig) -> None:
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        rig.run([SYNC_SOME], entry(LAUNCH.format(blocks=6, together="true")), [(floats(8), "INOUT")])
+    assert (caught.value.kind, caught.value.message) == (
+        "hang",
+        "SYNCALL waits for a block that has returned without calling it",
+    )
+
+
 @pytest.mark.parametrize(("platform", "clusters"), [("a2a3sim", 24), ("a5sim", 36)])
 def test_more_blocks_together_than_cores(rig: Rig, platform: str, clusters: int) -> None:
     body = """

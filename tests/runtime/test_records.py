@@ -66,7 +66,7 @@ def test_full_argument_dump(rig: Rig, tmp_path: Path) -> None:
         (second, [1], 0, "inout", "after_completion", "tensor"),
     ]
     scalar = dump["args"][1]
-    assert (scalar["dtype"], scalar["value"]) == ("UINT64", 3)
+    assert (scalar["dtype"], scalar["value"], scalar["shape"], scalar["numel"]) == ("INT32", 3, [], 1)
     row = dump["args"][4]
     assert {key: row[key] for key in ("dtype", "is_contiguous", "shape", "strides", "start_offset", "numel")} == {
         "dtype": "FLOAT32",

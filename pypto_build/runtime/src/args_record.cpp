@@ -19,6 +19,20 @@ constexpr DumpNames kTensors{"tensor_dump",       "tensor_dump.json", "tensor_du
 constexpr const char *kStages[] = {"before_dispatch", "after_completion"};
 constexpr const char *kRoles[] = {"input", "output", "inout"};
 
+// Scalars travel zero-extended.
+int64_t signed_value(DataType dtype, uint64_t value) {
+    switch (dtype) {
+    case DataType::INT32:
+        return static_cast<int32_t>(value);
+    case DataType::INT16:
+        return static_cast<int16_t>(value);
+    case DataType::INT8:
+        return static_cast<int8_t>(value);
+    default:
+        return static_cast<int64_t>(value);
+    }
+}
+
 bool has_payload(const ChipTensor &tensor) {
     return tensor.buffer.addr != 0 && tensor.numel() > 0;
 }
@@ -71,7 +85,7 @@ void ArgsRecord::record(const Task &task, Stage stage) {
         json.key("arg_index").number(slot).key("role").text(kRoles[static_cast<int>(role)]);
         json.key("stage").text(kStages[static_cast<int>(stage)]).key("kind").text(is_scalar ? "scalar" : "tensor");
         if (is_scalar)
-            add_scalar(json, task.scalars[argument.index]);
+            add_scalar(json, argument.dtype, task.scalars[argument.index]);
         else
             add_tensor(json, task.tensors[argument.index], level_ != 3 || argument.dump);
         json.close('}');
@@ -103,8 +117,17 @@ ArgsRecord::Role ArgsRecord::role_of(const Task &task, const TaskArgument &argum
     }
 }
 
-void ArgsRecord::add_scalar(JsonWriter &json, uint64_t value) {
-    json.key("dtype").text("UINT64").key("value").number(static_cast<int64_t>(value));
+void ArgsRecord::add_scalar(JsonWriter &json, DataType dtype, uint64_t value) {
+    json.key("dtype").text(type_name(static_cast<uint8_t>(dtype))).key("value");
+    if (dtype == DataType::FLOAT32) {
+        float real;
+        std::memcpy(&real, &value, sizeof(real));
+        json.real(real);
+    } else if (dtype == DataType::BOOL) {
+        json.boolean(value != 0);
+    } else {
+        json.number(signed_value(dtype, value));
+    }
     json.key("is_contiguous").boolean(true).key("shape").open('[').close(']').key("strides").open('[').close(']');
     json.key("start_offset").number(0).key("numel").number(1).key("bin_offset").number(0).key("bin_size").number(0);
     json.key("truncated").boolean(false).key("overwritten").boolean(false);

@@ -51,7 +51,7 @@ private:
 
     void record(const Task &task, Stage stage);
     Role role_of(const Task &task, const TaskArgument &argument);
-    void add_scalar(JsonWriter &json, uint64_t value);
+    void add_scalar(JsonWriter &json, DataType dtype, uint64_t value);
     void add_tensor(JsonWriter &json, const ChipTensor &tensor, bool payload);
     uint64_t append(const ChipTensor &tensor);
 

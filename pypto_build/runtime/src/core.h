@@ -1,6 +1,7 @@
 // One executing thread: its on-chip memories and where it tells what it is doing.
 #pragma once
 
+#include "barrier.h"
 #include "core_memory.h"
 #include "group.h"
 #include "report.h"
@@ -20,6 +21,7 @@ struct Activation {
     Executor *executor;
     Group *group;               // null until a lone kernel opens a pipe
     std::unique_ptr<Group> own; // of a lone kernel
+    Barrier *barrier;           // null where blocks do not run together
     const Kernel *kernel;
     const Task *task;
     int member; // AIC, AIV0, AIV1

@@ -19,6 +19,35 @@ Activation &activation_of(PyptoCoreContext *context) {
     std::longjmp(activation.exit, 1);
 }
 
+Fault pipe_deadlock(std::string message) {
+    Fault fault =
+        make_fault(Code::SchedulerTimeout, std::move(message), "make pushes, pops and frees of the members match");
+    fault.kind = "hang";
+    return fault;
+}
+
+Fault barrier_deadlock() {
+    Fault fault = make_fault(Code::SchedulerTimeout, "SYNCALL waits for a block that has returned without calling it",
+                             "call SYNCALL equally often in every block");
+    fault.kind = "hang";
+    return fault;
+}
+
+// Nobody waits on for a member that has failed.
+void abort_waits(const Activation &activation) {
+    if (activation.group)
+        activation.group->abort();
+    if (activation.barrier)
+        activation.barrier->abort();
+}
+
+int cube_count(const Task &task) {
+    return task.kernels[0] >= 0;
+}
+int vector_count(const Task &task) {
+    return (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
+}
+
 uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
     Activation &activation = activation_of(context);
     uint8_t *slot = nullptr;
@@ -30,10 +59,8 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
     case Group::Result::Deadlock:
         break;
     }
-    Fault fault = make_fault(Code::SchedulerTimeout, "", "make pushes, pops and frees of the members match");
-    fault.kind = "hang";
-    fault.message = "every member of the group waits for another: " + activation.group->describe();
-    activation.executor->end_with_fault(activation, std::move(fault));
+    activation.executor->end_with_fault(
+        activation, pipe_deadlock("every member of the group waits for another: " + activation.group->describe()));
 }
 
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
@@ -66,6 +93,27 @@ uint8_t *pipe_front(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
 }
 void pipe_release(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
     advance_slot(context, pipe, to_vector, false);
+}
+
+void sync_all(PyptoCoreContext *context, uint32_t cores) {
+    Activation &activation = activation_of(context);
+    if (activation.barrier == nullptr) {
+        if (context->block_num == 1)
+            return; // a lone kernel
+        activation.executor->end_with_fault(
+            activation, make_fault(Code::KernelFault,
+                                   format("SYNCALL waits for all %d blocks, which need not run at the same time",
+                                          context->block_num),
+                                   "launch them together with launch_spec.set_require_sync_start(true)"));
+    }
+    switch (activation.barrier->wait(static_cast<Barrier::Cores>(cores))) {
+    case Barrier::Result::Ok:
+        return;
+    case Barrier::Result::Aborted:
+        end_quietly(activation);
+    case Barrier::Result::Deadlock:
+        activation.executor->end_with_fault(activation, barrier_deadlock());
+    }
 }
 
 void kernel_fault(PyptoCoreContext *context, const char *message, const char *file, int line) {
@@ -160,37 +208,42 @@ void Executor::run_block(const Task &task, int32_t block, Core &core) {
     if (!task.is_group()) {
         for (int i = 0; i < kMembers; ++i)
             if (task.kernels[i] >= 0)
-                run_member(task, {i, block, 1, nullptr}, core);
+                run_member(task, {i, block, 1, nullptr, nullptr}, core);
         return;
     }
     const std::unique_ptr<Group> group = make_group(task);
+    Barrier barrier(cube_count(task), vector_count(task));
     std::vector<Crew::Job> jobs;
-    append_jobs(task, block, group.get(), jobs);
+    append_jobs(task, block, group.get(), task.block_num == 1 ? &barrier : nullptr, jobs);
     crew_.run(jobs, core);
 }
 
 void Executor::run_together(const Task &task, Core &core) {
     std::vector<std::unique_ptr<Group>> groups;
+    Barrier barrier(task.block_num * cube_count(task), task.block_num * vector_count(task));
     std::vector<Crew::Job> jobs;
     for (int32_t block = 0; block < task.block_num; ++block) {
         groups.push_back(make_group(task));
-        append_jobs(task, block, groups.back().get(), jobs);
+        append_jobs(task, block, groups.back().get(), &barrier, jobs);
     }
     crew_.run(jobs, core);
 }
 
-void Executor::append_jobs(const Task &task, int32_t block, Group *group, std::vector<Crew::Job> &jobs) {
-    const int lanes = (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
+void Executor::append_jobs(const Task &task, int32_t block, Group *group, Barrier *barrier,
+                           std::vector<Crew::Job> &jobs) {
+    const int lanes = vector_count(task);
     for (int i = 0; i < kMembers; ++i)
         if (task.kernels[i] >= 0)
-            jobs.push_back(
-                [this, &task, place = Place{i, block, lanes, group}](Core &core) { run_member(task, place, core); });
+            jobs.push_back([this, &task, place = Place{i, block, lanes, group, barrier}](Core &core) {
+                run_member(task, place, core);
+            });
 }
 
 void Executor::run_member(const Task &task, const Place &place, Core &core) {
     Activation &activation = core.activation;
     activation.executor = this;
     activation.group = place.group;
+    activation.barrier = place.barrier;
     activation.kernel = kernels_.find(task.kernels[place.member]);
     activation.task = &task;
     activation.member = place.member;
@@ -209,7 +262,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     context.pipe_front = pipe_front;
     context.pipe_release = pipe_release;
     context.fault = kernel_fault;
-    context.sync_all = nullptr;
+    context.sync_all = sync_all;
     context.runtime = &activation;
 
     current_activation = &activation;
@@ -223,7 +276,10 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
         core.running->task.store(kNoTask, std::memory_order_release);
     current_activation = nullptr;
     if (place.group && place.group->leave(place.member))
-        report_deadlock(activation);
+        report_deadlock(activation, pipe_deadlock("the members that are left wait for one that has returned: " +
+                                                  place.group->describe()));
+    if (place.barrier && place.barrier->leave(activation.kernel->vector))
+        report_deadlock(activation, barrier_deadlock());
     activation.own.reset();
 }
 
@@ -241,14 +297,11 @@ void Executor::call(Activation &activation, const Task &task, const Place &place
         activation.kernel->entry(slots);
 }
 
-void Executor::report_deadlock(const Activation &activation) {
-    Fault fault = make_fault(Code::SchedulerTimeout, "", "make pushes, pops and frees of the members match");
-    fault.kind = "hang";
-    fault.message = "the members that are left wait for one that has returned: " + activation.group->describe();
+void Executor::report_deadlock(const Activation &activation, Fault fault) {
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
     fault.kernel = kernel_names(*activation.task, kernels_);
-    activation.group->abort();
+    abort_waits(activation);
     on_fault_(std::move(fault));
 }
 
@@ -256,8 +309,7 @@ void Executor::end_with_fault(Activation &activation, Fault fault) {
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
     fault.kernel = activation.kernel->name;
-    if (activation.group)
-        activation.group->abort();
+    abort_waits(activation);
     on_fault_(std::move(fault));
     std::longjmp(activation.exit, 1);
 }

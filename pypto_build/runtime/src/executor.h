@@ -44,11 +44,12 @@ private:
         int32_t block;
         int lanes;
         Group *group;
+        Barrier *barrier;
     };
     void run_member(const Task &task, const Place &place, Core &core);
     void call(Activation &activation, const Task &task, const Place &place);
-    void append_jobs(const Task &task, int32_t block, Group *group, std::vector<Crew::Job> &jobs);
-    void report_deadlock(const Activation &activation);
+    void append_jobs(const Task &task, int32_t block, Group *group, Barrier *barrier, std::vector<Crew::Job> &jobs);
+    void report_deadlock(const Activation &activation, Fault fault);
 
     const Platform &platform_;
     const KernelLibrary &kernels_;

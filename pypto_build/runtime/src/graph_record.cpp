@@ -31,10 +31,12 @@ void write_region(JsonWriter &json, const std::string &prefix, const ChipTensor 
 
 } // namespace
 
-// A producer stands in the file once for each consumer, with the first reason and all kinds of waiting.
+// A task that created several arguments of another, or was named several times, stands in the file once, with all kinds
+// of waiting; each overlap stands for itself.
 void GraphRecord::edge(const Edge &edge) {
     for (PendingEdge &known : pending_) {
-        if (known.edge.producer == edge.producer) {
+        if (edge.source != EdgeSource::TensorMap && known.edge.source == edge.source &&
+            known.edge.producer == edge.producer) {
             known.edge.flags |= edge.flags;
             return;
         }

@@ -59,7 +59,7 @@ void HostGraph::submit(Orchestrator &orchestrator) const {
         const ListedTask &listed = tasks_[static_cast<size_t>(number)];
         std::vector<ArgEntry> entries;
         for (const uint64_t word : listed.words)
-            entries.push_back({ArgEntry::SCALAR, false, TensorArgType::INPUT, word});
+            entries.push_back({ArgEntry::SCALAR, false, DataType::UINT64, TensorArgType::INPUT, word});
         std::vector<Dependency> dependencies;
         for (const int producer : listed.producers)
             dependencies.push_back({ids[static_cast<size_t>(producer)], DEP_WAIT});

@@ -4,6 +4,7 @@
 #include "pypto/data_type.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <sys/stat.h>
@@ -20,6 +21,16 @@ namespace {
 }
 
 } // namespace
+
+JsonWriter &JsonWriter::real(float value) {
+    if (std::isnan(value))
+        return null();
+    if (std::isinf(value))
+        return text(value > 0 ? "$Inf" : "-$Inf");
+    char digits[32];
+    std::snprintf(digits, sizeof(digits), "%.9g", static_cast<double>(value));
+    return raw(digits);
+}
 
 void write_file(const std::string &path, const std::string &content) {
     const std::string partial = path + ".tmp";

@@ -414,6 +414,7 @@ ChipTensor Orchestrator::allocate_tensor(const TensorCreateInfo &info, uint64_t 
     ChipTensor tensor = make_tensor_external(base, info.shapes, info.ndims, info.dtype, info.manual_dep, info.version,
                                              AddressSpace::DEVICE);
     tensor.owner_task_id = PTO2TaskId{owner};
+    tensor.buffer.size = aligned(tensor.buffer.size);
     if (info.has_initial_value)
         fill_with_value(base, tensor.numel(), info.dtype, info.initial_value);
     else if (settings_.poison)
@@ -433,7 +434,8 @@ void Orchestrator::fill(Task &task, const ArgEntry *entries, uint32_t count, Out
         const size_t index = scalar ? task.scalars.size() : task.tensors.size();
         const bool fresh = is_new(entry);
         task.arguments.push_back({scalar ? ArgEntry::SCALAR : ArgEntry::TENSOR,
-                                  fresh ? TensorArgType::OUTPUT : entry.tag, entry.dump, static_cast<uint32_t>(index)});
+                                  fresh ? TensorArgType::OUTPUT : entry.tag, entry.dump, entry.dtype,
+                                  static_cast<uint32_t>(index)});
         if (scalar) {
             task.scalars.push_back(entry.value);
         } else if (!fresh) {

@@ -32,8 +32,7 @@ int64_t SwimlaneRecord::cycles(int64_t time_ns) const {
 
 void SwimlaneRecord::submitted(const Task &task) {
     const int64_t now = monotonic_ns();
-    if (task.has_kernel)
-        submits_.push_back({task.id, last_submit_ns_, now});
+    submits_.push_back({task.id, last_submit_ns_, now});
     last_submit_ns_ = now;
 }
 

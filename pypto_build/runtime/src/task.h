@@ -18,6 +18,7 @@ struct TaskArgument {
     ArgEntry::Kind kind;
     TensorArgType tag;
     bool dump;
+    DataType dtype; // of a scalar
     uint32_t index;
 };
 

@@ -46,7 +46,7 @@ struct alignas(64) TensorCreateInfo {
 
 namespace pypto {
 
-inline constexpr uint32_t kOrchestrationAbi = 2;
+inline constexpr uint32_t kOrchestrationAbi = 3;
 inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
 inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
 
@@ -57,6 +57,7 @@ struct ArgEntry {
     enum Kind : uint8_t { TENSOR, CREATE, SCALAR };
     Kind kind;
     bool dump;         // marked for the selective argument dump
+    DataType dtype;    // scalars only: what the orchestration passed
     TensorArgType tag; // tensors only
     uint64_t value;    // address of a ChipTensor or TensorCreateInfo, or the scalar itself
 

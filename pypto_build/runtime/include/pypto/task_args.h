@@ -7,6 +7,8 @@
 
 #include "pypto/entry_args.h"
 
+#include <type_traits>
+
 using CoreTaskPredicate = pypto::Predicate;
 using L0TaskPredicate = pypto::Predicate;
 
@@ -25,6 +27,22 @@ namespace pypto {
 template <typename T> inline constexpr bool kIsLvalue = false;
 template <typename T> inline constexpr bool kIsLvalue<T &> = true;
 
+/// The element type a scalar of type T is recorded as; doubles and pointers travel as bits.
+template <typename T> constexpr DataType scalar_type() {
+    if constexpr (std::is_same_v<T, bool>)
+        return DataType::BOOL;
+    else if constexpr (std::is_same_v<T, float>)
+        return DataType::FLOAT32;
+    else if constexpr (!std::is_integral_v<T> || sizeof(T) == 8)
+        return std::is_integral_v<T> && std::is_signed_v<T> ? DataType::INT64 : DataType::UINT64;
+    else if constexpr (sizeof(T) == 4)
+        return std::is_signed_v<T> ? DataType::INT32 : DataType::UINT32;
+    else if constexpr (sizeof(T) == 2)
+        return std::is_signed_v<T> ? DataType::INT16 : DataType::UINT16;
+    else
+        return std::is_signed_v<T> ? DataType::INT8 : DataType::UINT8;
+}
+
 /// Collects arguments into storage that a derived class provides.
 class TaskArgsBase {
 public:
@@ -41,14 +59,16 @@ public:
     template <typename... Tensors> void add_no_dep(Tensors &&...tensors) {
         (add_tensor(TensorArgType::NO_DEP, static_cast<Tensors &&>(tensors)), ...);
     }
-    template <typename... Values> void add_scalar(Values... values) { (push_scalar(to_u64(values)), ...); }
+    template <typename... Values> void add_scalar(Values... values) {
+        (push_scalar(to_u64(values), scalar_type<Values>()), ...);
+    }
     void add_scalars(const uint64_t *values, int count) {
         for (int i = 0; i < count; ++i)
-            push_scalar(values[i]);
+            push_scalar(values[i], DataType::UINT64);
     }
     void add_scalars_i32(const int32_t *values, int count) {
         for (int i = 0; i < count; ++i)
-            push_scalar(static_cast<uint32_t>(values[i]));
+            push_scalar(static_cast<uint32_t>(values[i]), DataType::INT32);
     }
     void copy_scalars_from(const TaskArgsBase &source, int offset, int count) {
         int scalar = 0;
@@ -56,7 +76,7 @@ public:
             if (source.entries_[i].kind != ArgEntry::SCALAR)
                 continue;
             if (scalar >= offset && scalar < offset + count)
-                push_scalar(source.entries_[i].value);
+                push_scalar(source.entries_[i].value, source.entries_[i].dtype);
             ++scalar;
         }
         if (scalar < offset + count)
@@ -170,7 +190,7 @@ protected:
 private:
     template <typename T> void add_tensor(TensorArgType tag, T &&tensor) {
         static_assert(kIsLvalue<T>, "a task keeps its tensors by address: give the view a name before adding it");
-        push({ArgEntry::TENSOR, false, tag, address(tensor)});
+        push({ArgEntry::TENSOR, false, {}, tag, address(tensor)});
     }
     template <typename T> void add_out(T &&item) {
         static_assert(
@@ -179,12 +199,14 @@ private:
         push_out(item);
     }
     void push_out(const ChipTensor &tensor) {
-        push({ArgEntry::TENSOR, false, TensorArgType::OUTPUT_EXISTING, address(tensor)});
+        push({ArgEntry::TENSOR, false, {}, TensorArgType::OUTPUT_EXISTING, address(tensor)});
     }
     void push_out(const TensorCreateInfo &info) {
-        push({ArgEntry::CREATE, false, TensorArgType::OUTPUT, reinterpret_cast<uint64_t>(&info)});
+        push({ArgEntry::CREATE, false, {}, TensorArgType::OUTPUT, reinterpret_cast<uint64_t>(&info)});
     }
-    void push_scalar(uint64_t value) { push({ArgEntry::SCALAR, false, TensorArgType::INPUT, value}); }
+    void push_scalar(uint64_t value, DataType dtype) {
+        push({ArgEntry::SCALAR, false, dtype, TensorArgType::INPUT, value});
+    }
     void push_dependency(PTO2TaskId task, uint8_t flags) {
         if (dependency_count_ >= limits_.dependencies)
             return record_error("too many explicit dependencies for one task; join them with rt_submit_dummy_task");
