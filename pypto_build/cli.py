@@ -10,18 +10,24 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build import __version__
-from pypto_build.artifact import ArtifactError, artifact_name, resolve_jit
-from pypto_build.replay.verdict import read_verdict
+from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.verbs import VERBS
 
+# Where SCons is to write how the run ended.
+STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
-VERBS = {
+_VERBS = {
     "build": "compile and link an artifact",
     "replay": "build what changed, run, compare with the golden, report",
+    "splice": "put edited .pto modules into their kernel files (--write: in the artifact itself)",
+    "pto_diff": "what differs between its .pto modules and those of --other",
+    **{verb.name: verb.doc for verb in VERBS.values()},
 }
 
 # Flag names, the option they set, and what they mean.
@@ -61,6 +67,9 @@ _SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--shuffle",), "SHUFFLE", "run ready tasks in a random legal order"),
     (("--serial",), "SERIAL", "run tasks in submission order"),
 )
+_NAMED = [row[1] for rows in (_FLAGS, _LEVELS, _SWITCHES) for row in rows]
+# Options without a flag in the tables above have the one that their name makes.
+_OTHERS = [option for option in OPTIONS.values() if option.name not in (*_NAMED, "JIT")]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,8 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         no_effect = f"--device {given.device} has no effect: a simulated platform has no devices"
         print(f"pypto-build: {no_effect}", file=sys.stderr)
     sys.stdout.flush()
-    status = subprocess.run(scons_command(given), check=False).returncode
-    return _exit_status(status, given)
+    with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
+        file = Path(directory, "status")
+        environment = {**os.environ, STATUS_VARIABLE: str(file)}
+        status = subprocess.run(scons_command(given), env=environment, check=False).returncode
+        # SCons fails with 2 whatever happened; the file says what.
+        return int(file.read_text(encoding="utf-8")) if status and file.exists() else status
 
 
 def scons_command(given: argparse.Namespace) -> list[str]:
@@ -87,27 +100,14 @@ def scons_command(given: argparse.Namespace) -> list[str]:
 
 
 def _option_names() -> list[str]:
-    return [*(row[1] for row in _FLAGS), *(row[1] for row in _LEVELS), *(row[1] for row in _SWITCHES)]
-
-
-def _exit_status(status: int, given: argparse.Namespace) -> int:
-    """SCons fails with 2 whatever happened; the verdict knows."""
-    if status == 0:
-        return 0
-    build_output = given.BUILD_OUTPUT or os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output"
-    try:
-        root = resolve_jit(given.path or given.runtime_dir, build_output, Path("examples", "artifacts"))
-        output = Path(given.BUILD_DIR or "build", given.PLATFORM or "a2a3sim", artifact_name(root))
-        return read_verdict(output / "verdict.json").exit_status or status
-    except (ArtifactError, OSError, ValueError):
-        return 2
+    return [*_NAMED, *(option.name for option in _OTHERS)]
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line's flags."""
     flags = argparse.ArgumentParser(prog="pypto-build", description=__doc__.split("\n\n")[0], allow_abbrev=False)
     flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
-    flags.add_argument("verb", choices=VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in VERBS.items()))
+    flags.add_argument("verb", choices=_VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in _VERBS.items()))
     flags.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
     flags.add_argument("-d", "--device", help="the device of a hardware platform; a simulated one has none")
@@ -118,7 +118,18 @@ def parser() -> argparse.ArgumentParser:
         flags.add_argument(*names, dest=option, nargs="?", const=bare, metavar="LEVEL", help=f"{doc} ({option}=)")
     for names, option, doc in _SWITCHES:
         flags.add_argument(*names, dest=option, action="store_true", help=f"{doc} ({option}=1)")
+    for other in _OTHERS:
+        name = f"--{other.name.lower().replace('_', '-')}"
+        if other.default is False:
+            flags.add_argument(name, dest=other.name, action="store_true", help=f"{_plain(other.doc)} ({other.name}=1)")
+        else:
+            flags.add_argument(name, dest=other.name, metavar="VALUE", help=f"{_plain(other.doc)} ({other.name}=)")
     return flags
+
+
+def _plain(text: str) -> str:
+    """An option's text for argparse, which formats it."""
+    return text.removeprefix("1: ").replace("%", "%%")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,16 @@ def test_what_a_run_leaves(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+def test_a_tools_exit_status_is_the_commands(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    module = project.write("build_output/_jit_chain/ptoas/m.pto", "module {\n}\n")
+    assert project.cli("pto_check", "_jit_chain").status == 0
+    module.write_text("module {\n  nonsense\n}\n", encoding="utf-8")
+    run = project.cli("pto_check", "_jit_chain")
+    assert (run.status, f"{module}:2:3: " in run.output) == (1, True), run.output
+    assert not project.out.exists()
+
+
 def test_two_artifacts_or_none_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["replay"]) == 2
     assert cli.main(["replay", "x", "--runtime-dir", "y"]) == 2

@@ -19,11 +19,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a module, or an artifact's directory")
     parser.add_argument("--platform", default="", choices=PLATFORMS, help="default: what each module names")
     options = parser.parse_args(argv)
     errors: list[PtoError] = []
-    for path in options.files:
+    for path in _modules(options.files):
         try:
             errors += check_module(parse_file(path), options.platform)
         except PtoError as error:  # noqa: PERF203
@@ -31,6 +31,11 @@ def main(argv: list[str] | None = None) -> int:
     for found in errors:
         print(found)
     return 1 if errors else 0
+
+
+def _modules(paths: list[Path]) -> list[Path]:
+    """The files among ``paths``, and the modules of the artifacts among them."""
+    return [module for path in paths for module in (sorted(path.glob("ptoas/*.pto")) if path.is_dir() else [path])]
 
 
 if __name__ == "__main__":

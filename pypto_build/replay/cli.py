@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory, for its data/ and golden.py")
     add("--platform", required=True, metavar="P", help="a2a3sim or a5sim")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built; gets verdict.json and actual/")
+    add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--rtol", type=_above(0, float), metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
@@ -105,6 +106,7 @@ def request_from(argv: Sequence[str]) -> Request:
         embedded=given.embedded,
         platform=given.platform,
         runtime=given.runtime,
+        binaries=given.binaries,
         data=given.data,
         rtol=given.rtol,
         atol=given.atol,

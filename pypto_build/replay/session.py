@@ -38,7 +38,7 @@ class Request:
     """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
 
     `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`) and gets verdict.json and
-    `actual/`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
+    `actual/`; `binaries` is where `kernels/` and `orchestration/` are when they are elsewhere; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
     """
 
     artifact_dir: Path
@@ -46,6 +46,7 @@ class Request:
     embedded: Path
     platform: str = "a2a3sim"
     runtime: str = "embedded"
+    binaries: Path | None = None
     data: Path | None = None
     rtol: float | None = None
     atol: float | None = None
@@ -232,12 +233,13 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
 def _job(request: Request, interface: Interface, binding: Binding) -> Job:
     """What the child loads; every file is there."""
     out = request.build_dir
+    built = request.binaries or out
     kernels = tuple(
-        KernelBinary(k.func_id, k.name, k.core_type, out / "kernels" / k.core_type / f"{k.name}.so", k.signature)
+        KernelBinary(k.func_id, k.name, k.core_type, built / "kernels" / k.core_type / f"{k.name}.so", k.signature)
         for k in interface.kernels
     )
     entry = interface.orchestration
-    orchestration = out / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
+    orchestration = built / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
     _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels)])
     return Job(
         request.embedded,

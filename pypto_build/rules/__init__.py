@@ -9,7 +9,20 @@ In an SConstruct::
 
 from __future__ import annotations
 
-from pypto_build.rules.tool import exists, generate
+from typing import Any
+
+
+def generate(env: Any) -> None:
+    """Set up a SCons environment."""
+    from pypto_build.rules import tool  # the tables of this package are read without SCons too
+
+    tool.generate(env)
+
+
+def exists(env: Any) -> bool:
+    """Whether the tool can be used."""
+    return True
+
 
 pypto = generate
 

@@ -54,11 +54,13 @@ def command(
     temporary: bool = True,
     show: Callable[[Any], str] = str,
     otherwise: str = "it was missing or had failed",
+    tolerant: bool = False,
 ) -> Action:
     """An action that runs ``argv`` and prints ``label``, what it makes and why.
 
     With ``temporary``, argv writes ``${TARGET}.tmp`` names, which become the targets only once the command succeeded.
     ``show`` turns a node into what is printed for it; ``otherwise`` is the reason when no input differs.
+    With ``tolerant``, the command's exit status is no failure.
     """
 
     def describe(target: list[Any], source: list[Any], env: Any) -> str:
@@ -69,7 +71,7 @@ def command(
         words = env.subst_list([list(argv)], target=target, source=source)[0]
         return "\n".join((line, " ".join(str(word) for word in words)))
 
-    run = Action([list(argv)], describe)
+    run = Action([list(argv)], describe, exitstatfunc=(lambda _: 0) if tolerant else (lambda status: status))
     return [run, Action(_publish, None)] if temporary else run
 
 

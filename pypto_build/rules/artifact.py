@@ -40,12 +40,18 @@ class ArtifactTargets:
     artifact: Artifact
     platform: Platform
     output: Path
+    variant: str  # the way the binaries are built; empty for the usual one
     plans: tuple[Plan, ...]
     splices: Splices
     spliced: Any  # kernel files made anew from edited modules
     binaries: Any  # the list of all binaries by content: depends on every kernel and the orchestration
     config: Any  # [signed kernel_config.py, interface.json]
     embedded: Any  # the embedded runtime's module
+
+    @property
+    def binaries_dir(self) -> Path:
+        """Where the binaries of this variant lie."""
+        return self.output / self.variant
 
     @property
     def all(self) -> list[Any]:
@@ -60,20 +66,37 @@ def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
     return declare_loaded(env, artifact, values["platform"])
 
 
-def declare_loaded(env: Any, artifact: Artifact, platform_name: str | None = None) -> ArtifactTargets:
-    """The nodes of an artifact that has been read already."""
+def declare_loaded(
+    env: Any, artifact: Artifact, platform_name: str | None = None, variant: str | None = None
+) -> ArtifactTargets:
+    """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=)."""
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     require_simulated(platform)
     output = workspace.output(artifact.name, artifact.root, platform)
-    compilation = Compilation(workspace, platform, vintage_number(artifact.orchestration.source))
-    splices = find_splices(workspace, artifact, output, platform)
-    plans = _plan(artifact, compilation, splices)
-    spliced = declare_splices(env, output, splices)
-    binaries = _declare_binaries(env, output, plans)
-    config = declare_config(env, artifact, output)
-    embedded = embedded_runtime(env)
-    return ArtifactTargets(artifact, platform, output, tuple(plans), splices, spliced, binaries, config, embedded)
+    variant = workspace.variant if variant is None else variant
+    declared: dict[str, ArtifactTargets] = workspace.declared.setdefault(output, {})
+    if variant not in declared:
+        twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
+        splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
+        plans = _plan(artifact, _compilation(workspace, artifact, platform, variant), splices)
+        declared[variant] = ArtifactTargets(
+            artifact,
+            platform,
+            output,
+            variant,
+            tuple(plans),
+            splices,
+            twin.spliced if twin else declare_splices(env, output, splices),
+            _declare_binaries(env, output / variant, plans),
+            twin.config if twin else declare_config(env, artifact, output),
+            twin.embedded if twin else embedded_runtime(env),
+        )
+    return declared[variant]
+
+
+def _compilation(workspace: Workspace, artifact: Artifact, platform: Platform, variant: str) -> Compilation:
+    return Compilation(workspace, platform, vintage_number(artifact.orchestration.source), variant)
 
 
 def require_simulated(platform: Platform) -> None:
@@ -130,6 +153,7 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
 
 def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
     workspace = workspace_of(env)
+    output.mkdir(exist_ok=True)
     units = [plan.unit for plan in plans]
     frontier = find_frontier(output, units)
     _announce(workspace, frontier)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
+from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import MARKER, Workspace
 
-_TREES = ("kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
+_TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 _FILES = (
     "kernel_config.py",
     "interface.json",

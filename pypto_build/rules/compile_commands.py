@@ -19,7 +19,7 @@ def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> N
         known: list[dict[str, Any]] = [entry for entry in json.loads(text) if isinstance(entry, dict)]
     except (OSError, ValueError):
         text, known = "", []
-    prefix = str(targets.output) + os.sep
+    prefix = str(targets.binaries_dir) + os.sep
     entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
     entries += [_entry(workspace, plan, prefix) for plan in targets.plans]
     entries.sort(key=lambda entry: str(entry.get("output")))

@@ -9,6 +9,7 @@ from SCons.Script import Help
 
 from pypto_build.artifact import find_artifacts
 from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.verbs import VERBS
 from pypto_build.rules.workspace import Workspace, examples_dir, workspace_of
 
 TARGETS = {
@@ -17,6 +18,7 @@ TARGETS = {
     "compile PROGRAM=p.py": "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
     "splice JIT=x": "put edited .pto modules into their kernel files (WRITE=1: in the artifact itself)",
     "pto_diff JIT=a OTHER=b": "what differs between the .pto modules of two artifacts",
+    **{verb.usage: verb.doc for verb in VERBS.values()},
     "test": "every test declared here",
     "-c": "remove what was built (with JIT=x: of that artifact)",
 }

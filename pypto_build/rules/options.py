@@ -87,6 +87,7 @@ OPTIONS: dict[str, Option] = {
         Option("ROUNDS", 1, _number(int, 1, "a whole number that is 1 or more"), "how often to run", flag="--rounds"),
         Option("TIMEOUT", 60.0, _number(float, 0.001, "a number of seconds above 0"), "seconds a run may take"),
         Option("RUNTIME", "embedded", _choice("embedded"), "what executes the replay", flag="--runtime"),
+        Option("CHECK", False, _switch, "1: kernels record and check what every instruction touches"),
         Option(
             "STRICT", False, _switch, "1: also order readers before writers and overlapping outputs", flag="--strict"
         ),

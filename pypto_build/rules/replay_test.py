@@ -59,10 +59,12 @@ def declare_replay(
     data: str | Path | None = None,
     chosen: Mapping[str, Any] | None = None,
     comparators: Mapping[str, str] | None = None,
+    tolerant: bool = False,
 ) -> Any:
     """The node of one replay: verdict.json, made from the binaries, the interface, the data and the options.
 
-    ``chosen`` overrides options of the command line.
+    ``chosen`` overrides options of the command line. A ``tolerant`` node counts as made whatever the verdict is, so
+    that a tool that looks at it runs; it is made again the next time if the verdict is not a good one.
     """
     workspace = workspace_of(env)
     options = workspace.options.of_the_run | dict(chosen or {})
@@ -73,7 +75,14 @@ def declare_replay(
     argv = _argv(targets, workspace, data_dir, options, comparators or {})
     verdict = targets.output / "verdict.json"
     otherwise = "FORCE=1" if workspace.options["FORCE"] else "the last run did not pass"
-    run = command("[replay] run", argv, temporary=False, show=lambda _: targets.artifact.name, otherwise=otherwise)
+    run = command(
+        "[replay] run",
+        argv,
+        temporary=False,
+        show=lambda _: targets.artifact.name,
+        otherwise=otherwise,
+        tolerant=tolerant,
+    )
     node = env.Command(
         escape(str(verdict)),
         [targets.embedded, interface, targets.binaries, *_files(env, targets, found)],
@@ -81,7 +90,13 @@ def declare_replay(
         SPAWN=run_streaming,
     )
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
-    settings = {**options, **rings, "comparators": dict(comparators or {}), "DATA": str(data or "")}
+    settings = {
+        **options,
+        **rings,
+        "comparators": dict(comparators or {}),
+        "DATA": str(data or ""),
+        "variant": targets.variant,
+    }
     env.Depends(node, [setting(env, name, value) for name, value in settings.items()])
     env.Depends(node, setting(env, "the replay tool", tool_digest("replay")))
     env.Precious(node)
@@ -117,6 +132,7 @@ def _argv(
     words = [sys.executable, "-m", "pypto_build.replay", str(targets.artifact.root)]
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output)]
     words += ["--embedded", targets.embedded.get_abspath()]
+    words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += ["--data", str(data_dir)] if data_dir else []
     for name, value in options.items():
         if value is True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,22 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, load_artifacts, resolve_jit
-from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, show_cached
+from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.verb_targets import declare_verb
+from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.rules.workspace import examples_dir, mark_output, workspace_of
 
 # Targets that work on the selected artifact.
-TARGETS = ("build", "replay", "splice", "pto_diff")
+TARGETS = ("build", "replay", "splice", "pto_diff", *VERBS)
+# The file that `pypto-build` names to learn how a run ended: SCons itself fails with 2 whatever happened.
+STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 
 _FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$", re.MULTILINE)
 
@@ -44,21 +50,43 @@ def declare_selected(env: Any) -> None:
     root = resolve_jit(jit, *places)
     name = artifact_name(root)
     _current.append((workspace.build_dir / workspace.options["PLATFORM"] / name, name, workspace.options))
-    selected = [declare_loaded(env, artifact) for artifact in load_artifacts(root)]
-    built, replayed = [], []
-    for targets in selected:
-        built += targets.all
-        if "replay" in wanted or not wanted:
-            replayed += declare_replay(env, targets)
-        update_compile_commands(workspace, targets)
-    _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs]
-    env.Alias("build", built)
-    declare_splice(env, selected)
+    atexit.register(_record_build_failures)
+    verbs = [VERBS[target] for target in wanted if target in VERBS]
+    for verb in verbs:
+        if verb.needs is Needs.ARTIFACT:
+            declare_verb(env, verb, root, None, None)
     if "pto_diff" in wanted:
         declare_pto_diff(env, root, *places)
-    if replayed:
-        env.AlwaysBuild(env.Alias("replay", [*replayed, *built], Action(_report_cached, None)))
-    atexit.register(_record_build_failures)
+    if not verbs or set(wanted) - set(VERBS) or any(verb.needs is not Needs.ARTIFACT for verb in verbs):
+        _declare_nodes(env, root, wanted, [verb for verb in verbs if verb.needs is not Needs.ARTIFACT])
+    _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs] or _current
+
+
+def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
+    """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
+    workspace = workspace_of(env)
+    artifacts = load_artifacts(root)
+    selected = [declare_loaded(env, artifact) for artifact in artifacts]
+    built = [node for targets in selected for node in targets.all]
+    chosen = {name: value for verb in verbs for name, value in verb.replay_with.items()}
+    looked_at = any(verb.needs is Needs.REPLAY for verb in verbs)
+    verdicts = []
+    if "replay" in wanted or not wanted or looked_at:
+        verdicts = [declare_replay(env, targets, chosen=chosen, tolerant=looked_at) for targets in selected]
+    for verb in verbs:
+        for targets, verdict in zip(selected, verdicts or [None] * len(selected), strict=True):
+            checked = (
+                declare_loaded(env, targets.artifact, variant=CHECKED.directory)
+                if verb.needs is Needs.CHECKED
+                else targets
+            )
+            declare_verb(env, verb, targets.artifact.root, checked, verdict if verb.needs is Needs.REPLAY else None)
+    for targets in selected:
+        update_compile_commands(workspace, targets)
+    env.Alias("build", built)
+    declare_splice(env, selected)
+    if verdicts:
+        env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(_finish_replays, None)))
 
 
 def declare_compile(env: Any) -> None:
@@ -75,31 +103,52 @@ def declare_compile(env: Any) -> None:
 
 def record_error(error: Exception) -> None:
     """Write the verdict of a run that ends with ``error`` before anything was built."""
-    kind = getattr(error, "kind", "usage_error")
+    kind: Any = getattr(error, "kind", "usage_error")
+    report_status(EXIT_STATUS[kind])
     for output, name, options in _current:
         info = ErrorInfo(kind=kind, message=getattr(error, "message", str(error)), hint=getattr(error, "hint", ""))
         _write(output, name, options, kind, info)
 
 
-def _report_cached(target: Any, source: Any, env: Any) -> None:
+def _finish_replays(target: Any, source: Any, env: Any) -> int:
+    """Show those that did not have to run; the status of the first that did not pass."""
     workspace = workspace_of(env)
     for verdict in workspace.replays:
         if verdict not in workspace.replayed:
             show_cached(verdict)
+    return next((status for verdict in workspace.replays if (status := read_verdict(verdict).exit_status)), 0)
 
 
 def _record_build_failures() -> None:
     """A build that failed has a verdict too; a replay that failed has written its own."""
-    broken = [failure for failure in GetBuildFailures() if failure.node and failure.node.name != "verdict.json"]
+    failures = [failure for failure in GetBuildFailures() if failure.node]
+    broken = [failure for failure in failures if not _is_a_result(failure.node)]
+    if failures:
+        report_status(_kind_status(broken[0]) if broken else failures[0].status)
     for output, name, options in _current:
         mine = [failure for failure in broken if Path(failure.node.get_abspath()).is_relative_to(output)]
         if not mine and not (broken and len(_current) == 1):
             continue
         failure = (mine or broken)[0]
-        kind = "usage_error" if failure.status == EXIT_STATUS["usage_error"] else "build_error"
         message = _first_error("\n".join(failure_output)) or f"{failure.node}: {failure.errstr}"
+        kind = "usage_error" if _kind_status(failure) == EXIT_STATUS["usage_error"] else "build_error"
         info = ErrorInfo(kind=kind, message=message, hint="correct it and run the same command again")
         _write(output, name, options, kind, info)
+
+
+def _is_a_result(node: Any) -> bool:
+    """Whether what failed is a replay or another tool, whose status says what it found, and not a step of the build."""
+    return node.name == "verdict.json" or node.name in TARGETS
+
+
+def _kind_status(failure: Any) -> int:
+    return EXIT_STATUS["usage_error" if failure.status == EXIT_STATUS["usage_error"] else "build_error"]
+
+
+def report_status(status: int) -> None:
+    """Tell `pypto-build` how this run ended."""
+    if path := os.environ.get(STATUS_VARIABLE):
+        Path(path).write_text(str(status), encoding="utf-8")
 
 
 def _first_error(text: str) -> str:

@@ -73,11 +73,6 @@ def generate(env: Any) -> None:
             selection.declare_selected(env)
 
 
-def exists(env: Any) -> bool:
-    """SCons' question whether the tool can be used: it needs nothing but this package."""
-    return True
-
-
 @contextmanager
 def user_errors() -> Iterator[None]:
     """Turn an error of the user's into its one line and exit status 2."""

@@ -13,6 +13,7 @@ from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.rules.actions import command
 from pypto_build.rules.frontier import Unit
 from pypto_build.rules.reason import setting
+from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, host
 
@@ -40,14 +41,15 @@ class Plan:
 class Compilation:
     """What the compilations of one artifact for one platform have in common."""
 
-    def __init__(self, workspace: Workspace, platform: Platform, vintage: int) -> None:
+    def __init__(self, workspace: Workspace, platform: Platform, vintage: int, variant: str = "") -> None:
         compiler = workspace.compiler
         self._workspace = workspace
         macro = f"-DPYPTO_VINTAGE={vintage}"
         arch = workspace.options["ARCH"]
+        extra = VARIANTS[variant].kernel_flags
         self._flags = {
-            "aic": (*host.kernel_flags(compiler, platform, "aic", arch), macro),
-            "aiv": (*host.kernel_flags(compiler, platform, "aiv", arch), macro),
+            "aic": (*host.kernel_flags(compiler, platform, "aic", arch), macro, *extra),
+            "aiv": (*host.kernel_flags(compiler, platform, "aiv", arch), macro, *extra),
             "orchestration": (*host.orchestration_flags(compiler, platform), macro),
         }
 

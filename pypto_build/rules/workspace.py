@@ -11,6 +11,7 @@ from pypto_build.rules.database import OutputDatabases
 from pypto_build.rules.headers import HeaderIndex
 from pypto_build.rules.locks import lock_output
 from pypto_build.rules.options import Options
+from pypto_build.rules.variants import CHECKED, USUAL
 from pypto_build.toolchain import PLATFORMS, Platform
 from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
@@ -28,6 +29,7 @@ class Workspace:
         self.whole_graph = whole_graph  # declare settled units too: cleaning, drawing the tree, building a named file
         self.databases = OutputDatabases()
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
+        self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
         self.replays: list[Path] = []  # verdicts of the replays declared
         self.replayed: list[Path] = []  # those that ran
         self.headers = HeaderIndex((str(INCLUDE_DIR),))
@@ -36,6 +38,11 @@ class Workspace:
     def build_dir(self) -> Path:
         """``BUILD_DIR=``, absolute."""
         return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
+
+    @property
+    def variant(self) -> str:
+        """How binaries are built unless a rule says otherwise."""
+        return CHECKED.directory if self.options["CHECK"] else USUAL.directory
 
     @cached_property
     def compiler(self) -> HostCompiler:

@@ -50,6 +50,17 @@ def test_null_build_runs_nothing(built: Project) -> None:
     assert built.verdict()["cached"] is True
 
 
+def test_checked_binaries_are_kept_beside_the_usual_ones(built: Project) -> None:
+    compiled = [action for action in EVERYTHING if action.split()[0] in ("compile", "link", "run")]
+    run = built.replay("CHECK=1")
+    check(run, compiled, {"run _jit_chain": "variant changed"})
+    check(built.replay("CHECK=1"), [])
+    check(built.replay(), ["run _jit_chain"])
+    check(built.replay("CHECK=1"), ["run _jit_chain"])
+    assert built.scons("-c").status == 0
+    assert not built.out.exists()
+
+
 def test_edited_kernel(built: Project) -> None:
     built.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "4.0f * in[i] * 0.5f")
     run = built.replay()

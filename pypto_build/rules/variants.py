@@ -1,0 +1,23 @@
+"""The ways an artifact's binaries can be built besides the usual one, each in a directory of its own below OUT.
+
+A directory each, so that going from one to another and back compiles nothing again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to build: its directory below OUT, and what it adds to a kernel's flags."""
+
+    directory: str
+    kernel_flags: tuple[str, ...] = ()
+
+
+USUAL = Variant("")
+# Kernels that record what every instruction touches, with line numbers.
+CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"))
+
+VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED)}

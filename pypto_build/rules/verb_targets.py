@@ -1,0 +1,47 @@
+"""The targets of the tools in ``verbs``, for the selected artifact."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from SCons.Action import Action
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.rules.actions import run_streaming
+from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.verbs import Needs, Verb
+from pypto_build.rules.workspace import escape, workspace_of
+
+
+def declare_verb(env: Any, verb: Verb, root: Path, targets: ArtifactTargets | None, verdict: Any) -> None:
+    """The target of ``verb`` on the artifact in ``root``.
+
+    ``targets`` are its nodes, None for a tool that needs the artifact only; ``verdict`` is the node of its replay.
+    """
+    words = [sys.executable, "-m", verb.module, str(root), "--platform", workspace_of(env).options["PLATFORM"]]
+    needed: list[Any] = []
+    if targets is not None:
+        words += ["--build-dir", str(targets.output)]
+        needed = list(targets.config)
+        if verb.needs is not Needs.INTERFACE:
+            words += ["--embedded", targets.embedded.get_abspath()]
+            words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+            needed = targets.all
+        needed += [verdict] if verdict is not None else []
+    action = Action([[escape(word) for word in words + _flags(env, verb)]], None)
+    env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias(verb.name, needed, action))
+
+
+def _flags(env: Any, verb: Verb) -> list[str]:
+    options = workspace_of(env).options
+    words = []
+    for name, flag in verb.options.items():
+        value = options[name]
+        if value != OPTIONS[name].default:
+            words += [flag] if value is True else [flag, str(value)]
+        elif name in verb.required:
+            raise ArtifactError(f"{name}=", f"'scons {verb.name}' needs it", f"give {name}=, {OPTIONS[name].doc}")
+    return words

@@ -1,0 +1,64 @@
+"""The tools that look at one artifact: a row here makes a target, its help and a ``pypto-build`` verb.
+
+Each is a command line, ``python -m MODULE ARTIFACT_DIR --platform P [--build-dir OUT ...]``, that runs whenever it is
+asked for, after what it needs has been built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from pypto_build.rules.options import OPTIONS
+
+
+class Needs(Enum):
+    """What has to be there before a tool runs, and with it which arguments the tool gets."""
+
+    ARTIFACT = "nothing but the artifact: no --build-dir"
+    INTERFACE = "the signed manifest and interface.json: --build-dir"
+    BINARIES = "all that a replay needs: --build-dir, --embedded"
+    CHECKED = "the same with the binaries of CHECK=1: --build-dir, --embedded, --binaries"
+    REPLAY = "a replay that ran, whatever came of it: --build-dir, --embedded"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One tool.
+
+    ``options`` maps the options it takes to their flags; one that has its default is not passed on, and one in
+    ``required`` must be given. ``replay_with`` are options of the replay that a tool with Needs.REPLAY looks at.
+    """
+
+    name: str
+    module: str
+    doc: str
+    needs: Needs
+    options: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    replay_with: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> str:
+        """How the target is typed."""
+        return " ".join([self.name, "JIT=x", *(f"{name}=..." for name in self.required)])
+
+
+def _same(*names: str) -> dict[str, str]:
+    """Options that a tool takes by the flags by which the replay takes them."""
+    return {name: OPTIONS[name].flag for name in names}
+
+
+VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "pto_check",
+            "pypto_build.pto.check",
+            "check the .pto modules as ptoas and the hardware would",
+            Needs.ARTIFACT,
+        ),
+    )
+}
