@@ -1,0 +1,82 @@
+"""What the instruments print: lines for people, progress where it takes time, and one place that ends on errors."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from pypto_build.artifact import ArtifactError
+
+Item = TypeVar("Item")
+
+#: Work that takes less than this shows no progress.
+_QUIET_S = 2.0
+
+
+def run_tool(name: str, tool: Callable[[], int]) -> int:
+    """Run a command line's body: an error of the user's becomes its one line and exit status; so does a closed pipe."""
+    try:
+        return tool()
+    except ArtifactError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return error.exit_status
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            sys.stderr.close()
+            return 0
+        print(f"{name}: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return 2
+
+
+def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> list[str]:
+    """Columns aligned at the left, numbers at the right; cells are never cut."""
+    cells = [list(headings), *[list(row) for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    columns = [[row[column] for row in rows] for column in range(len(headings))]
+    numeric = [all(map(_is_number, column)) and any(cell.strip("-") for cell in column) for column in columns]
+    lines = []
+    for row in cells:
+        parts = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(parts).rstrip())
+    return lines
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").replace(".", "").replace("%", "").replace("-", "").isdigit() or cell in ("", "-")
+
+
+def progress(items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:
+    """The items; after two seconds with a bar on standard error, or a line now and then where that is no terminal."""
+    started = time.monotonic()
+    source = iter(items)
+    for done, item in enumerate(source, 1):
+        yield item
+        if time.monotonic() - started > _QUIET_S and done < total:
+            yield from _shown(source, doing, done, total)
+            return
+
+
+def _shown(source: Iterator[Item], doing: str, done: int, total: int) -> Iterator[Item]:
+    """What is left, shown."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(doing, total=total, completed=done)
+            for item in source:
+                yield item
+                bar.advance(task)
+        return
+    said = time.monotonic()
+    print(f"{doing}: {done} of {total}", file=sys.stderr, flush=True)
+    for number, item in enumerate(source, done + 1):
+        yield item
+        if time.monotonic() - said > 5 * _QUIET_S:
+            said = time.monotonic()
+            print(f"{doing}: {number} of {total}", file=sys.stderr, flush=True)

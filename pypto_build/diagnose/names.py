@@ -1,0 +1,104 @@
+"""Names for numbers: kernels by func_id, and the arguments of a kernel by the names its wrapper unpacks them under."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.interface import read_interface
+
+#: `x_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[0])`, `alpha_conv.u64 = args[3]`, and how the examples cast.
+_UNPACK = re.compile(r"\b(\w+?)(?:_tensor|_conv\s*\.\s*u64|_conv)?\s*=\s*(?:[^;=]*?[(,\s])?args\s*\[\s*(\d+)\s*\]")
+
+
+@dataclass(frozen=True)
+class KernelName:
+    """What is known of one kernel; `source` is None where only its name is."""
+
+    name: str
+    core_type: str = ""
+    source: Path | None = None
+
+
+@dataclass(frozen=True)
+class Names:
+    """Kernels by func_id. An empty one names kernels by their numbers."""
+
+    kernels: Mapping[int, KernelName] = field(default_factory=dict)
+
+    def kernel(self, func_id: int) -> str:
+        """The kernel's name, or `func 3`."""
+        known = self.kernels.get(func_id)
+        return known.name if known else f"func {func_id}"
+
+    def joined(self, func_ids: Iterable[int]) -> str:
+        """The names of a task's kernels, the lanes of one that runs on both vector cores once."""
+        return "+".join(dict.fromkeys(self.kernel(func_id) for func_id in func_ids if func_id >= 0)) or "(no kernel)"
+
+    def core_type(self, func_id: int) -> str:
+        """`aic`, `aiv`, or nothing where it is not known."""
+        known = self.kernels.get(func_id)
+        return known.core_type if known else ""
+
+    def argument(self, func_ids: Iterable[int], index: int) -> str:
+        """The name of argument `index`, or nothing where the wrapper does not tell."""
+        for func_id in func_ids:
+            known = self.kernels.get(func_id)
+            name = argument_names(known.source).get(index) if known and known.source else None
+            if name:
+                return name
+        return ""
+
+
+_cache: dict[Path, dict[int, str]] = {}
+
+
+def argument_names(source: Path) -> dict[int, str]:
+    """The names under which a kernel's wrapper unpacks `args[i]`, by i; empty if it cannot be read."""
+    if source not in _cache:
+        try:
+            text = source.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ""
+        entry = text.find("kernel_entry")
+        found: dict[int, str] = {}
+        for match in _UNPACK.finditer(text, max(entry, 0)):
+            found.setdefault(int(match[2]), match[1])
+        _cache[source] = found
+    return _cache[source]
+
+
+def artifact_names(artifact_dir: Path) -> Names:
+    """Names from an artifact's manifest. Raises a usage error if it has none that can be read."""
+    artifact = load_artifact(artifact_dir)
+    return Names({k.func_id: KernelName(k.name, k.core_type, k.source) for k in artifact.kernels})
+
+
+def find_names(*places: Path) -> Names:
+    """Names from the first place that has some: a build directory, an artifact, a directory with simpler's name map."""
+    for place in places:
+        for reader in (_from_interface, artifact_names, _from_name_map):
+            try:
+                names = reader(place)
+            except (ArtifactError, OSError, ValueError):
+                continue
+            if names.kernels:
+                return names
+    return Names()
+
+
+def _from_interface(place: Path) -> Names:
+    interface = read_interface(place / "interface.json")
+    return Names({k.func_id: KernelName(k.name, k.core_type) for k in interface.kernels})
+
+
+def _from_name_map(place: Path) -> Names:
+    """simpler's `name_map_<case>.json`: names by func_id."""
+    for path in sorted(place.glob("name_map_*.json")):
+        listed = json.loads(path.read_text(encoding="utf-8")).get("callable_id_to_name", {})
+        return Names({int(func_id): KernelName(str(name)) for func_id, name in listed.items()})
+    return Names()

@@ -1,0 +1,97 @@
+"""What an array of numbers is like, in a few: range, moments, special values, and how they are distributed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pypto_build.replay.values import Array
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Over all finite elements, but for the counts. The moments are NaN where there is no finite element."""
+
+    numel: int
+    minimum: float
+    maximum: float
+    mean: float
+    deviation: float
+    zeros: int
+    nans: int
+    infinities: int
+    distinct: int | None
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        if self.numel == 0:
+            return "no elements"
+        parts = [
+            f"min {self.minimum:.6g}",
+            f"max {self.maximum:.6g}",
+            f"mean {self.mean:.6g}",
+            f"std {self.deviation:.4g}",
+        ]
+        parts += [f"{count} {word}" for count, word in ((self.nans, "NaN"), (self.infinities, "inf")) if count]
+        parts += [f"{self.zeros / self.numel:.0%} zero"] if self.zeros else []
+        parts += ["all the same" if self.distinct == 1 else f"{self.distinct} distinct"] if self.distinct else []
+        return ", ".join(parts)
+
+
+#: Arrays up to this size are searched for the number of distinct values when there are few.
+_FEW = 16
+
+
+def statistics(values: Array) -> Statistics:
+    """The statistics of an array of any shape and type."""
+    flat = np.asarray(values).reshape(-1)
+    numbers = flat.astype(np.float64) if flat.dtype != np.float64 else flat
+    finite = np.isfinite(numbers)
+    good = numbers[finite]
+    distinct = len(np.unique(good[:4096]))
+    if distinct <= _FEW:
+        distinct = len(np.unique(good))
+    return Statistics(
+        numel=flat.size,
+        minimum=float(good.min()) if good.size else float("nan"),
+        maximum=float(good.max()) if good.size else float("nan"),
+        mean=float(good.mean()) if good.size else float("nan"),
+        deviation=float(good.std()) if good.size else float("nan"),
+        zeros=int(np.count_nonzero(numbers == 0)),
+        nans=int(np.count_nonzero(np.isnan(numbers))),
+        infinities=int(np.count_nonzero(np.isinf(numbers))),
+        distinct=distinct if 0 < distinct <= _FEW else None,
+    )
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts in equally wide bins from `low` to `high` over the finite elements."""
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+    @property
+    def line(self) -> str:
+        """The bins as a row of blocks, the fullest one full; a bin that holds anything is visible."""
+        top = max(self.counts, default=0)
+        blocks = (0 if not count else max(1, round(count / top * (len(_BARS) - 1))) for count in self.counts)
+        return f"{self.low:.4g} |{''.join(_BARS[block] for block in blocks)}| {self.high:.4g}"
+
+
+def histogram(values: Array, bins: int = 40) -> Histogram | None:
+    """The distribution of an array; None if it has no finite element."""
+    numbers = np.asarray(values).reshape(-1).astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
+        return None
+    low, high = float(finite.min()), float(finite.max())
+    if low == high:
+        return Histogram(low, high, (finite.size,))
+    counts, _ = np.histogram(finite, bins=bins, range=(low, high))
+    return Histogram(low, high, tuple(int(count) for count in counts))

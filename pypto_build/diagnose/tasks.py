@@ -1,0 +1,84 @@
+"""How the tasks of a run are called: simpler's 64-bit ids, and the numbers that messages and people use.
+
+An id holds the ring in its upper and a count in its lower half; ids of several rings say nothing about the order of
+submission. A *number* counts the tasks that run a kernel in the order of their submission, from 0, as in verdicts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pypto_build.artifact import ArtifactError
+
+_RING_AND_LOCAL = re.compile(r"\(?\s*(\d+)\s*[:,]\s*(\d+)\s*\)?\Z")
+
+
+def parse_id(value: object) -> int:
+    """The id in a record: a number, or text that is decimal or hexadecimal.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"{value!r} is no task id")
+    return value if isinstance(value, int) else int(value, 16 if value.lower().startswith("0x") else 10)
+
+
+def id_text(raw: int) -> str:
+    """`ring:count`, the short form of an id."""
+    return f"{raw >> 32}:{raw & 0xFFFFFFFF}"
+
+
+@dataclass(frozen=True)
+class TaskOrder:
+    """The numbers of a run's tasks by id. Without a record of the submissions they are guessed from the ids."""
+
+    numbers: Mapping[int, int]
+    exact: bool = True
+    _ids: dict[int, int] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ids.update({number: raw for raw, number in self.numbers.items()})
+
+    @classmethod
+    def of(cls, ids: Iterable[int]) -> TaskOrder:
+        """Numbers in the order given."""
+        return cls({raw: number for number, raw in enumerate(dict.fromkeys(ids))})
+
+    @classmethod
+    def guessed(cls, ids: Iterable[int]) -> TaskOrder:
+        """Numbers in the order of the ids, which is that of submission as long as one ring is used."""
+        ordered = sorted(set(ids))
+        return cls({raw: number for number, raw in enumerate(ordered)}, len({raw >> 32 for raw in ordered}) <= 1)
+
+    def label(self, raw: int) -> str:
+        """`12 (1:13)`: number and id; the id alone for what has no number, such as an allocation."""
+        number = self.numbers.get(raw)
+        return id_text(raw) if number is None else f"{number} ({id_text(raw)})"
+
+    def find(self, text: str, option: str = "TASK") -> int:
+        """The id of the task that a user names: a number, `ring:count`, or the id itself as 0x… or decimal.
+
+        Raises a usage error if there is no such task.
+        """
+        raw = self._named(text.strip())
+        if raw is None:
+            count = len(self.numbers)
+            known = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
+            raise ArtifactError(f"{option}={text}", "no such task", f"{known}; 'ring:count' and 0x… name one by its id")
+        return raw
+
+    def _named(self, text: str) -> int | None:
+        pair = _RING_AND_LOCAL.match(text)
+        if pair:
+            raw = int(pair[1]) << 32 | int(pair[2])
+            return raw if raw in self.numbers else None
+        try:
+            number = parse_id(text)
+        except ValueError:
+            return None
+        if not text.lower().startswith("0x") and number in self._ids:
+            return self._ids[number]
+        return number if number in self.numbers else None
