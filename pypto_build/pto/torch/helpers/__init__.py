@@ -1,0 +1,3 @@
+"""What generated PyTorch is made of. These modules are read as text: a generated file starts with the parts it uses, so
+it runs without this package. They import nothing but torch and the standard library.
+"""

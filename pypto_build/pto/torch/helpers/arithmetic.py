@@ -1,0 +1,167 @@
+"""Arithmetic that torch lacks or does otherwise: roundings, wrapping, remainders, shifts."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import torch
+
+
+def f32(value: float) -> float:
+    """A scalar rounded to float32."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def f16(value: float) -> float:
+    """A scalar rounded to float16."""
+    return float(torch.tensor(value, dtype=torch.float64).to(torch.float16))
+
+
+def bf16(value: float) -> float:
+    """A scalar rounded to bfloat16."""
+    return float(torch.tensor(f32(value), dtype=torch.float32).to(torch.bfloat16))
+
+
+def whole(value: float | int, bits: int) -> int:
+    """A scalar as a signed integer of so many bits; it wraps."""
+    half = 1 << (bits - 1)
+    return (int(value) + half) % (2 * half) - half
+
+
+def natural(value: float | int, bits: int) -> int:
+    """A scalar as an unsigned integer of so many bits; it wraps."""
+    return int(value) % (1 << bits)
+
+
+def quotient(a: int, b: int) -> int:
+    """a / b, truncated."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def real_quotient(a: float, b: float) -> float:
+    """a / b, infinite or not a number where b is zero."""
+    if b:
+        return a / b
+    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def rest(a: int, b: int) -> int:
+    """What is left of a after division by b; it has the sign of a."""
+    return a - b * quotient(a, b)
+
+
+def float_bits(value: float) -> int:
+    """The bits of a float32 as an integer."""
+    return int(struct.unpack("<i", struct.pack("<f", value))[0])
+
+
+def bits_float(value: int) -> float:
+    """The float32 that has these bits."""
+    return float(struct.unpack("<f", struct.pack("<I", value % (1 << 32)))[0])
+
+
+def divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Integers, truncated; x / 0 is all ones."""
+    found = torch.div(a.to(torch.int64), torch.where(b == 0, 1, b), rounding_mode="trunc")
+    return torch.where(b == 0, -1, found)
+
+
+def fmod(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The remainder with the sign of the dividend; an integer modulo zero is itself."""
+    if a.dtype.is_floating_point:
+        return torch.fmod(a, b)
+    return torch.where(b == 0, a, torch.fmod(a, torch.where(b == 0, 1, b)))
+
+
+def remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The remainder with the sign of the divisor; an integer modulo zero is itself."""
+    found = fmod(a, b)
+    return torch.where((found != 0) & ((found < 0) != (b < 0)) & (b != 0), found + b, found)
+
+
+def power(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a to the power b; of integers it wraps, and a negative power is the truncated reciprocal."""
+    if a.dtype.is_floating_point:
+        return torch.pow(a.float(), b.float())
+    a, b = a.to(torch.int64), b.to(torch.int64)
+    found, base, left = torch.ones_like(a * b), a.clone(), b.clamp(min=0)
+    while bool((left > 0).any()):
+        found = torch.where(left % 2 == 1, found * base, found)
+        base, left = base * base, left // 2
+    sign = torch.where(b % 2 == 0, 1, -1)
+    return torch.where(b >= 0, found, torch.where(a == 1, 1, torch.where(a == -1, sign, 0)))
+
+
+def shift_left(a: torch.Tensor, by: torch.Tensor, bits: int) -> torch.Tensor:
+    """Zeros where the shift is as wide as the element."""
+    return torch.where((by >= 0) & (by < bits), a.to(torch.int64) << by.to(torch.int64).clamp(0, bits - 1), 0)
+
+
+def shift_right(a: torch.Tensor, by: torch.Tensor, bits: int) -> torch.Tensor:
+    """Copies of the sign (of an unsigned element zeros) where the shift is as wide as the element."""
+    by = torch.where((by >= 0) & (by < bits), by.to(torch.int64), 63 if bits == 64 else bits)
+    return a.to(torch.int64) >> by
+
+
+def _bits_of(value: torch.Tensor) -> torch.Tensor:
+    return value.view({2: torch.int16, 4: torch.int32, 1: torch.int8}[value.element_size()])
+
+
+def round_to(value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor:
+    """Numbers rounded to a narrower floating-point type: to nearest (ties to even: rint, away from zero: round), down
+    (floor), up (ceil), towards zero (trunc), or to the neighbour with an odd last bit (odd)."""
+    exact = value.to(torch.float64)
+    nearest = exact.to(torch.float32).to(dtype) if dtype != torch.float32 else exact.to(dtype)
+    inner = torch.where(nearest.double().abs() > exact.abs(), (_bits_of(nearest) - 1).view(dtype), nearest)
+    outer = (_bits_of(inner) + 1).view(dtype)
+    beyond = 2.0 ** (128 if dtype != torch.float16 else 16)  # what comes after the largest number
+    far = torch.where(outer.isinf(), torch.full_like(exact, beyond), outer.double().abs())
+    below, above = exact.abs() - inner.double().abs(), far - exact.abs()
+    odd = (_bits_of(inner) & 1) == 1
+    take = {
+        "rint": (below > above) | ((below == above) & odd),
+        "round": below >= above,
+        "floor": (exact < 0) & (below > 0),
+        "ceil": (exact > 0) & (below > 0),
+        "trunc": torch.zeros_like(odd),
+        "odd": (below > 0) & ~odd,
+    }[mode]
+    return torch.where(exact.isfinite() & inner.isfinite(), torch.where(take, outer, inner), nearest)
+
+
+def integral(value: torch.Tensor, mode: str) -> torch.Tensor:
+    """Numbers rounded to whole ones, in float64."""
+    exact = value.to(torch.float64)
+    down = exact.floor()
+    if mode == "round":
+        return torch.copysign((exact.abs() + 0.5).floor(), exact)
+    if mode == "odd":
+        return torch.where((exact != down) & (down % 2 == 0), down + 1, down)
+    return {"rint": exact.round(), "floor": down, "ceil": exact.ceil(), "trunc": exact.trunc()}[mode]
+
+
+def to_integer(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: bool) -> torch.Tensor:
+    """Floating-point numbers as integers. What 32 bits cannot hold is their nearest end, not-a-number is zero; narrower
+    types wrap or, when asked to, saturate."""
+    found = torch.nan_to_num(integral(value, mode), nan=0.0, posinf=2.0**63, neginf=-(2.0**63))
+    if dtype == torch.int64:
+        highest = found >= 2.0**63
+        return torch.where(highest, 2**63 - 1, torch.where(highest, 0.0, found).clamp(min=-(2.0**63)).to(torch.int64))
+    limits = torch.iinfo(dtype if saturate or dtype == torch.uint32 else torch.int32)
+    return found.clamp(limits.min, limits.max).to(torch.int64)
+
+
+def saturated(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Integers, those that do not fit replaced by the nearest that does."""
+    limits = torch.iinfo(dtype)
+    return value.to(torch.int64).clamp(limits.min, min(limits.max, 2**63 - 1))
+
+
+def to_float8(value: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
+    """Numbers in an eight-bit floating-point type, to nearest; what it cannot hold is not a number, or the greatest."""
+    limit = torch.finfo(dtype).max
+    return (value.float().clamp(-limit, limit) if saturate else value.float()).to(dtype)

@@ -1,0 +1,316 @@
+"""On-chip memories, tiles in them, and windows of global memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+# Elements that torch stores but does not compute with are read as the next wider ones.
+_WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
+
+
+def _widened(value: torch.Tensor) -> torch.Tensor:
+    wider = _WIDER.get(value.dtype)
+    return value if wider is None else value.to(wider)
+
+
+class Memory:
+    """One on-chip memory of a core: bytes, of which tiles are views. It has room for tiles that end beyond it."""
+
+    def __init__(self, space: str, size: int) -> None:
+        self.space = space
+        self.bytes = torch.zeros(2 * size, dtype=torch.uint8)
+        self.views: dict[torch.dtype, torch.Tensor] = {}
+
+    def typed(self, dtype: torch.dtype) -> torch.Tensor:
+        """All of it as elements of one type."""
+        if dtype not in self.views:
+            self.views[dtype] = self.bytes.view(dtype)
+        return self.views[dtype]
+
+    def tile(self, address: int, dtype: torch.dtype, rows: int, cols: int, **how: Any) -> Tile:
+        """A tile at a byte address."""
+        return Tile(self, address, dtype, rows, cols, **how)
+
+
+class Tile:
+    """`rows` x `cols` elements at an address, of which `valid` hold data; several tiles may share bytes.
+
+    `layout` is row (row by row), col (column by column), or how boxes follow each other and how elements lie in a box,
+    each by row or by column: nz (boxes by column, elements by row), zn, zz, nn. `box` is the extent of a box.
+    `tile[:]` is the valid part, `tile[rows, cols]` so many rows and columns; `tile[:] = x` writes x to the upper left.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        address: int,
+        dtype: torch.dtype,
+        rows: int,
+        cols: int,
+        *,
+        valid: tuple[int, int] | None = None,
+        layout: str = "row",
+        box: tuple[int, int] = (1, 1),
+        pad: str = "",
+    ) -> None:
+        self.memory, self.address, self.dtype = memory, address, dtype
+        self.rows, self.cols = rows, cols
+        self.valid = (rows, cols) if valid is None else valid
+        self.layout, self.pad = layout, pad
+        # a single row or column of boxes is stored without their padding
+        self.box = (1 if rows == 1 else box[0], 1 if cols == 1 else box[1])
+        self.elements = memory.typed(dtype)
+        self.start = address // dtype.itemsize
+
+    @property
+    def flat(self) -> torch.Tensor:
+        """The elements as they lie in memory, from the tile's first to the end of the memory."""
+        return self.elements[self.start :]
+
+    def strides(self) -> tuple[int, int, int, int]:
+        """Distance in elements of boxes below and beside each other, and of elements within a box."""
+        (high, wide), layout = self.box, self.layout
+        if layout == "row":
+            return self.cols, 1, 0, 0
+        if layout == "col":
+            return 1, self.rows, 0, 0
+        inner = (wide, 1) if layout[1] == "z" else (1, high)
+        if layout[0] == "z":
+            return high * self.cols, high * wide, *inner
+        return high * wide, wide * self.rows, *inner
+
+    def offset(self, row: int, col: int) -> int:
+        """Where an element lies, in elements from the tile's first one."""
+        down, right, inner_down, inner_right = self.strides()
+        if inner_down + inner_right == 0:
+            return row * down + col * right
+        high, wide = self.box
+        return row // high * down + col // wide * right + row % high * inner_down + col % wide * inner_right
+
+    def boxes(self, rows: int, cols: int) -> torch.Tensor:
+        """The elements of the first rows and columns, whole boxes: boxes down, in a box down, boxes right, …"""
+        down, right, inner_down, inner_right = self.strides()
+        if inner_down + inner_right == 0:
+            return torch.as_strided(self.elements, (rows, 1, cols, 1), (down, 0, right, 0), self.start)
+        high, wide = self.box
+        shape = (-(-rows // high), high, -(-cols // wide), wide)
+        return torch.as_strided(self.elements, shape, (down, inner_down, right, inner_right), self.start)
+
+    def read(self, rows: int, cols: int) -> torch.Tensor:
+        """The first rows and columns, in the tile's own element type."""
+        if self.layout in ("row", "col"):
+            strides = (self.cols, 1) if self.layout == "row" else (1, self.rows)
+            return torch.as_strided(self.elements, (rows, cols), strides, self.start)
+        found = self.boxes(rows, cols)
+        return found.reshape(found.shape[0] * found.shape[1], -1)[:rows, :cols]
+
+    def __getitem__(self, part: Any) -> torch.Tensor:
+        rows, cols = self.valid if isinstance(part, slice) else part
+        return _widened(self.read(rows, cols))
+
+    def __setitem__(self, part: Any, value: Any) -> None:
+        if not isinstance(value, torch.Tensor):
+            value = torch.full(self.valid, value)
+        rows, cols = value.shape
+        if rows == 0 or cols == 0:
+            return
+        if value.untyped_storage().data_ptr() == self.memory.bytes.untyped_storage().data_ptr():
+            value = value.clone()  # source and destination may overlap
+        if self.layout in ("row", "col"):
+            self.read(rows, cols).copy_(value)
+            return
+        boxes = self.boxes(rows, cols)
+        whole = boxes.reshape(boxes.shape[0] * boxes.shape[1], -1)
+        if whole.shape != value.shape:
+            whole = whole.clone()
+            whole[:rows, :cols] = value.to(self.dtype)
+            value = whole
+        boxes.copy_(value.reshape(boxes.shape))
+
+    def window(self, row: int, col: int, rows: int, cols: int, valid: tuple[int, int] | None = None) -> Tile:
+        """The part of the tile that starts at an element; it shares the bytes and keeps the distance of rows."""
+        address = self.address + self.offset(row, col) * self.dtype.itemsize
+        return self._like(address, valid or (rows, cols))
+
+    def seen_as(self, dtype: torch.dtype, rows: int, cols: int, **how: Any) -> Tile:
+        """The same bytes as a tile of another type."""
+        return Tile(self.memory, self.address, dtype, rows, cols, **how)
+
+    def at(self, address: int) -> Tile:
+        """The same tile at another address."""
+        return self._like(address, self.valid)
+
+    def _like(self, address: int, valid: tuple[int, int]) -> Tile:
+        return Tile(
+            self.memory, address, self.dtype, self.rows, self.cols,
+            valid=valid, layout=self.layout, box=self.box, pad=self.pad,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An element of global memory, of which `elements` is the whole tensor it points into."""
+
+    elements: torch.Tensor
+    offset: int = 0
+
+    def __add__(self, count: int) -> Pointer:
+        return Pointer(self.elements, self.offset + count)
+
+    def seen_as(self, dtype: torch.dtype) -> Pointer:
+        """The same place as another element type."""
+        place = self.offset * self.elements.dtype.itemsize
+        return Pointer(self.elements.view(torch.uint8).view(dtype), place // dtype.itemsize)
+
+    def __getitem__(self, index: int) -> Any:
+        if self.offset + index < 0:
+            raise IndexError(f"element {index} lies before the tensor's first one")
+        return self.elements[self.offset + index].item()
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        if self.offset + index < 0:
+            raise IndexError(f"element {index} lies before the tensor's first one")
+        self.elements[self.offset + index : self.offset + index + 1] = torch.tensor([value])
+
+
+def pointer(argument: torch.Tensor | Pointer, dtype: torch.dtype) -> Pointer:
+    """A kernel's argument, a tensor or a pointer, as a pointer to elements of this type."""
+    if isinstance(argument, torch.Tensor):
+        storage = argument.untyped_storage().nbytes() // argument.element_size()
+        argument = Pointer(torch.as_strided(argument, (storage,), (1,), 0), int(argument.storage_offset()))
+    return argument if argument.elements.dtype == dtype else argument.seen_as(dtype)
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor in global memory: its first element, extents, and distances in elements.
+
+    `layout` says what a tile of it holds: nd (rows of all leading dimensions below each other), dn (the matrices
+    beside each other), nz (a grid of blocks, the columns of blocks first).
+    """
+
+    start: Pointer
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    layout: str = "nd"
+
+    def __getitem__(self, parts: Any) -> View:
+        ranges = parts if isinstance(parts, tuple) else (parts,)
+        offset = sum(part.start * stride for part, stride in zip(ranges, self.strides, strict=True))
+        shape = tuple(part.stop - part.start for part in ranges)
+        return View(self.start + offset, shape, self.strides, self.layout)
+
+    def elements(self) -> torch.Tensor:
+        """The elements, sharing memory with the tensor. IndexError where they lie outside of it."""
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        memory, offset = self.start.elements, self.start.offset
+        if 0 not in self.shape and not 0 <= offset <= offset + last < memory.numel():
+            raise IndexError(
+                f"window {list(self.shape)} with strides {list(self.strides)} covers elements {offset} to "
+                f"{offset + last} of a tensor that has {memory.numel()}"
+            )
+        return torch.as_strided(memory, self.shape, self.strides, offset)
+
+    def matrix(self) -> torch.Tensor:
+        """The elements as rows and columns of a tile; shares memory with the tensor where two dimensions suffice."""
+        found = self.elements()
+        if found.dim() == 2 and self.layout != "nz":
+            return found
+        found = found[(None,) * (5 - found.dim())]
+        a, b, c, d, e = found.shape
+        if self.layout == "nz":
+            return found.permute(2, 3, 0, 1, 4).reshape(c * d, a * b * e)
+        if self.layout == "dn":
+            return found.permute(3, 0, 1, 2, 4).reshape(d, a * b * c * e)
+        return found.reshape(a * b * c * d, e)
+
+    def put(self, value: torch.Tensor, add: bool = False) -> None:
+        """Write a matrix to the upper left of what `matrix` gives."""
+        rows, cols = value.shape
+        found = self.elements()
+        if found.dim() == 2 and self.layout != "nz":
+            place = found[:rows, :cols]
+            place.copy_(_widened(place) + value if add else value)
+            return
+        whole = self.matrix().clone()
+        part = whole[:rows, :cols]
+        part.copy_(_widened(part) + value if add else value)
+        found = found[(None,) * (5 - found.dim())]
+        a, b, c, d, e = found.shape
+        if self.layout == "nz":
+            found.copy_(whole.reshape(c, d, a, b, e).permute(2, 3, 0, 1, 4))
+        elif self.layout == "dn":
+            found.copy_(whole.reshape(d, a, b, c, e).permute(1, 2, 3, 0, 4))
+        else:
+            found.copy_(whole.reshape(a, b, c, d, e))
+
+
+def load(tile: Tile, view: View) -> None:
+    """The valid part of a tile from global memory; a tile with a pad value has it everywhere else."""
+    rows, cols = tile.valid
+    value = view.matrix()[:rows, :cols]
+    tile[:] = value if value.dtype == tile.dtype else value.contiguous().view(tile.dtype)
+    if tile.pad:
+        fill_around(tile, rows, cols)
+
+
+def store(view: View, tile: Tile, *, add: bool = False) -> None:
+    """The valid part of a tile to global memory; the accumulator is converted on the way."""
+    value = tile[:]
+    target = view.start.elements.dtype
+    if value.dtype != target and not (target.is_floating_point and value.dtype.is_floating_point):
+        value = value.to(_WIDER.get(target, target))
+    height, width = view.matrix().shape if 0 not in view.shape else (0, 0)
+    view.put(value[:height, :width], add)
+
+
+def pad_value(tile: Tile) -> float | int:
+    """The number that a tile's padding consists of."""
+    if tile.dtype.is_floating_point:
+        return {"max": float("inf"), "min": float("-inf")}.get(tile.pad, 0.0)
+    limits = torch.iinfo(tile.dtype)
+    return {"max": limits.max, "min": limits.min}.get(tile.pad, 0)
+
+
+def fill_around(tile: Tile, rows: int, cols: int) -> None:
+    """The pad value everywhere but in the first rows and columns."""
+    whole = tile.read(tile.rows, tile.cols).clone()
+    padded = torch.full_like(whole, pad_value(tile))
+    padded[:rows, :cols] = whole[:rows, :cols]
+    tile[:] = padded
+
+
+def fillpad(tile: Tile, source: Tile) -> None:
+    """The valid part of `source`, and the pad value everywhere else."""
+    rows, cols = source.valid
+    tile[:] = source.read(rows, cols).clone()
+    fill_around(tile, rows, cols)
+
+
+def extract(source: Tile, row: int, col: int, valid: tuple[int, int]) -> torch.Tensor:
+    """So many rows and columns from an element on."""
+    return source[row + valid[0], col + valid[1]][row:, col:]
+
+
+def insert(target: Tile, row: int, col: int, value: torch.Tensor) -> None:
+    """A matrix into a tile, its first element at a row and column."""
+    rows, cols = value.shape
+    whole = target.read(row + rows, col + cols).clone()
+    whole[row:, col:] = value.to(target.dtype)
+    target[:] = whole
+
+
+def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product, accumulated in float32, or of integers exactly."""
+    if a.dtype.is_floating_point:
+        return a.float() @ b.float()
+    return (a.double() @ b.double()).to(torch.int64)
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product where the second operand may have more rows than the first has columns; those do not count."""
+    depth = min(a.shape[1], b.shape[0])
+    return multiply(a[:, :depth], b[:depth])

@@ -1,0 +1,115 @@
+"""Which translation an operation has: by its name, its family and function, or its family."""
+
+from __future__ import annotations
+
+from ..model import Operation
+from ..ops import TABLE
+from . import control, instructions, pipes, scalars, tiles
+from .writer import Lower, Writer
+
+
+def nothing(w: Writer, op: Operation) -> None:
+    """Orders pipelines, prefetches, prints or hints: nothing that changes a value."""
+    for value in w.resolved.results(op):
+        w.bind(value, "None")
+
+
+def _own_meaning(w: Writer, op: Operation) -> None:
+    """`none`-family operations that are no instructions keep their name in a comment."""
+    w.add(op, f"None  # {op.name.removeprefix('pto.')}")
+
+
+_LOWERINGS: dict[str, Lower] = {
+    "constant": scalars.constant,
+    "arith": scalars.arithmetic,
+    "arith_compare": scalars.compare,
+    "arith_select": scalars.select,
+    "cast": scalars.cast,
+    "core_id": scalars.core_id,
+    "view:tensor": scalars.tensor_view,
+    "view:partition": scalars.partition_view,
+    "view:dim": scalars.view_dim,
+    "pointer:add": scalars.add_pointer,
+    "pointer:cast": scalars.cast_pointer,
+    "scalar:load": scalars.load_scalar,
+    "scalar:store": scalars.store_scalar,
+    "tile:alloc": tiles.alloc_tile,
+    "tile:declare": tiles.declare_tile,
+    "tile:alloc_multi": tiles.alloc_multi,
+    "tile:slot": tiles.multi_slot,
+    "tile:subview": tiles.subview,
+    "tile:reinterpret": tiles.reinterpret,
+    "tile:assign": tiles.assign_tile,
+    "tile:address": tiles.tile_address,
+    "tile:set_valid": tiles.set_valid,
+    "tile:get_valid": tiles.get_valid,
+    "element:get": tiles.get_element,
+    "element:set": tiles.set_element,
+    "array:declare": tiles.declare_array,
+    "array:get": tiles.get_array,
+    "array:set": tiles.set_array,
+    "control:for": control.loop,
+    "control:if": control.branch,
+    "control:while": control.while_loop,
+    "control:yield": control.passing,
+    "control:condition": control.passing,
+    "control:call": control.function_call,
+    "control:return": control.function_return,
+    "control:section": control.section,
+    "pipe:open": pipes.open_pipe,
+    "pipe:push": pipes.push,
+    "pipe:pop": pipes.pop,
+    "pipe:free": pipes.free,
+    "pipe:reserve": pipes.reserve,
+    "pipe:import": pipes.import_buffer,
+    "crosscore:all": pipes.barrier,
+    "crosscore:set": nothing,
+    "crosscore:wait": nothing,
+    "elementwise": instructions.elementwise,
+    "ternary": instructions.ternary,
+    "fill:scalar": instructions.fill,
+    "fill:sequence": instructions.sequence,
+    "fill:triangle": instructions.triangle,
+    "fill:random": instructions.random,
+    "convert": instructions.convert,
+    "rowreduce": instructions.reduce,
+    "colreduce": instructions.reduce,
+    "rowexpand": instructions.row_expand,
+    "colexpand": instructions.col_expand,
+    "partial": instructions.partial,
+    "partialarg": instructions.partial_arg,
+    "compare": instructions.compare,
+    "select": instructions.select,
+    "transpose": instructions.transpose,
+    "concat": instructions.concat,
+    "fillpad": instructions.fillpad,
+    "transfer:load": instructions.load,
+    "transfer:store": instructions.store,
+    "transfer:store_fp": instructions.store,
+    "move": instructions.move,
+    "matmul": instructions.matmul,
+    "gather:index": instructions.gather,
+    "gather:block": instructions.gather_blocks,
+    "gather:gm": instructions.gather_global,
+    "scatter:index": instructions.scatter,
+    "scatter:gm": instructions.scatter_global,
+    "sort:blocks": instructions.sort,
+    "sort:merge": instructions.merge,
+    "pack": instructions.pack,
+    "quantize:scale": instructions.quantize,
+    "quantize:restore": instructions.dequantize,
+    "histogram": instructions.histogram,
+    "fence": nothing,
+    "none": nothing,
+}
+
+
+def find_lowering(op: Operation) -> Lower | None:
+    """The translation of an operation; None when it has none."""
+    definition = TABLE.get(op.name)
+    if definition is None:
+        return None
+    for key in (op.name, f"{definition.family}:{definition.fn}", definition.family):
+        if key in _LOWERINGS:
+            return _LOWERINGS[key]
+    return None

@@ -1,0 +1,265 @@
+"""A module, or one function of it, to the text of an executable Python file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+from ..attributes import EnumAttr, StrAttr
+from ..errors import Place
+from ..model import Function, Module, Operation
+from .groups import Group, find_groups, has_barrier, lanes, unsplit_modes
+from .lowering import find_lowering
+from .names import Names
+from .preamble import helper_names, preamble
+from .writer import Lines, Scope, Writer
+
+
+class UnsupportedOperations(ValueError):
+    """Operations without a translation, all of them: `operations` are (place, name, why)."""
+
+    def __init__(self, operations: list[tuple[Place, str, str]]) -> None:
+        self.operations = operations
+        listed = "; ".join(f"{place}: {name}{f' {why}' if why else ''}" for place, name, why in operations)
+        names = ", ".join(f"'{name}'" for name in dict.fromkeys(name for _, name, _ in operations))
+        super().__init__(f"Unsupported op {names} in torch_codegen. {listed}")
+
+
+@dataclass
+class Generated:
+    """A Python file. `lines` says for each of its lines (from 1) which place of the .pto module it comes from;
+    `scheduled` are the functions that are generators, `groups` what runs together."""
+
+    text: str
+    lines: dict[int, Place] = field(default_factory=dict)
+    scheduled: frozenset[str] = frozenset()
+    groups: tuple[Group, ...] = ()
+
+
+@singledispatch
+def torch_codegen(node: object, *, check_shapes: bool = False) -> str:
+    """Executable PyTorch of a program, a unit (`Module`), or one `Function`: a small preamble, the functions, kernels
+    before those that call them, and `run(...)` as the entry where there is one.
+
+    `check_shapes` adds assertions on what is passed. Raises UnsupportedOperations, a ValueError that names every
+    operation without a translation; TypeError for anything else than these nodes.
+    """
+    raise TypeError(f"torch_codegen expects Program or Function, got {type(node).__name__}")
+
+
+@torch_codegen.register
+def _(node: Module, *, check_shapes: bool = False) -> str:
+    return generate(node, check_shapes=check_shapes).text
+
+
+@torch_codegen.register
+def _(node: Function, *, check_shapes: bool = False) -> str:
+    return generate(Module([node]), check_shapes=check_shapes, lone=True).text
+
+
+def generate(module: Module, *, check_shapes: bool = False, lone: bool = False) -> Generated:
+    """The file of a module with the places its lines come from; `lone` leaves out groups and the entry."""
+    return _File(module, check_shapes, lone).write()
+
+
+class _File:
+    def __init__(self, module: Module, check_shapes: bool, lone: bool) -> None:
+        self.module = module
+        self.lone = lone
+        self.functions = [f for f in module.functions() if f.body is not None]
+        self.groups = [] if lone else find_groups(module)
+        scheduled = {m.name for g in self.groups if g.scheduled for m in g.members}
+        scheduled |= {f.name for f in self.functions if has_barrier(f)}
+        self.scope = Scope(
+            module, frozenset(scheduled), helper_names() | {f.name for f in self.functions}, check_shapes,
+            unsplit_modes(module),
+        )  # fmt: skip
+        self.out = Lines()
+        self.problems: list[tuple[Place, str, str]] = []
+        arch = module.attrs.get("pto.target_arch")
+        self.arch = (
+            arch.text if isinstance(arch, StrAttr) else arch.case if isinstance(arch, EnumAttr) else "a2a3"
+        ) or "a2a3"
+
+    def write(self) -> Generated:
+        for function in self._ordered():
+            self._function(function)
+        for group in self.groups:
+            if group.function is None:
+                self._group(group)
+        if not self.lone:
+            self._entry()
+        if self.problems:
+            raise UnsupportedOperations(self.problems)
+        body = "\n".join(self.out.text).rstrip() + "\n"
+        head = preamble(body) + "\n\n"
+        first = head.count("\n") + 1
+        places = {
+            first + number: self.module.source.place(token)
+            for number, token in enumerate(self.out.tokens)
+            if token >= 0
+        }
+        return Generated(head + body, places, self.scope.scheduled, tuple(self.groups))
+
+    def _ordered(self) -> list[Function]:
+        """Kernels in their order, then what is for no core, then groups."""
+        written = {g.function.name for g in self.groups if g.function is not None}
+        rank: Callable[[Function], int] = lambda f: 0 if f.kernel_kind else 2 if f.name in written else 1  # noqa: E731
+        return sorted(self.functions, key=rank)
+
+    def _function(self, function: Function) -> None:
+        group = next((g for g in self.groups if g.function is function), None)
+        writer = Writer(function, self.scope, find_lowering)
+        writer.arch = self.arch
+        if group is not None:
+            _GroupBody(group, self.scope).install(writer)
+        lines = writer.write()
+        if group is not None:
+            members = ", ".join(m.name for m in group.members)
+            lines.text.insert(1, f"    # Group{' (scheduled)' if group.scheduled else ''}: {members}")
+            lines.tokens.insert(1, -1)
+            if group.scheduled:
+                lines.text.insert(2, "    _reset_pipes()")
+                lines.tokens.insert(2, -1)
+        for op, why in writer.problems:
+            self.problems.append((self.module.source.place(op.token), op.name.removeprefix("pto."), why))
+        self._append(lines)
+
+    def _append(self, lines: Lines) -> None:
+        self.out.text += [*lines.text, "", ""]
+        self.out.tokens += [*lines.tokens, -1, -1]
+
+    def _group(self, group: Group) -> None:
+        """The function of a group that the module only implies: all members with the same arguments."""
+        lines = Lines(indent=0)
+        names = Names(self.scope.reserved)
+        widest = max(group.members, key=lambda m: len(_own_arguments(m)))
+        parameters = [names.unique(a) for a in _own_arguments(widest)]
+        name = Names(self.scope.reserved).unique(group.name)
+        lines.add(f"def {name}({', '.join(parameters)}):")
+        lines.indent = 1
+        lines.add(f"# Group{' (scheduled)' if group.scheduled else ''}: {', '.join(m.name for m in group.members)}")
+        lines.add("_reset_pipes()")
+        if group.scheduled:
+            lines.add("return _run_scheduler([")
+            for member in group.members:
+                for call in _member_calls(member, parameters):
+                    lines.add(f"    {call},")
+            lines.add("])")
+        else:
+            for member in group.members:
+                lines.add(f"{member.name}({', '.join(_arguments(member, parameters, 0))})")
+        self._append(lines)
+
+    def _entry(self) -> None:
+        """`run`: forwards to the first function for no core, else to the first group, else to the one kernel."""
+        written = [g.function for g in self.groups if g.function is not None]
+        opaque = [f for f in self.functions if not f.kernel_kind and f not in written]
+        if opaque or written:
+            entry = (opaque or written)[0]
+            name, hints = entry.name, [a.name for a in entry.args]
+        elif self.groups:
+            group = self.groups[0]
+            name = Names(self.scope.reserved).unique(group.name)
+            hints = _own_arguments(max(group.members, key=lambda m: len(_own_arguments(m))))
+        elif len(self.functions) == 1:
+            name, hints = self.functions[0].name, [a.name for a in self.functions[0].args]
+        else:
+            return
+        if name == "run":
+            return
+        names = Names(self.scope.reserved)
+        parameters = ", ".join(names.unique(hint) for hint in hints)
+        lines = Lines(indent=0)
+        lines.add("# Entry point")
+        lines.add(f"def run({parameters}):")
+        call = f"{name}({parameters})"
+        lines.add(
+            f'    return _run_scheduler([("{name}", {call}, 0)])'
+            if name in self.scope.scheduled
+            else f"    return {call}"
+        )
+        self._append(lines)
+
+
+_SPMD = {"%__pypto_spmd_block_idx": "_block[0]", "%__pypto_spmd_block_num": "_block[1]"}
+_LANE = "%__pypto_spmd_subblock_idx"
+
+
+def _own_arguments(function: Function) -> list[str]:
+    """The arguments that are not about the launch."""
+    return [a.name for a in function.args if a.name not in _SPMD and a.name != _LANE]
+
+
+def _arguments(function: Function, parameters: list[str], lane: int) -> list[str]:
+    """What a member of a group is called with."""
+    own = iter(parameters)
+    return [str(lane) if a.name == _LANE else _SPMD[a.name] if a.name in _SPMD else next(own) for a in function.args]
+
+
+def _member_calls(member: Function, parameters: list[str]) -> list[str]:
+    """`("name", name(args), 0)`; a member that two vector cores run comes twice, as name#0 and name#1."""
+    count = lanes(member)
+    labels = [member.name] if count == 1 else [f"{member.name}#{lane}" for lane in range(count)]
+    return [
+        f'("{label}", {member.name}({", ".join(_arguments(member, parameters, lane))}), {lane})'
+        for lane, label in enumerate(labels)
+    ]
+
+
+class _GroupBody:
+    """Calls of a scheduled group's members: gathered, and run together where the last one of them stands."""
+
+    def __init__(self, group: Group, scope: Scope) -> None:
+        self.group = group
+        self.members = {m.name: m for m in group.members}
+
+    def install(self, writer: Writer) -> None:
+        if not self.group.scheduled:
+            return
+        plain = writer.find
+        writer.find = lambda op: self._call if _callee(op) in self.members else plain(op)
+        self.pending: list[tuple[Operation, list[str]]] = []
+
+    def _call(self, w: Writer, op: Operation) -> None:
+        region = _region_of(w, op)
+        self.pending.append((op, w.operands(op, "args")))
+        last = [other for other in region if _callee(other) in self.members][-1]
+        if op is not last:
+            return
+        w.out.add("")
+        result = [value for each, _ in self.pending for value in w.resolved.results(each)]
+        names = [w.bind(value, w.names.unique(value.name)) for value in result]
+        start = f"{', '.join(names)} = " if names else ""
+        w.add(op, f"{start}_run_scheduler([")
+        for each, arguments in self.pending:
+            member = self.members[_callee(each)]
+            for call in _written_calls(member, arguments):
+                w.out.add(f"    {call},")
+        w.out.add("])")
+        self.pending = []
+
+
+def _written_calls(member: Function, arguments: list[str]) -> list[str]:
+    count = lanes(member)
+    labels = [member.name] if count == 1 else [f"{member.name}#{lane}" for lane in range(count)]
+    calls = []
+    for lane, label in enumerate(labels):
+        given = [
+            str(lane) if parameter.name == _LANE else text
+            for parameter, text in zip(member.args, arguments, strict=True)
+        ]
+        calls.append(f'("{label}", {member.name}({", ".join(given)}), {lane})')
+    return calls
+
+
+def _callee(op: Operation) -> str:
+    return str(getattr(op.attrs.get("callee"), "name", ""))
+
+
+def _region_of(w: Writer, op: Operation) -> list[Operation]:
+    """The operations of the block an operation stands in."""
+    assert w.function.body is not None
+    regions = [w.function.body, *(r for o in w.function.body.walk() for r in o.regions)]
+    return next(r.ops for r in regions if any(o is op for o in r.ops))

@@ -1,0 +1,222 @@
+"""Scalar arithmetic, pointers and views of global memory to Python."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ..attributes import FloatAttr, case_of
+from ..model import Operation
+from ..ops import TABLE
+from ..resolve import Value
+from ..types import Type, ViewType
+from . import dtypes
+from .writer import Unsupported, Writer
+
+
+def real(value: float, type_: Type | None) -> str:
+    """A constant, rounded to its type."""
+    if math.isinf(value) or math.isnan(value):
+        return f'float("{value}")'
+    if dtypes.name_of(type_) == "f32":
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+    elif dtypes.name_of(type_) == "f16":
+        value = struct.unpack("<e", struct.pack("<e", value))[0]
+    return repr(value)
+
+
+def constant(w: Writer, op: Operation) -> None:
+    value = w.resolved.results(op)[0]
+    attribute = op.attrs["value"]
+    if value.constant is not None:
+        w.bind(value, str(value.constant))
+    elif isinstance(attribute, FloatAttr):
+        w.bind(value, real(attribute.value, value.type))
+    elif str(attribute) in ("true", "false"):
+        w.bind(value, str(attribute).capitalize())
+    else:
+        w.bind(value, "None")  # a vector: only seen by instructions that ignore it
+
+
+_INTEGER = {
+    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "quotient({a}, {b})", "rem": "rest({a}, {b})",
+    "divu": "{ua} // {ub}", "remu": "{ua} % {ub}", "floordiv": "{a} // {b}", "ceildiv": "-(-{a} // {b})",
+    "ceildivu": "-(-{ua} // {ub})", "min": "min({a}, {b})", "max": "max({a}, {b})", "minu": "min({ua}, {ub})",
+    "maxu": "max({ua}, {ub})", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}", "shl": "{a} << {b}",
+    "shr": "{a} >> {b}", "shru": "{ua} >> {b}", "absi": "abs({in_})",
+}  # fmt: skip
+_FLOAT = {
+    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "real_quotient({a}, {b})",
+    "rem": "math.fmod({a}, {b})", "min": "min({a}, {b})", "max": "max({a}, {b})", "fmin": "min({a}, {b})",
+    "fmax": "max({a}, {b})", "neg": "-{in_}", "absf": "abs({in_})", "sqrt": "math.sqrt({in_})",
+    "exp": "math.exp({in_})", "log": "math.log({in_})",
+}  # fmt: skip
+_CAN_WRAP = {"add", "sub", "mul", "shl", "divu", "remu", "minu", "maxu", "shru", "ceildivu"}
+
+
+def wrapped(text: str, type_: Type | None) -> str:
+    """An integer as its type holds it; `index` and 64 bits are taken to be wide enough."""
+    name = dtypes.name_of(type_)
+    if name in ("index", "i64", "si64", "ui64", ""):
+        return text
+    if name == "i1":
+        return f"bool({text})"
+    return f"{'natural' if name.startswith('u') else 'whole'}({text}, {dtypes.bits(type_)})"
+
+
+def rounded(text: str, type_: Type | None) -> str:
+    """A number as its floating-point type holds it."""
+    name = dtypes.name_of(type_)
+    return text if name == "f64" else f"{name}({text})"
+
+
+def arithmetic(w: Writer, op: Operation) -> None:
+    type_ = w.resolved.results(op)[0].type
+    fn = TABLE[op.name].fn
+    texts = {role: _inner(w.operand(op, role)) for role in op.operands}
+    a, b, inner = texts.get("lhs", ""), texts.get("rhs", ""), texts.get("in", "")
+    if dtypes.is_float(type_):
+        found = _FLOAT[fn].format(a=a, b=b, in_=inner)
+        w.define(op, found if fn in ("min", "max", "neg", "absf") else rounded(found, type_))
+        return
+    size = dtypes.bits(type_)
+    unsigned = {f"u{k}": f"natural({_outer(v)}, {size})" for k, v in (("a", a), ("b", b))}
+    found = _INTEGER[fn].format(a=a, b=b, in_=inner, **unsigned)
+    if fn in ("and", "or", "xor") and dtypes.name_of(type_) == "i1":
+        found = f"bool({found})"
+    w.define(op, wrapped(found, type_) if fn in _CAN_WRAP else found)
+
+
+def _inner(text: str) -> str:
+    """An operand within an expression."""
+    return f"({text})" if text.startswith("-") else text
+
+
+def _outer(text: str) -> str:
+    return text[1:-1] if text.startswith("(-") else text
+
+
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def compare(w: Writer, op: Operation) -> None:
+    predicate, a, b = case_of(op.attrs["predicate"]), w.operand(op, "lhs"), w.operand(op, "rhs")
+    if op.name == "arith.cmpf":
+        w.define(op, _compare_floats(predicate, a, b))
+        return
+    if predicate[0] == "u":
+        size = dtypes.bits(w.value(op, "lhs").type)
+        a, b = (f"natural({text}, {size})" for text in (a, b))
+    w.define(op, f"{a} {_COMPARE[predicate if predicate in _COMPARE else predicate[1:]]} {b}")
+
+
+def _compare_floats(predicate: str, a: str, b: str) -> str:
+    if predicate in ("true", "false"):
+        return predicate.capitalize()
+    unordered = f"math.isnan({a}) or math.isnan({b})"
+    if predicate in ("ord", "uno"):
+        return f"not ({unordered})" if predicate == "ord" else unordered
+    test = f"{a} {_COMPARE[predicate[1:]]} {b}"
+    if predicate[0] == "u":
+        return test if predicate == "une" else f"{unordered} or {test}"
+    return f"not ({unordered}) and {test}" if predicate == "one" else test
+
+
+def select(w: Writer, op: Operation) -> None:
+    cond, yes, no = (w.operand(op, role) for role in ("cond", "on_true", "on_false"))
+    w.define(op, f"{yes} if {cond} else {no}")
+
+
+def cast(w: Writer, op: Operation) -> None:
+    value, result = w.value(op, "in"), w.resolved.results(op)[0]
+    source, target, text = value.type, result.type, w.operand(op, "in")
+    kind = op.name.rpartition(".")[2]
+    if kind == "bitcast":
+        w.define(op, _bitcast(text, source, target))
+    elif kind in ("sitofp", "uitofp", "truncf", "extf"):
+        text = f"natural({text}, {dtypes.bits(source)})" if kind == "uitofp" else text
+        w.define(op, text if kind == "extf" else rounded(text, target))
+    elif kind in ("fptosi", "fptoui"):
+        w.define(op, wrapped(f"int({text})", target))
+    elif kind in ("extui", "index_castui"):
+        if dtypes.name_of(source) == "i1":
+            w.define(op, f"int({text})")
+        else:
+            w.define(op, f"natural({text}, {dtypes.bits(source)})")
+    elif kind == "trunci" or (kind == "index_cast" and dtypes.bits(target) < dtypes.bits(source)):
+        w.define(op, wrapped(text, target))
+    elif kind == "extsi" and dtypes.name_of(source) == "i1":
+        w.define(op, f"-int({text})")
+    else:
+        w.bind(result, text)
+
+
+def _bitcast(text: str, source: Type | None, target: Type | None) -> str:
+    names = dtypes.name_of(source), dtypes.name_of(target)
+    if names == ("f32", "i32"):
+        return f"float_bits({text})"
+    if names == ("i32", "f32"):
+        return f"bits_float({text})"
+    if not dtypes.is_float(source) and not dtypes.is_float(target):
+        return wrapped(text, target)
+    raise Unsupported(f"from {source} to {target}")
+
+
+_CORE_IDS = {
+    "block_idx": "_block[0]", "block_num": "_block[1]", "subblock_idx": "_current_sb[0]", "subblock_num": "_lanes[0]",
+}  # fmt: skip
+
+
+def core_id(w: Writer, op: Operation) -> None:
+    w.define(op, _CORE_IDS[TABLE[op.name].fn])
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def tensor_view(w: Writer, op: Operation) -> None:
+    layout = case_of(op.attrs.get("layout"), "nd")
+    shape, strides = (_tuple(w.operands(op, role)) for role in ("shape", "strides"))
+    more = f', "{layout}"' if layout != "nd" else ""
+    w.define(op, f"View({w.operand(op, 'ptr')}, {shape}, {strides}{more})")
+
+
+def window(w: Writer, op: Operation, view: str, offsets: list[str], sizes: list[str]) -> None:
+    parts = [
+        f"{o}:{int(o) + int(s)}" if o.isdigit() and s.isdigit() else f"{o}:{o} + {s}" if o != "0" else f"0:{s}"
+        for o, s in zip(offsets, sizes, strict=True)
+    ]
+    w.define(op, f"{view}[{', '.join(parts)}]")
+
+
+def partition_view(w: Writer, op: Operation) -> None:
+    window(w, op, w.operand(op, "view"), w.operands(op, "offsets"), w.operands(op, "sizes"))
+
+
+def view_dim(w: Writer, op: Operation) -> None:
+    w.define(op, f"{w.operand(op, 'view')}.shape[{w.operand(op, 'dim')}]")
+
+
+def add_pointer(w: Writer, op: Operation) -> None:
+    w.define(op, f"{w.operand(op, 'ptr')} + {w.operand(op, 'offset')}")
+
+
+def cast_pointer(w: Writer, op: Operation) -> None:
+    element = getattr(op.result_types[0], "element", None)
+    source = getattr(w.value(op, "src").type, "element", None)
+    if element is None or source is None:
+        raise Unsupported("between pointers and integers")
+    w.define(op, f"{w.operand(op, 'src')}.seen_as({dtypes.torch_dtype(element)})")
+
+
+def load_scalar(w: Writer, op: Operation) -> None:
+    w.define(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}]")
+
+
+def store_scalar(w: Writer, op: Operation) -> None:
+    w.add(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}] = {w.operand(op, 'value')}")
+
+
+def is_view(value: Value) -> bool:
+    return isinstance(value.type, ViewType)

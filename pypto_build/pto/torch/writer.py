@@ -1,0 +1,256 @@
+"""One function to Python: the values in scope and the lines written. What becomes of an operation is in the other
+modules of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from ..model import Function, Module, Operation, Region
+from ..resolve import Resolved, Value, resolve
+from ..types import DYNAMIC, TileType, Type
+from . import dtypes
+from .names import Names, sanitize
+
+
+class Unsupported(Exception):
+    """This operation, as it is written, has no translation."""
+
+
+@dataclass
+class Lines:
+    """Python lines with, for each, the token of the .pto operation it came from."""
+
+    text: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    indent: int = 1
+    token: int = -1
+
+    def add(self, line: str) -> None:
+        self.text.append("    " * self.indent + line if line else "")
+        self.tokens.append(self.token)
+
+
+Lower = Callable[["Writer", Operation], None]
+Finder = Callable[[Operation], "Lower | None"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a function knows of its module: `scheduled` are the functions that run as members of a scheduled group,
+    `reserved` the names that are taken; `unsplit` says what the second vector core does in a pipe that is not split."""
+
+    module: Module
+    scheduled: frozenset[str] = frozenset()
+    reserved: frozenset[str] = frozenset()
+    check_shapes: bool = False
+    unsplit: dict[int, str] = field(default_factory=dict)
+
+
+class Writer:
+    def __init__(self, function: Function, scope: Scope, find: Finder) -> None:
+        self.function = function
+        self.scope = scope
+        self.find = find
+        self.resolved: Resolved = resolve(function, scope.module)
+        self.names = Names(scope.reserved)
+        self.bound: dict[int, str] = {}
+        self.out = Lines()
+        self.spaces: dict[str, str] = {}  # memory space -> variable
+        self.buffers: dict[tuple[str, int], str] = {}  # (direction, pipe id) -> variable of the consumer's buffer
+        self.problems: list[tuple[Operation, str]] = []
+        self.arch = "a2a3"
+
+    # --- the function --------------------------------------------------------------------------------------------
+
+    @property
+    def is_generator(self) -> bool:
+        return self.function.name in self.scope.scheduled
+
+    def write(self) -> Lines:
+        """The whole function. Operations without a translation are collected in `problems`."""
+        function = self.function
+        parameters = [self.bind(value, self.names.unique(value.name)) for value in self.resolved.arguments]
+        self.out.token = function.token
+        self.out.indent = 0
+        self.out.add(f"def {function.name}({', '.join(parameters)}):")
+        self.out.indent = 1
+        head = len(self.out.text)
+        self._arguments()
+        assert function.body is not None
+        self.region(function.body)
+        if self.is_generator and not any("yield" in line for line in self.out.text):
+            self.out.add("yield from ()")
+        opened = [
+            f"{name} = Memory({space!r}, {_BYTES[space]})".replace("'", '"') for space, name in self.spaces.items()
+        ]
+        self.out.text[head:head] = [f"    {line}" for line in opened]
+        self.out.tokens[head:head] = [function.token] * len(opened)
+        if len(self.out.text) == 1:
+            self.out.add("pass")
+        return self.out
+
+    def _arguments(self) -> None:
+        """Tensors become pointers, those that are used at all."""
+        assert self.function.body is not None
+        used = {name for op in self.function.body.walk() for _, name in op.all_operands()}
+        for value in self.resolved.arguments:
+            element = getattr(value.type, "element", None)
+            name = self.bound[id(value)]
+            if element is None or value.name not in used:
+                continue
+            if self.scope.check_shapes:
+                self.out.add(f'assert isinstance({name}, (torch.Tensor, Pointer)), "Expected {name} to be a Tensor"')
+            try:
+                self.out.add(f"{name} = pointer({name}, {dtypes.torch_dtype(element)})")
+            except dtypes.UnsupportedType as error:
+                self.problems.append((Operation("func.func", token=self.function.token), f"{value.name}: {error}"))
+
+    def region(self, region: Region) -> None:
+        for op in region.ops:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        outer, self.out.token = self.out.token, op.token
+        lower = self.find(op)
+        try:
+            if lower is None:
+                raise Unsupported("")
+            lower(self, op)
+        except (Unsupported, dtypes.UnsupportedType) as error:
+            self.problems.append((op, str(error)))
+            for value in self.resolved.results(op):
+                self.bound.setdefault(id(value), sanitize(value.name))
+        self.out.token = outer
+
+    def note(self, op: Operation) -> str:
+        """The comment that says where an operation stands: in the module, and in the program it was made from."""
+        source = self.scope.module.source
+        place = source.place(op.token)
+        where = f"{PurePath(place.path).name}:{place.line}" if place.line else ""
+        if op.loc is not None and op.loc.file:
+            where += f"{', ' if where else ''}{PurePath(op.loc.file).name}:{op.loc.line}"
+        return f"  # {where}" if where else ""
+
+    def add(self, op: Operation, line: str) -> None:
+        """A line with its place."""
+        self.out.add(line + self.note(op))
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def bind(self, value: Value, text: str) -> str:
+        self.bound[id(value)] = text
+        return text
+
+    def name_result(self, op: Operation, number: int = 0) -> str:
+        value = self.resolved.results(op)[number]
+        return self.bind(value, self.names.unique(value.name))
+
+    def define(self, op: Operation, expression: str) -> None:
+        """`name = expression` for the one result, or just its constant."""
+        value = self.resolved.results(op)[0]
+        if value.constant is not None:
+            self.bind(value, str(value.constant))
+        else:
+            self.out.add(f"{self.name_result(op)} = {expression}")
+
+    def text(self, value: Value) -> str:
+        if value.constant is not None:
+            return str(value.constant)
+        found = self.bound.get(id(value))
+        if found is None:
+            raise Unsupported(f"{value.name} has no translation")
+        return found
+
+    def operand(self, op: Operation, role: str, default: str = "") -> str:
+        value = self.resolved.value(op, role)
+        return default if value is None else self.text(value)
+
+    def operands(self, op: Operation, role: str) -> list[str]:
+        return [self.text(value) for value in self.resolved.values(op, role)]
+
+    def value(self, op: Operation, role: str) -> Value:
+        found = self.resolved.value(op, role)
+        if found is None:
+            raise Unsupported(f"{role} is missing")
+        return found
+
+    def tile_type(self, op: Operation, role: str) -> TileType:
+        type_ = self.value(op, role).type
+        if not isinstance(type_, TileType):
+            raise Unsupported(f"{role} is not a tile but {type_}")
+        return type_
+
+    # --- tiles ---------------------------------------------------------------------------------------------------
+
+    def memory(self, space: str) -> str:
+        """The variable of one of this core's memories."""
+        if space not in _BYTES:
+            raise Unsupported(f"there is no memory {space}")
+        if space not in self.spaces:
+            self.spaces[space] = self.names.unique(space)
+        return self.spaces[space]
+
+    def same_extent(self, first: Value, second: Value) -> bool:
+        """Whether two tiles certainly have the same valid region."""
+        known, other = self.resolved.extents(first), self.resolved.extents(second)
+        if None not in known:
+            return known == other
+        if id(first) in self.resolved.resized or id(second) in self.resolved.resized:
+            return first is second
+        return first is second or (first.type == second.type and _extents(first) == _extents(second) != ())
+
+    def read(self, op: Operation, role: str, like: str = "dst") -> str:
+        """The operand over the valid region of another one: `a[:]`, or `a[d.valid]` where they may differ."""
+        value, other = self.value(op, role), self.value(op, like)
+        text = self.text(value)
+        return f"{text}[:]" if self.same_extent(value, other) else f"{text}[{self.text(other)}.valid]"
+
+
+_BYTES = {
+    "vec": 1 << 18, "mat": 1 << 19, "left": 1 << 16, "right": 1 << 16, "acc": 1 << 18, "bias": 1 << 13,
+    "scaling": 1 << 13,
+}  # fmt: skip
+
+
+def _extents(value: Value) -> Sequence[str]:
+    """The names of the values that give an allocated tile its valid region."""
+    op = value.op
+    if op is None or op.name != "pto.alloc_tile":
+        return ()
+    return tuple(name for role in ("valid_row", "valid_col") for name in op.operands.get(role, ()))
+
+
+def extent_text(type_: TileType, rows: str, cols: str) -> str:
+    """`, valid=(r, c)` where the valid region is not the whole tile."""
+    given = [
+        text if extent == DYNAMIC and text else str(size if extent == DYNAMIC else extent)
+        for text, extent, size in ((rows, type_.v_row, type_.rows), (cols, type_.v_col, type_.cols))
+    ]
+    return "" if given == [str(type_.rows), str(type_.cols)] else f", valid=({given[0]}, {given[1]})"
+
+
+_PAD = {"1": "zero", "2": "max", "3": "min"}
+
+
+def shape_text(type_: TileType) -> str:
+    """`torch.float32, 16, 64` and, where it is not row by row, the layout."""
+    text = f"{dtypes.torch_dtype(type_.dtype)}, {type_.rows}, {type_.cols}"
+    outer = "n" if type_.blayout == "col_major" else "z"
+    if type_.slayout == "none_box":
+        text += ', layout="col"' if outer == "n" else ""
+    else:
+        by_rows = type_.slayout == "row_major"
+        short = 16 if type_.fractal == 1024 else 2 if type_.fractal == 32 else 32 // max(_bytes(type_.dtype), 1)
+        high, wide = (16, short) if by_rows else (short, 16)
+        text += f', layout="{outer}{"z" if by_rows else "n"}", box=({high}, {wide})'
+    if type_.pad != "0":
+        if type_.pad not in _PAD:
+            raise Unsupported(f"a tile with pad={type_.pad}")
+        text += f', pad="{_PAD[type_.pad]}"'
+    return text
+
+
+def _bytes(type_: Type) -> int:
+    return dtypes.bits(type_) // 8
