@@ -62,3 +62,26 @@ VERBS: dict[str, Verb] = {
         ),
     )
 }
+        Verb(
+            "scene_test",
+            "pypto_build.interop.scene_test",
+            "write the scene test by which simpler compiles and runs it, beside the signed manifest",
+            Needs.INTERFACE,
+            {"DATA": "--data", "FORCE": "--force", **_same("RTOL", "ATOL")},
+        ),
+        Verb(
+            "dump",
+            "pypto_build.diagnose.dump",
+            "list the arguments that a run dumped, show, export or compare their values",
+            Needs.REPLAY,
+            _flags("TASK", "KERNEL", "ARG", "ROLE", "STAGE", "EXPORT", "AGAINST"),
+            replay_with={"DUMP": 2},
+        ),
+        Verb(
+            "deps",
+            "pypto_build.diagnose.deps",
+            "who waits for whom through which tensor, critical path, occupancy",
+            Needs.REPLAY,
+            _flags("TASK", "TO", "EXPORT"),
+            replay_with={"DEP_GEN": True, "SWIMLANE": 4},
+        ),

@@ -1,0 +1,319 @@
+"""Prints a scene test: a Python file by which simpler's own test machinery compiles and runs an artifact.
+
+The text serves every generation of that machinery: names that changed (``Tensor`` became ``TensorArg``) and options
+that went (``block_dim``) are looked up when it runs. It needs simpler and torch, and nothing of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from .interface import Interface
+from .params import Param
+from .records import Artifact
+from .snapshot import Snapshot
+
+SCENE_TEST_NAME = "kernel_config_scene_test.py"
+SNAPSHOT_CASE = "snapshot"
+
+_DIGEST = re.compile(r"^# pypto-build digest: ([0-9a-f]{64})$", re.MULTILINE)
+#: What a scalar is passed as; the two halves as their 16 bits, as PyPTO passes them.
+_CTYPES = {
+    "float32": "c_float",
+    "float64": "c_double",
+    "float16": "c_uint16",
+    "bfloat16": "c_uint16",
+    "int8": "c_int8",
+    "int16": "c_int16",
+    "int32": "c_int32",
+    "int64": "c_int64",
+    "uint8": "c_uint8",
+    "uint16": "c_uint16",
+    "uint32": "c_uint32",
+    "uint64": "c_uint64",
+    "bool": "c_bool",
+}
+#: dtypes that simpler has no name for, and those of the same size that carry their bits.
+_CARRIERS = {"bool": "uint8", "uint64": "int64", "float8_e5m2": "uint8"}
+#: dtypes that torch.allclose does not take.
+_NOT_COMPARED = ("uint16", "uint32", "float8_e4m3fn", "float8_e8m0fnu")
+
+
+class SceneTest(msgspec.Struct, frozen=True):
+    """What a scene test is written from.
+
+    ``platforms`` are those its cases run on, ``rtol`` and ``atol`` its tolerances, ``golden`` is a ``golden.py`` that
+    computes what the snapshot lacks, if there is one.
+    """
+
+    artifact: Artifact
+    interface: Interface
+    data: Snapshot
+    platforms: tuple[str, ...]
+    rtol: float = 1e-5
+    atol: float = 1e-5
+    golden: Path | None = None
+
+
+def render_scene_test(test: SceneTest, directory: Path) -> str:
+    """The text of a scene test that lies in ``directory`` beside the signed manifest."""
+    tensors = [param for param in test.interface.params if param.kind == "tensor"]
+    scalars = [param for param in test.interface.params if param.kind == "scalar"]
+    writer = _Writer(test)
+    specs = [*map(writer.tensor, tensors), *map(writer.scalar, scalars)]
+    golden = writer.golden(tensors)
+    body = "\n".join(
+        [
+            *_header(test, directory, writer),
+            *_class(test, specs, golden, writer),
+            "",
+            "",
+            'if __name__ == "__main__":',
+            "    SceneTestCase.run_module(__name__)",
+            "",
+        ]
+    )
+    return f"# pypto-build digest: {_digest(body)}\n{body}"
+
+
+def is_edited(text: str) -> bool:
+    """Whether somebody changed a scene test after it was written."""
+    found = _DIGEST.match(text)
+    return found is None or found.group(1) != _digest(text[found.end() + 1 :])
+
+
+def class_name(artifact: str) -> str:
+    """The name of the test class of an artifact: ``_jit_vector_dag`` is ``TestVectorDag``."""
+    words = re.findall(r"[A-Za-z0-9]+", artifact.removeprefix("_jit_"))
+    return "Test" + "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
+def _relative(path: Path, directory: Path) -> str:
+    return Path(os.path.relpath(os.path.realpath(path), os.path.realpath(directory))).as_posix()
+
+
+class _Writer:
+    """The lines that depend on where a parameter's value comes from; remembers which helpers they need."""
+
+    def __init__(self, test: SceneTest) -> None:
+        self._test = test
+        self.helpers: set[str] = set()
+
+    def tensor(self, param: Param) -> str:
+        """The entry of a tensor in ``generate_args``."""
+        value = self._initial(param)
+        if value is not None:
+            return f'TensorArg("{param.name}", {value}),'
+        shape = [max(size, 1) for size in param.shape or (1,)]
+        dtype = _CARRIERS.get(param.dtype or "float32", param.dtype or "float32")
+        return (
+            f'TensorArg("{param.name}", torch.zeros({shape}, dtype=torch.{dtype})),  # TODO: the value of {param.name}'
+        )
+
+    def _initial(self, param: Param) -> str | None:
+        """The expression for what a tensor holds before the run, if anything tells."""
+        data, dtype = self._test.data, param.dtype
+        carrier = f", torch.{dtype}" if dtype in _CARRIERS or dtype in ("uint16", "uint32") else ""
+        if param.name in data.inputs and param.direction != "OUT":
+            self.helpers |= {"load", "argument"}
+            return f'_argument(_load("in", "{param.name}"){carrier})'
+        if param.direction in ("OUT", None):
+            if dtype and param.shape is not None and -1 not in param.shape:
+                return f"torch.zeros({list(param.shape) or [1]}, dtype=torch.{_CARRIERS.get(dtype, dtype)})"
+            if param.name in data.outputs:
+                self.helpers |= {"load", "argument"}
+                return f'torch.zeros_like(_argument(_load("out", "{param.name}"){carrier}))'
+        if self._test.golden is not None:
+            self.helpers |= {"golden", "argument"}
+            return f'_argument(_golden_inputs(params)["{param.name}"]{carrier})'
+        return None
+
+    def scalar(self, param: Param) -> str:
+        """The entry of a scalar in ``generate_args``."""
+        ctype = _CTYPES.get(param.dtype or "int64", "c_int64")
+        if param.name in self._test.data.inputs:
+            self.helpers.add("load")
+            bits = ".view(torch.int16)" if param.dtype in ("float16", "bfloat16") else ""
+            return f'Scalar("{param.name}", ctypes.{ctype}(_load("in", "{param.name}"){bits}.item())),'
+        if self._test.golden is not None:
+            self.helpers |= {"golden"}
+            return f'Scalar("{param.name}", _golden_inputs(params)["{param.name}"]),'
+        return f'Scalar("{param.name}", ctypes.{ctype}(1)),  # TODO: the value of {param.name}'
+
+    def golden(self, tensors: list[Param]) -> list[str]:
+        """The body of ``compute_golden``; empty when nothing is known."""
+        outputs = [param for param in tensors if param.direction != "IN"]
+        known = [param for param in outputs if param.name in self._test.data.outputs]
+        if known and len(known) == len(outputs):
+            self.helpers.add("load")
+            return [f"args.{param.name}.view(-1)[:] = {self._expected(param)}" for param in outputs]
+        if self._test.golden is not None and outputs:
+            self.helpers.add("golden")
+            names = ", ".join(f'"{param.name}"' for param in tensors)
+            return [f"_compute_golden(args, [{names}], params)"]
+        return []
+
+    def _expected(self, param: Param) -> str:
+        carrier = f".view(torch.{_CARRIERS[param.dtype]})" if param.dtype in _CARRIERS else ""
+        typed = f".view(torch.{param.dtype})" if param.dtype in ("uint16", "uint32") else ""
+        return f'_load("out", "{param.name}").contiguous().view(-1){carrier}{typed}'
+
+
+def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
+    """Everything above the class."""
+    needs = writer.helpers
+    scalars = any(param.kind == "scalar" for param in test.interface.params)
+    lines = [
+        f'"""Scene test of {test.artifact.name} for simpler: `python {SCENE_TEST_NAME} -p {test.platforms[-1]}`.',
+        "",
+        "Written by pypto-build, which leaves it alone once it was edited (FORCE=1 writes it anew).",
+        '"""',
+        "",
+        *(["import ctypes"] if scalars else []),
+        "import importlib.util",
+        "from pathlib import Path",
+        "",
+        "import torch",
+        f"from simpler_setup import {'Scalar, ' if scalars else ''}SceneTestCase, TaskArgsBuilder, scene_test",
+        "",
+        "try:",
+        "    from simpler_setup import TensorArg",
+        "except ImportError:  # its name until August 2026",
+        "    from simpler_setup import Tensor as TensorArg",
+        "",
+        "_HERE = Path(__file__).resolve().parent",
+    ]
+    if "load" in needs:
+        lines.append(f'_DATA = (_HERE / "{_relative(test.data.root, directory)}").resolve()')
+    if "golden" in needs and test.golden is not None:
+        lines.append(f'_GOLDEN = (_HERE / "{_relative(test.golden, directory)}").resolve()')
+    lines += _IMPORT_FILE
+    lines += _LOAD if "load" in needs else []
+    lines += _ARGUMENT if "argument" in needs else []
+    lines += _GOLDEN_HELPERS if "golden" in needs else []
+    lines += _CONFIG if test.interface.block_dim else []
+    return lines
+
+
+def _class(test: SceneTest, specs: list[str], golden: list[str], writer: _Writer) -> list[str]:
+    interface = test.interface
+    outputs = [param for param in interface.params if param.kind == "tensor" and param.direction != "IN"]
+    threads = interface.aicpu_thread_num
+    config = f'{{"aicpu_thread_num": {threads}}}' if threads else "{}"
+    config = f"_config({threads or 0}, {interface.block_dim})" if interface.block_dim else config
+    skip = [] if golden else ['            "skip_golden": True,  # until compute_golden is there']
+    platforms = ", ".join(f'"{platform}"' for platform in test.platforms)
+    return [
+        "",
+        "",
+        f'@scene_test(level=2, runtime="{interface.runtime}")',
+        f"class {class_name(test.artifact.name)}(SceneTestCase):",
+        '    CALLABLE = _import_file("kernel_config.py").CALLABLE',
+        f"    RTOL, ATOL = {test.rtol:g}, {test.atol:g}",
+        "    CASES = [",
+        "        {",
+        f'            "name": "{SNAPSHOT_CASE}",',
+        f'            "platforms": [{platforms}],',
+        f'            "config": {config},',
+        f'            "params": {{"name": "{SNAPSHOT_CASE}"}},',
+        *skip,
+        "        },",
+        "    ]",
+        "",
+        "    def generate_args(self, params):",
+        "        return TaskArgsBuilder(",
+        *(f"            {spec}" for spec in specs),
+        "        )",
+        "",
+        "    def compute_golden(self, args, params):",
+        *(
+            f"        {line}"
+            for line in golden or ["pass  # TODO: what the outputs should be, in place: args.y[:] = ..."]
+        ),
+        *(_COMPARE if any(param.dtype in _NOT_COMPARED for param in outputs) else []),
+    ]
+
+
+def _lines(text: str, blank: int = 2) -> list[str]:
+    """Lines of a definition, after ``blank`` empty ones."""
+    return [""] * blank + text.strip("\n").split("\n")
+
+
+_IMPORT_FILE = _lines(
+    """
+def _import_file(name):
+    spec = importlib.util.spec_from_file_location(f"{_HERE.name}_{Path(name).stem}", _HERE / name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+"""
+)
+
+_LOAD = _lines(
+    """
+def _load(part, name):
+    return torch.load(_DATA / part / f"{name}.pt", weights_only=True)
+"""
+)
+
+_ARGUMENT = _lines(
+    """
+def _argument(tensor, dtype=None):
+    \"\"\"The tensor as simpler takes it: contiguous, of rank one or more, in a dtype it has a name for.\"\"\"
+    tensor = tensor.contiguous().clone()
+    tensor = tensor.reshape(1) if tensor.dim() == 0 else tensor
+    carriers = {torch.bool: torch.uint8, torch.uint64: torch.int64, torch.float8_e5m2: torch.uint8}
+    dtype = carriers.get(dtype or tensor.dtype, dtype or tensor.dtype)
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)
+"""
+)
+
+_GOLDEN_HELPERS = _lines(
+    """
+def _golden_inputs(params):
+    return dict(_import_file(_GOLDEN).generate_inputs(params))
+
+
+def _compute_golden(args, names, params):
+    tensors = {name: getattr(args, name) for name in names}
+    computed = _import_file(_GOLDEN).compute_golden(tensors, params)
+    for name, value in (computed or tensors).items():
+        if isinstance(value, torch.Tensor):
+            getattr(args, name).copy_(value.reshape(getattr(args, name).shape))
+"""
+)
+
+_CONFIG = _lines(
+    """
+def _config(threads, block_dim):
+    \"\"\"`block_dim` was an option of runs until July 2026.\"\"\"
+    from simpler import task_interface
+
+    config = {"aicpu_thread_num": threads} if threads else {}
+    known = getattr(task_interface, "CallConfig", None) or task_interface.ChipCallConfig
+    return {**config, "block_dim": block_dim} if hasattr(known(), "block_dim") else config
+"""
+)
+
+_COMPARE = _lines(
+    """
+    def compare_outputs(self, test_args, golden_args, output_names, params):
+        for name in output_names:
+            actual, expected = getattr(test_args, name), getattr(golden_args, name)
+            exact = not actual.dtype.is_floating_point
+            actual, expected = actual.to(torch.float64), expected.to(torch.float64)
+            tolerances = {"rtol": 0.0, "atol": 0.0} if exact else {"rtol": self.RTOL, "atol": self.ATOL}
+            difference = (actual - expected).abs().max().item()
+            assert torch.allclose(actual, expected, **tolerances), f"Golden mismatch on '{name}': {difference}"
+""",
+    blank=1,
+)

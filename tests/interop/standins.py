@@ -1,0 +1,15 @@
+"""Where the stand-ins are, and the environment in which programs find them instead of the real packages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+VINTAGES = ("2026-04", "2026-05", "2026-06", "2026-07", "2026-08")
+STANDIN = Path(__file__).parent / "standin"
+
+
+def environment(vintage: str = "2026-08", **more: str) -> dict[str, str]:
+    """The environment of a process that sees simpler's interface as of ``vintage``."""
+    root = Path(__file__).resolve().parents[2]
+    return {**os.environ, "PYTHONPATH": f"{STANDIN}:{root}", "STANDIN_VINTAGE": vintage, **more}

@@ -1,0 +1,26 @@
+"""The targets of this package, through scons."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.interop.standins import environment
+from tests.rules.project import Project
+
+
+def test_scene_test(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    ran = project.scons("scene_test", "JIT=_jit_chain", "RTOL=0.5")
+    assert ran.status == 0, ran.output
+    path = project.out / "kernel_config_scene_test.py"
+    assert f"[scene_test] wrote {path}" in ran.output
+    assert ran.actions == ["sign kernel_config.py"]
+    command = [sys.executable, str(path), "-p", "a2a3sim"]
+    test = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (test.returncode, test.stdout) == (0, "  TestChain::snapshot PASSED y=256\n"), test.stderr
+    path.write_text(path.read_text() + "# mine\n")
+    ran = project.scons("scene_test", "JIT=_jit_chain", "RTOL=0.5")
+    assert f"{path}: was edited since it was written; FORCE=1 (--force) writes it anew" in ran.output
+    assert ran.status == 2
