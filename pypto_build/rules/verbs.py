@@ -51,6 +51,11 @@ def _same(*names: str) -> dict[str, str]:
     return {name: OPTIONS[name].flag for name in names}
 
 
+def _flags(*names: str) -> dict[str, str]:
+    """Options that a tool takes by their own names in small letters."""
+    return {name: f"--{name.lower().replace('_', '-')}" for name in names}
+
+
 VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
