@@ -199,7 +199,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("place", type=Path, metavar="ARTIFACT_DIR|DUMP_DIR", help="an artifact that was replayed, or a dump directory")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
-    add("--platform", default="a2a3sim", help=argparse.SUPPRESS)
+    add("--platform", help=argparse.SUPPRESS)
+    add("--embedded", help=argparse.SUPPRESS)
     add("--task", default="", help="number, ring:count or id of a task; several with commas")
     add("--kernel", default="", help="name or func_id of a kernel")
     add("--arg", default="", help="name or index of an argument")

@@ -65,8 +65,6 @@ VERBS: dict[str, Verb] = {
             "check the .pto modules as ptoas and the hardware would",
             Needs.ARTIFACT,
         ),
-    )
-}
         Verb(
             "scene_test",
             "pypto_build.interop.scene_test",
@@ -90,3 +88,5 @@ VERBS: dict[str, Verb] = {
             _flags("TASK", "TO", "EXPORT"),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
+    )
+}

@@ -62,3 +62,54 @@ def write_dump(directory: Path, entries: Sequence[Mapping[str, Any]], *, name: s
     path = write_json(directory / name / f"{name}.json", document)
     (directory / name / binary).write_bytes(payload)
     return path
+
+
+def graph_document(
+    kernels: Sequence[int], edges: Sequence[tuple[int, int, int]], args: Mapping[int, Sequence[tuple[str, int]]]
+) -> dict[str, Any]:
+    """A deps.json: task i of ring 1 runs kernel `kernels[i]` on the first vector core.
+
+    `edges` are (predecessor, successor, argument); `args` gives a task's arguments as (type, tensor) of 16 floats.
+    """
+
+    def arg(index: int, kind: str, tensor: int) -> dict[str, Any]:
+        slice_ = {"dtype": "FLOAT32", "shape": [16], "start_offset": "0", "strides": [1]}
+        return {"idx": index, "type": kind, "tensor_id": str(tensor)} | slice_
+
+    return {
+        "tasks": [
+            {
+                "task_id": str(RING1 + number),
+                "scope": "auto",
+                "early_dispatch": False,
+                "kernel_ids": [-1, func_id, -1],
+                "block_num": 1,
+                "args": [arg(index, kind, tensor) for index, (kind, tensor) in enumerate(args.get(number, ()))],
+            }
+            for number, func_id in enumerate(kernels)
+        ],
+        "tensors": [],
+        "edges": [
+            {
+                "pred": str(RING1 + pred),
+                "succ": str(RING1 + succ),
+                "arg": index,
+                "source": "tensormap" if index >= 0 else "explicit",
+                "overlap": "covered",
+                "tensor_id": str(args[succ][index][1]) if succ in args and index >= 0 else "0",
+            }
+            for pred, succ, index in edges
+        ],
+    }
+
+
+def timeline_document(rows: Sequence[tuple[int, int, float, float]], cores: Sequence[str]) -> dict[str, Any]:
+    """A timeline of (core, task, start, end) in microseconds, dispatched when they start, in cycles of 1 MHz."""
+    return {
+        "chip_swimlane_level": 4,
+        "metadata": {"clock_freq_hz": 1_000_000, "num_cores": len(cores), "core_types": list(cores)},
+        "aicore_tasks": [[core, RING1 + task, n, start, end, 0] for n, (core, task, start, end) in enumerate(rows)],
+        "aicpu_tasks": [[core, n, start, end] for n, (core, _, start, end) in enumerate(rows)],
+        "aicpu_scheduler_phases": [],
+        "aicpu_orchestrator_phases": [],
+    }

@@ -1,0 +1,122 @@
+"""What the page shows of the tasks: graph and timeline as plain data for its scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypto_build.diagnose.critical_path import GAP_KINDS, IDLE_CAUSES, occupancy
+from pypto_build.diagnose.deps_text import graph_levels
+from pypto_build.diagnose.evidence import SIMULATED, Evidence
+from pypto_build.diagnose.graph import Task, TaskGraph
+from pypto_build.diagnose.report.layout import place
+from pypto_build.diagnose.tasks import id_text
+
+
+def graph_data(evidence: Evidence) -> dict[str, Any] | None:
+    """Tasks with their places, edges by index, and for each edge why it is there; None without a graph.
+
+    A timeline without a graph gives tasks without edges, so that both are drawn alike.
+    """
+    graph = evidence.graph
+    if graph is None:
+        if evidence.timeline is None:
+            return None
+        ids = dict.fromkeys(row.task for row in evidence.timeline.rows)
+        graph = TaskGraph(evidence.timeline.path, tuple(Task(raw) for raw in ids), ())
+    tasks = list(graph.tasks)
+    index = {task.id: number for number, task in enumerate(tasks)}
+    pairs = [(pred, succ) for pred, succ in graph.pairs() if pred in index and succ in index]
+    points = place(graph_levels(graph), pairs)
+    kernels: dict[str, int] = {}
+    preds: list[list[int]] = [[] for _ in tasks]
+    succs: list[list[int]] = [[] for _ in tasks]
+    reasons: dict[str, str] = {}
+    for pred, succ in pairs:
+        preds[index[succ]].append(index[pred])
+        succs[index[pred]].append(index[succ])
+        because = dict.fromkeys(evidence.reason(edge) for edge in graph.preds[succ][pred])
+        reasons[f"{index[pred]},{index[succ]}"] = "; ".join(because)
+    return {
+        "tasks": [_task(evidence, task, kernels, points[task.id]) for task in tasks],
+        "kernels": [{"name": name, "core": _core(evidence, tasks, name)} for name in kernels],
+        "edges": [(index[pred], index[succ]) for pred, succ in pairs],
+        "preds": preds,
+        "succs": succs,
+        "reasons": reasons,
+    }
+
+
+def _task(evidence: Evidence, task: Task, kernels: dict[str, int], point: tuple[float, float]) -> dict[str, Any]:
+    analysis = evidence.analysis
+    interval = analysis.intervals.get(task.id) if analysis else None
+    number = evidence.order.numbers.get(task.id)
+    return {
+        "label": str(number) if number is not None else id_text(task.id),
+        "id": id_text(task.id),
+        "kernel": kernels.setdefault(evidence.kernel(task), len(kernels)),
+        "x": round(point[0], 3),
+        "y": round(point[1], 3),
+        "blocks": task.block_num,
+        "critical": bool(analysis and any(step.task == task.id for step in analysis.observed)) if interval else False,
+        "place": evidence.submitted_at(task.id),
+        "time": f"{interval.start:.1f} to {interval.end:.1f} us" if interval else "",
+        "args": [_arg(evidence, task, number) for number in range(len(task.args))],
+    }
+
+
+def _arg(evidence: Evidence, task: Task, number: int) -> list[str]:
+    arg = task.args[number]
+    name = evidence.names.argument(task.func_ids, arg.index)
+    shape = f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" if arg.shape else ""
+    return [str(arg.index), name, arg.kind, evidence.tensor(arg.tensor), shape]
+
+
+def _core(evidence: Evidence, tasks: list[Task], name: str) -> str:
+    """Core type of the kernels of that name, `aic+aiv` for a group."""
+    task = next(task for task in tasks if evidence.kernel(task) == name)
+    return "+".join(dict.fromkeys(filter(None, map(evidence.names.core_type, task.func_ids))))
+
+
+def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
+    """Rows by core and task index, the critical path, the cores; None without a timeline."""
+    timeline, analysis = evidence.timeline, evidence.analysis
+    if timeline is None or analysis is None:
+        return None
+    tasks = evidence.graph.tasks if evidence.graph else [Task(raw) for raw in analysis.intervals]
+    index = {task.id: number for number, task in enumerate(tasks)}
+    cores = sorted({row.core for row in timeline.rows})
+    lane = {core: number for number, core in enumerate(cores)}
+    start, end = timeline.span
+    makespan = analysis.makespan or 1.0
+    shares = ", ".join(f"{kind} {analysis.stall(kind) / makespan:.1%}" for kind in GAP_KINDS)
+    return {
+        "note": SIMULATED[0].upper() + SIMULATED[1:] + "." if evidence.simulated else "",
+        "start": start,
+        "end": max(end, start + 1e-3),
+        "cores": [timeline.core_name(core) for core in cores],
+        "rows": [
+            (lane[row.core], index.get(row.task, -1), round(row.start, 3), round(row.end - row.start, 3))
+            for row in timeline.rows
+        ],
+        "summary": f"Makespan {analysis.makespan:,.1f} us: compute {analysis.compute / makespan:.1%}, {shares}. "
+        f"Longest path by durations {analysis.static_length:,.1f} us.",
+        "path": [
+            [
+                index[step.task],
+                f"{step.start:.1f}",
+                f"{step.end - step.start:.1f}",
+                f"{step.compute:.1f}",
+                f"{step.stall:.1f}",
+                step.kind if step.stall else "",
+                f"{analysis.slack[step.task]:.1f}",
+            ]
+            for step in analysis.observed
+            if step.task in index
+        ],
+        "coreHeadings": ["core", "rows", "busy", "share", *IDLE_CAUSES],
+        "coreRows": [
+            [timeline.core_name(core.core), core.tasks, f"{core.busy:.1f}", f"{core.busy / makespan:.0%}"]
+            + [f"{core.idle[cause]:.1f}" for cause in IDLE_CAUSES]
+            for core in occupancy(timeline, evidence.graph)
+        ],
+    }

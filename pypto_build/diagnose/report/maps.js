@@ -1,0 +1,79 @@
+// Error maps: one pixel a cell of the tensor, scaled up without smoothing; pointing at a cell names its elements.
+
+function levelColour(level, dark) {
+  if (level === 0) return dark ? [28, 36, 46] : [236, 240, 244];
+  if (level < 64) {
+    const part = level / 63;
+    return dark ? [40 + 40 * part, 62 + 60 * part, 84 + 70 * part] : [206 - 70 * part, 222 - 60 * part, 236 - 40 * part];
+  }
+  if (level === 255) return dark ? [255, 120, 255] : [150, 0, 150];
+  const part = (level - 64) / 190;
+  return dark ? [255, 190 - 130 * part, 70 - 30 * part] : [240 - 60 * part, 150 - 140 * part, 20];
+}
+
+function drawMap(output, container) {
+  const map = output.map;
+  const levels = Uint8Array.from(atob(map.levels), (character) => character.charCodeAt(0));
+  const canvas = element("canvas", { width: map.columns, height: map.rows, className: "map", tabIndex: 0 });
+  canvas.style.setProperty("--shape", Math.min(4, Math.max(0.35, map.columns / map.rows)));
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `Error map of ${output.name}: ${output.mismatched} of ${output.numel} elements differ. Arrow keys read it cell by cell.`);
+  const readout = element("div", { className: "readout", role: "status" });
+  const paint = () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const context = canvas.getContext("2d"), image = context.createImageData(map.columns, map.rows);
+    levels.forEach((level, cell) => image.data.set([...levelColour(level, dark), 255], cell * 4));
+    context.putImageData(image, 0, 0);
+  };
+  paint();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+
+  const index = (row, column) => {
+    let flat = row * map.width + column;
+    const coordinates = [];
+    for (let axis = output.shape.length - 1; axis >= 0; axis--) {
+      coordinates.unshift(flat % output.shape[axis]);
+      flat = Math.floor(flat / output.shape[axis]);
+    }
+    return `[${coordinates.join(", ")}]`;
+  };
+  const tell = (row, column) => {
+    const level = levels[row * map.columns + column];
+    const last = index(Math.min((row + 1) * map.rowStep, map.height) - 1, Math.min((column + 1) * map.columnStep, map.width) - 1);
+    const first = index(row * map.rowStep, column * map.columnStep);
+    readout.textContent = `${first === last ? first : `${first} to ${last}`}: ${inWords(level, output.exact)}`;
+  };
+  const cell = { row: 0, column: 0 };
+  canvas.addEventListener("pointermove", (event) => {
+    cell.column = Math.min(map.columns - 1, Math.max(0, Math.floor((event.offsetX / canvas.clientWidth) * map.columns)));
+    cell.row = Math.min(map.rows - 1, Math.max(0, Math.floor((event.offsetY / canvas.clientHeight) * map.rows)));
+    tell(cell.row, cell.column);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    cell.row = (cell.row + step[0] + map.rows) % map.rows;
+    cell.column = (cell.column + step[1] + map.columns) % map.columns;
+    tell(cell.row, cell.column);
+  });
+  const legend = output.exact ? [[0, "equal"], [254, "different"]] : [[0, "equal"], [40, "within tolerance"], [64, "just outside"], [160, "1000 times outside"], [254, "a million times"], [255, "NaN or infinite"]];
+  const keys = element("div", { className: "legend" });
+  const paintLegend = () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    keys.replaceChildren(...legend.map(([level, words]) => element("span", {}, swatch(`rgb(${levelColour(level, dark).map(Math.round).join(" ")})`), words)));
+  };
+  paintLegend();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintLegend);
+  const each = map.rowStep * map.columnStep;
+  container.append(canvas, readout, element("p", { className: "muted" },
+    `${map.height} x ${map.width} elements, ${each === 1 ? "one a cell" : `${map.rowStep} x ${map.columnStep} a cell, the worst one shown`}`), keys);
+}
+
+function inWords(level, exact) {
+  if (level === 0) return "equal";
+  if (exact) return "different";
+  if (level < 64) return `within tolerance (${Math.round((level / 63) * 100)}% of it)`;
+  if (level === 255) return "not a number or not finite on one side";
+  return `wrong by about ${Number((10 ** (((level - 64) / 190) * 6)).toPrecision(2))} times the tolerance`;
+}
