@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
-RunOption = bool | int | str
+RunOption = bool | int | str | list[str] | list[int] | Callable[[Any], object]
 
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
@@ -56,6 +57,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, dest=f"run_{name}", action="store_true", help=doc)
     add = parser.add_argument
     add("--dump-args", dest="run_dump_args", type=_level(3), default=0, metavar="N", help=DUMP_DOC)
+    add("--dump-select", dest="run_dump_select", action="append", metavar="KERNEL[:INDEX]", help=SELECT_DOC)
+    add("--dump-tasks", dest="run_dump_tasks", action="append", metavar="TASK", help=TASKS_DOC)
     add("--swimlane", dest="run_swimlane", type=_level(4), default=0, metavar="N", help="timeline level 0 to 4")
     add(
         "--log-level", dest="run_log_level", type=_log_level, metavar="L", help="debug, info, timing, warn, error, null"
@@ -63,10 +66,18 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 DUMP_DOC = "dump arguments: 0 off, 1 those marked in the code, 2 all, 3 all without their content"
+SELECT_DOC = (
+    "dump only this kernel's arguments, or one of them; * and ? match; several with commas; level 2 if none is given"
+)
+TASKS_DOC = "dump only these tasks: N, N-M or 0xID; several with commas; level 2 if none is given"
 
 
 def run_options(given: argparse.Namespace) -> dict[str, RunOption]:
     """The options asked for, by the runtime's names; those left at their defaults are left out."""
     values = {name[4:]: value for name, value in vars(given).items() if name.startswith("run_")}
     asked = {name: value for name, value in values.items() if value not in (None, False, 0)}
+    for name in ("dump_select", "dump_tasks"):
+        if name in asked:
+            asked[name] = [item for text in asked[name] for item in text.split(",") if item]
+            asked.setdefault("dump_args", 2)
     return asked | ({"poison": False} if asked.pop("zero_fill", False) else {})

@@ -20,7 +20,7 @@ RUNTIME_DIR = Path(__file__).resolve().parent
 SOURCE_DIR = RUNTIME_DIR / "src"
 INCLUDE_DIR = RUNTIME_DIR / "include"
 MODULE_NAME = "_embedded"
-BINDING = "binding.cpp"
+PYTHON_SOURCES = ("binding.cpp", "python_hook.cpp")  # the slowest: they include pybind11
 
 COMPILE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
 LINK_FLAGS = ("-shared", "-pthread")
@@ -38,7 +38,7 @@ def module_filename() -> str:
 
 def sources() -> list[Path]:
     """The module's translation units, the slowest first."""
-    return sorted(SOURCE_DIR.glob("*.cpp"), key=lambda path: (path.name != BINDING, path.name))
+    return sorted(SOURCE_DIR.glob("*.cpp"), key=lambda path: (path.name not in PYTHON_SOURCES, path.name))
 
 
 def headers() -> list[Path]:
@@ -69,7 +69,7 @@ def compile_command(source: Path, output: Path, compiler: str = "g++") -> list[s
         BuildError: the binding is asked for and Python's headers or pybind11 are missing.
     """
     includes = ["-I", str(INCLUDE_DIR)]
-    if source.name == BINDING:
+    if source.name in PYTHON_SOURCES:
         for directory in python_include_dirs():
             includes += ["-isystem", str(directory)]
     return [compiler, *COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(output)]

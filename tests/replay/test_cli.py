@@ -56,6 +56,18 @@ def test_every_option(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("--dump-args 3 --dump-select a:1,b --dump-select c*", {"dump_args": 3, "dump_select": ["a:1", "b", "c*"]}),
+        ("--dump-tasks 3,5-9", {"dump_args": 2, "dump_tasks": ["3", "5-9"]}),
+        ("--zero-fill --log-level v0", {"poison": False, "log_level": 15}),
+    ],
+)
+def test_options_of_the_run(tmp_path: Path, words: str, options: dict[str, object]) -> None:
+    assert request_from(_argv(tmp_path, *words.split())).options == options
+
+
 USAGE = {
     "unknown option": (["--rtoll", "1"], "unrecognized arguments: --rtoll 1"),
     "abbreviated option": (["--time", "1"], "unrecognized arguments: --time 1"),

@@ -38,6 +38,42 @@ def load(path: Path) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        ({"dump_select": ["dou*"]}, [(1, 0), (1, 0)]),
+        ({"dump_select": ["add:1"]}, [(0, 1)]),
+        ({"dump_select": ["add:2", "double:0"]}, [(0, 2), (1, 0), (1, 0)]),
+        ({"dump_select": ["none"]}, []),
+        ({"dump_tasks": ["0"]}, [(0, 0), (0, 2), (0, 1)]),
+        ({"dump_tasks": ["0-1"], "dump_select": ["*:0"]}, [(0, 0), (1, 0), (1, 0)]),
+        ({"dump_tasks": ["0x100000001"]}, [(1, 0), (1, 0)]),
+    ],
+)
+def test_selected_arguments(
+    rig: Rig, tmp_path: Path, selection: dict[str, list[str]], expected: list[tuple[int, int]]
+) -> None:
+    run(rig, tmp_path, dump_args=2, **selection)
+    path = tmp_path / "args_dump" / "args_dump.json"
+    found = load(path)["args"] if path.exists() else []
+    assert [(int(item["task_id"], 16) & 0xFFFFFFFF, item["arg_index"]) for item in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dump_args": 2, "dump_select": ["add:x"]}, 'option dump_select is "add:x"'),
+        ({"dump_args": 2, "dump_select": [":1"]}, 'option dump_select is ":1"'),
+        ({"dump_args": 2, "dump_tasks": ["1-"]}, 'option dump_tasks is "1-"'),
+        ({"dump_tasks": ["1"]}, "dump_select and dump_tasks need a dump"),
+    ],
+)
+def test_selection_that_makes_no_sense(rig: Rig, tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        run(rig, tmp_path, **options)
+    assert (caught.value.message, caught.value.kind) == (message, "usage_error")
+
+
 def test_full_argument_dump(rig: Rig, tmp_path: Path) -> None:
     run(rig, tmp_path, dump_args=2)
     dump = load(tmp_path / "args_dump" / "args_dump.json")

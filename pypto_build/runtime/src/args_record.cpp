@@ -43,9 +43,10 @@ const DumpNames *dump_names(const std::string &format) {
     return format == "args" ? &kArgs : format == "tensor" ? &kTensors : nullptr;
 }
 
-ArgsRecord::ArgsRecord(const std::string &directory, int level, const DumpNames &names, const KernelLibrary &kernels)
-    : directory_(directory + "/" + names.directory), partial_(directory_ + "/" + names.bin + ".tmp"), level_(level),
-      names_(names), kernels_(kernels) {
+ArgsRecord::ArgsRecord(const Settings &settings, const DumpNames &names, const KernelLibrary &kernels)
+    : directory_(settings.output_dir + "/" + names.directory), partial_(directory_ + "/" + names.bin + ".tmp"),
+      level_(settings.dump_args), selection_(settings.dump_select, settings.dump_tasks), names_(names),
+      kernels_(kernels) {
     make_directories(directory_);
     bin_ = std::fopen(partial_.c_str(), "wb");
     if (bin_ == nullptr) {
@@ -67,7 +68,7 @@ void ArgsRecord::record(const Task &task, Stage stage) {
     for (const int32_t id : task.kernels)
         if (id >= 0)
             kernels.push_back(id);
-    if (kernels.empty())
+    if (kernels.empty() || !selection_.task(task))
         return;
     uint32_t scalar = 0;
     uint32_t tensor = 0;
@@ -75,7 +76,8 @@ void ArgsRecord::record(const Task &task, Stage stage) {
         const bool is_scalar = argument.kind == ArgEntry::SCALAR;
         const uint32_t slot = is_scalar ? static_cast<uint32_t>(task.tensors.size()) + scalar++ : tensor++;
         const Role role = is_scalar ? Role::Input : role_of(task, argument);
-        if ((level_ == 1 && !argument.dump) || role == (stage == Stage::Before ? Role::Output : Role::Input))
+        if (!selection_.argument(task, slot, kernels_) || (level_ == 1 && !argument.dump) ||
+            role == (stage == Stage::Before ? Role::Output : Role::Input))
             continue;
         char id[24];
         std::snprintf(id, sizeof(id), "0x%016llx", static_cast<unsigned long long>(task.id));

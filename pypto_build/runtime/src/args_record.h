@@ -1,9 +1,11 @@
 // args_dump/: what each task read and wrote, as metadata (args_dump.json) and bytes (args.bin), in simpler's format.
 #pragma once
 
+#include "dump_selection.h"
 #include "json_writer.h"
 #include "kernel_library.h"
 #include "observers.h"
+#include "settings.h"
 
 #include <cstdio>
 #include <string>
@@ -28,7 +30,7 @@ class ArgsRecord : public TaskObserver {
 public:
     /// Levels: 1 marked arguments, 2 all, 3 all but bytes of marked ones only. Throws FaultError if the directory
     /// cannot be written.
-    ArgsRecord(const std::string &directory, int level, const DumpNames &names, const KernelLibrary &kernels);
+    ArgsRecord(const Settings &settings, const DumpNames &names, const KernelLibrary &kernels);
     ~ArgsRecord() override;
 
     void ready(const Task &task) override { record(task, Stage::Before); }
@@ -58,6 +60,7 @@ private:
     std::string directory_;
     std::string partial_; // the payload until it is complete
     int level_;
+    DumpSelection selection_;
     const DumpNames &names_;
     const KernelLibrary &kernels_;
     std::FILE *bin_ = nullptr;

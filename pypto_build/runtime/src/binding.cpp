@@ -3,6 +3,8 @@
 // Translates Python values, nothing else; every rule lives in the C++ library.
 #include "compare.h"
 #include "embedded_runtime.h"
+#include "python_hook.h"
+#include "types.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace py = pybind11;
 
@@ -18,6 +21,8 @@ namespace pypto::runtime {
 namespace {
 
 PyObject *fault_type = nullptr;
+
+} // namespace
 
 [[noreturn]] void raise_fault(const Fault &fault) {
     const std::string text = fault.hint.empty() ? fault.message : fault.message + "; " + fault.hint;
@@ -34,6 +39,8 @@ PyObject *fault_type = nullptr;
     throw py::error_already_set();
 }
 
+namespace {
+
 template <typename Function> auto guarded(Function function) {
     try {
         return function();
@@ -48,30 +55,11 @@ template <typename Function> auto guarded(Function function) {
     throw FaultError{fault};
 }
 
-const std::map<std::string, DataType> kTypes = {
-    {"float32", DataType::FLOAT32},
-    {"float16", DataType::FLOAT16},
-    {"int32", DataType::INT32},
-    {"int16", DataType::INT16},
-    {"int8", DataType::INT8},
-    {"uint8", DataType::UINT8},
-    {"bfloat16", DataType::BFLOAT16},
-    {"int64", DataType::INT64},
-    {"uint64", DataType::UINT64},
-    {"uint16", DataType::UINT16},
-    {"uint32", DataType::UINT32},
-    {"bool", DataType::BOOL},
-    {"float8_e4m3fn", DataType::FP8E4M3FN},
-    {"float8_e5m2", DataType::FP8E4M3FN},
-    {"float8_e8m0fnu", DataType::FP8E8M0},
-    {"float4_e2m1fn_x2", DataType::FP4E2M1},
-};
-
-DataType parse_type(const std::string &name) {
-    const auto found = kTypes.find(name);
-    if (found == kTypes.end())
+DataType known_type(const std::string &name) {
+    DataType dtype{};
+    if (!parse_type(name, dtype))
         usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
-    return found->second;
+    return dtype;
 }
 
 Direction parse_direction(const std::string &name) {
@@ -112,7 +100,7 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
                     "give (memory, shape, dtype, direction[, name])");
     TensorParameter tensor;
     tensor.shape = fields[1].cast<std::vector<uint32_t>>();
-    tensor.dtype = parse_type(fields[2].cast<std::string>());
+    tensor.dtype = known_type(fields[2].cast<std::string>());
     tensor.direction = parse_direction(fields[3].cast<std::string>());
     tensor.name = fields.size() == 5 ? fields[4].cast<std::string>() : format("#%zu", index);
     const Memory memory = parse_memory(fields[0], held, tensor.direction != Direction::In);
@@ -134,12 +122,12 @@ uint64_t byte_count(const py::buffer_info &info) {
 
 py::object compare_buffers(const py::buffer &actual, const py::buffer &expected, const std::string &dtype, double rtol,
                            double atol) {
-    const auto found = kTypes.find(dtype);
+    DataType type{};
     const py::buffer_info left = actual.request(), right = expected.request();
-    if (found == kTypes.end() || byte_count(left) != byte_count(right))
+    if (!parse_type(dtype, type) || byte_count(left) != byte_count(right))
         return py::none();
-    const uint64_t count = byte_count(left) / element_bytes(found->second);
-    const auto closeness = compare(found->second, left.ptr, right.ptr, count, rtol, atol);
+    const uint64_t count = byte_count(left) / element_bytes(type);
+    const auto closeness = compare(type, left.ptr, right.ptr, count, rtol, atol);
     return closeness ? py::object(py::make_tuple(closeness->max_abs, closeness->max_rel)) : py::object(py::none());
 }
 
@@ -182,6 +170,14 @@ const std::map<std::string, Setter> kOptions = {
     {"swimlane", assign<&Settings::swimlane>},
     {"scope_stats", assign<&Settings::scope_stats>},
     {"output_dir", assign<&Settings::output_dir>},
+    {"graph", assign<&Settings::graph>},
+    {"dump_select", assign<&Settings::dump_select>},
+    {"dump_tasks", assign<&Settings::dump_tasks>},
+    {"order",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         settings.task_order = value.cast<std::vector<uint64_t>>();
+         settings.order = Order::Listed;
+     }},
     {"shuffle",
      [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
          if (value.cast<bool>())
@@ -215,11 +211,15 @@ Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &he
     settings.limits = limits_from_environment();
     for (const auto &item : options) {
         const std::string name = item.first.cast<std::string>();
+        if (name == "on_task")
+            continue; // the caller's: it outlives the settings
         const auto option = kOptions.find(name);
         if (option == kOptions.end())
             usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
         option->second(settings, item.second, held);
     }
+    if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
+        usage_error("option order names a task twice", "name each task once");
     check_limits(settings.limits);
     return settings;
 }
@@ -231,9 +231,21 @@ RunResult run(EmbeddedRuntime &runtime, const py::sequence &tensors, const std::
         std::vector<TensorParameter> parameters;
         for (size_t i = 0; i < tensors.size(); ++i)
             parameters.push_back(parse_tensor(tensors[i], i, held));
-        const Settings settings = parse_options(options, held);
-        const py::gil_scoped_release released;
-        return runtime.run(parameters, scalars, settings);
+        Settings settings = parse_options(options, held);
+        std::optional<PythonHook> hook;
+        if (options.contains("on_task") && !options["on_task"].is_none()) {
+            settings.hook = &hook.emplace(options["on_task"], runtime.kernels());
+            if (settings.order == Order::Parallel)
+                settings.order = Order::Serial;
+        }
+        try {
+            const py::gil_scoped_release released;
+            return runtime.run(parameters, scalars, settings);
+        } catch (const FaultError &) {
+            if (hook)
+                hook->rethrow();
+            throw;
+        }
     });
 }
 
@@ -270,7 +282,9 @@ PYBIND11_MODULE(_embedded, module) {
         .def_readonly("tasks", &RunResult::tasks, "kernels run; a task skipped by its predicate counts")
         .def_readonly("run_s", &RunResult::run_s, "seconds from the orchestration's start to the last task's end")
         .def_readonly("unwritten", &RunResult::unwritten)
-        .def_readonly("input_writes", &RunResult::input_writes);
+        .def_readonly("input_writes", &RunResult::input_writes)
+        .def_readonly("graph", &RunResult::graph, "with option graph: the content of deps.json, else empty");
+    define_hook(module);
 
     module.def("compare", compare_buffers,
                "compare(actual, expected, dtype, rtol, atol) -> (max_abs, max_rel), or None unless all elements of two "

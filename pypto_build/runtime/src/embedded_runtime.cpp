@@ -145,6 +145,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     run->host_graph.deliver();
     records->write(false, run->executor.cores());
     result.tasks = scheduler.tasks_run();
+    result.graph = records->graph();
     result.unwritten = staging->unwritten(kShownUnwritten);
     result.input_writes = staging->input_writes();
     return result;

@@ -19,6 +19,7 @@ struct RunResult {
     double run_s = 0;   // from the orchestration's first call to the last task's end
     std::vector<Unwritten> unwritten;
     std::vector<InputWrite> input_writes;
+    std::string graph; // the content of deps.json, if asked for
 };
 
 /// Size of the report buffer of Settings::report.
@@ -38,6 +39,8 @@ public:
     /// far.
     RunResult run(const std::vector<TensorParameter> &tensors, const std::vector<uint64_t> &scalars,
                   const Settings &settings);
+
+    const KernelLibrary &kernels() const { return kernels_; }
 
 private:
     const Platform *platform_;

@@ -113,8 +113,12 @@ void GraphRecord::add_tensor(const ChipTensor &tensor) {
 
 void GraphRecord::write(const std::string &directory) const {
     make_directories(directory);
-    write_file(directory + "/deps.json", "{\"tasks\":[" + tasks_.str() + "],\n\"tensors\":[" + tensors_.str() +
-                                             "],\n\"edges\":[" + edges_.str() + "]}\n");
+    write_file(directory + "/deps.json", text());
+}
+
+std::string GraphRecord::text() const {
+    return "{\"tasks\":[" + tasks_.str() + "],\n\"tensors\":[" + tensors_.str() + "],\n\"edges\":[" + edges_.str() +
+           "]}\n";
 }
 
 } // namespace pypto::runtime

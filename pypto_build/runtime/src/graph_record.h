@@ -16,6 +16,7 @@ public:
 
     /// Writes deps.json into the directory.
     void write(const std::string &directory) const;
+    std::string text() const;
 
 private:
     struct PendingEdge {

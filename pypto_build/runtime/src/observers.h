@@ -1,8 +1,11 @@
 // Who may watch a run: what the orchestration asks for, and what the tasks do.
 #pragma once
 
+#include "fault.h"
 #include "task.h"
 #include "tensor_map.h"
+
+#include <functional>
 
 namespace pypto::runtime {
 
@@ -29,6 +32,17 @@ public:
     virtual void scope(bool /*begin*/, uint32_t /*depth*/, uint32_t /*ring*/, const char * /*file*/, int /*line*/) {}
     /// Writers of finished tasks must stay visible, so that what is recorded does not depend on timing.
     virtual bool keeps_history() const { return false; }
+};
+
+/// Stands in place of the kernels of every task. Called on the orchestration's thread, for one task at a time.
+class TaskHook {
+public:
+    /// Runs the kernels; the fault that ended them, or none.
+    using Kernels = std::function<Fault()>;
+
+    virtual ~TaskHook() = default;
+    /// `block` is that of an SPMD launch, -1 for all of a task whose blocks start together. False ends the run.
+    virtual bool execute(const Task &task, int32_t block, const Kernels &kernels) = 0;
 };
 
 /// Called by whoever runs tasks.

@@ -459,7 +459,7 @@ void Orchestrator::fill(Task &task, const ArgEntry *entries, uint32_t count, Out
 void Orchestrator::start(Task &task) {
     Scheduler::Lock lock = scheduler_.lock();
     if (graph_.connect(&task, edges_)) {
-        if (task.has_kernel)
+        if (task.has_kernel || (scheduler_.keeps_order() && task.number != kNoNumber))
             scheduler_.enqueue(&task);
         else
             graph_.complete(&task, [this](Task *consumer) { scheduler_.enqueue(consumer); });

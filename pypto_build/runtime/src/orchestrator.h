@@ -80,7 +80,6 @@ private:
     void wait_for_writers(const ChipTensor &tensor, bool and_readers, const char *what);
     uint8_t *element(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices);
     void make_map_room();
-    Fault stall_fault();
 
     const Settings &settings_;
     const Platform &platform_;

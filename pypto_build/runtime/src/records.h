@@ -19,6 +19,8 @@ public:
     void attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator);
     /// Writes every file. Throws FaultError naming the path.
     void write(bool fatal, int threads);
+    /// The content of deps.json; empty unless Settings::graph asks for it.
+    std::string graph() const { return settings_.graph ? graph_->text() : std::string(); }
 
 private:
     const Settings &settings_;

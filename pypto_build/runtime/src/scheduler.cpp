@@ -2,6 +2,7 @@
 
 #include "crash.h"
 #include "predicate.h"
+#include "stall.h"
 
 #include <chrono>
 
@@ -28,8 +29,8 @@ size_t worker_count(int threads, Order order) {
 } // namespace
 
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
-    : graph_(graph), executor_(executor), order_(settings.order), max_workers_(worker_count(threads, settings.order)),
-      ready_(settings.order, settings.seed), caller_core_(executor.make_core()) {}
+    : graph_(graph), executor_(executor), order_(settings.order), hook_(settings.hook),
+      max_workers_(worker_count(threads, settings.order)), ready_(settings), caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
     {
@@ -108,10 +109,21 @@ void Scheduler::execute(const Unit &unit, Core &core) {
     const Task &task = *unit.task;
     if (!task.has_kernel || (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor)))
         return;
+    if (hook_ == nullptr)
+        return run_kernels(unit, core);
+    const bool go_on = hook_->execute(task, unit.block, [&] {
+        run_kernels(unit, core);
+        return failed() ? fault() : Fault{};
+    });
+    if (!go_on)
+        fail(make_fault(Code::ExplicitOrchFatal, "the callback of a task ended the run"));
+}
+
+void Scheduler::run_kernels(const Unit &unit, Core &core) {
     if (unit.block == Unit::kAllBlocks)
-        executor_.run_together(task, core);
+        executor_.run_together(*unit.task, core);
     else
-        executor_.run_block(task, unit.block, core);
+        executor_.run_block(*unit.task, unit.block, core);
 }
 
 void Scheduler::finish(const Unit &unit) {
@@ -130,8 +142,21 @@ void Scheduler::wait_for_progress(Lock &lock) {
     caller_waits_ = false;
 }
 
+// Nobody runs and nothing may: a deadlock, or an order that cannot be kept.
+Scheduler::Outcome Scheduler::stalled() {
+    const std::optional<uint64_t> awaited = ready_.awaited();
+    if (!awaited)
+        return Outcome::Stalled;
+    record(describe_broken_order(graph_, *awaited));
+    return Outcome::Failed;
+}
+
 void Scheduler::fail(Fault fault) {
     const Lock guard(mutex_);
+    record(std::move(fault));
+}
+
+void Scheduler::record(Fault fault) {
     if (failed())
         return;
     fault_ = std::move(fault);

@@ -48,7 +48,7 @@ public:
             if (!ready_.empty())
                 run_one(lock, *caller_core_);
             else if (running_ == 0)
-                return Outcome::Stalled;
+                return stalled();
             else
                 wait_for_progress(lock);
         }
@@ -62,20 +62,26 @@ public:
     bool quiesce(int milliseconds);
 
     uint64_t tasks_run() const { return tasks_run_; }
+    /// Whether tasks without a kernel take their turn like others.
+    bool keeps_order() const { return order_ == Order::Listed; }
     uint32_t busy() const { return running_; }
 
 private:
     void run_one(Lock &lock, Core &core);
     void execute(const Unit &unit, Core &core);
+    void run_kernels(const Unit &unit, Core &core);
     void finish(const Unit &unit);
     void wake_if_worthwhile();
     bool far_ahead() const;
     void wait_for_progress(Lock &lock);
+    Outcome stalled();
+    void record(Fault fault);
     void serve(Core &core);
 
     TaskGraph &graph_;
     Executor &executor_;
     const Order order_;
+    TaskHook *const hook_;
     const size_t max_workers_;
 
     std::mutex mutex_;

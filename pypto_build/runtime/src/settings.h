@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace pypto::runtime {
 
@@ -23,6 +24,7 @@ enum class Order {
     Parallel, // ready tasks in submission order on all threads
     Serial,   // one after the other in submission order
     Shuffled, // one after the other in a seeded random legal order
+    Listed,   // one after the other as Settings::task_order says, others last
 };
 
 struct RingLimits {
@@ -39,8 +41,12 @@ RingLimits limits_from_environment();
 /// Throws FaultError naming the first limit that makes no sense.
 void check_limits(const RingLimits &limits);
 
+class TaskHook;
+
 struct Settings {
     Order order = Order::Parallel;
+    std::vector<uint64_t> task_order; // ids of tasks
+    TaskHook *hook = nullptr;         // stands in place of the kernels
     uint64_t seed = 0;
     bool strict = false;        // also order readers before writers and overlapping outputs
     bool poison = true;         // outputs and allocated tensors start as NaN or a pattern
@@ -48,9 +54,12 @@ struct Settings {
     RingLimits limits;
     std::string parameter_order; // 't' and 's' in declaration order; empty: tensors first
     int log_level = 30;
-    std::string dump_format = "args"; // or "tensor", the names before 2026-06-18
-    int dump_args = 0;                // 0 off, 1 marked, 2 all, 3 all without payload
+    std::string dump_format = "args";     // or "tensor", the names before 2026-06-18
+    int dump_args = 0;                    // 0 off, 1 marked, 2 all, 3 all without payload
+    std::vector<std::string> dump_select; // KERNEL or KERNEL:INDEX, with * and ?; empty: all
+    std::vector<std::string> dump_tasks;  // N, N-M or 0xID; empty: all
     bool dep_gen = false;
+    bool graph = false; // the content of deps.json in the result
     int swimlane = 0;
     bool scope_stats = false;
     std::string output_dir; // of what a run leaves

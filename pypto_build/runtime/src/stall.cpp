@@ -49,4 +49,20 @@ Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, const
     return fault;
 }
 
+Fault describe_broken_order(const TaskGraph &graph, uint64_t awaited) {
+    std::string reason = "has not been submitted when it should run";
+    if (const Task *task = graph.find(awaited))
+        for (const ProducerLink &link : task->producers)
+            if (link.task->id == link.id && link.task->state != TaskState::Done) {
+                reason = "waits for " + task_id_text(link.id);
+                break;
+            }
+    Fault fault =
+        make_fault(Code::InvalidArgs, "option order cannot be followed: " + task_id_text(awaited) + " " + reason,
+                   "name each task after those it waits for, and no task that does not exist");
+    fault.kind = "usage_error";
+    fault.task_id = awaited;
+    return fault;
+}
+
 } // namespace pypto::runtime
