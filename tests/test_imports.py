@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "compiler": {"artifact", "pto"},
     "toolchain": {"artifact"},
     "runtime": set(),
-    "replay": {"artifact", "runtime"},
+    "replay": {"artifact", "pto", "runtime"},
     "diagnose": {"artifact", "pto", "replay"},
     "interop": {"artifact", "replay"},
     "rules": {"artifact", "toolchain"},

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from pypto_build.artifact.errors import ArtifactError
 from pypto_build.replay.run_options import RunOption
 
 RUN = b"R"
@@ -51,6 +52,7 @@ class Job:
     scalars: tuple[int, ...]
     threads: int = 0
     options: Mapping[str, RunOption] = field(default_factory=dict)
+    reference: Path | None = None  # the artifact whose .pto modules PyTorch executes instead of the kernels
 
 
 class Unwritten(msgspec.Struct):
@@ -103,13 +105,21 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
         return
     try:
         runtime = _prepare(module, job)
+        options = {**job.options, "report": report, **_hook(job)}
         while os.read(commands, 1) == RUN:
-            stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options={**job.options, "report": report})
+            stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
             reply(_stats_reply(stats))
     except module.RuntimeFault as fault:
         reply(_fault_reply(fault))
-    except Exception as error:  # one that C++ code threw and the runtime let pass
-        reply(Reply(fault=str(error) or type(error).__name__, kind=LEAKED))
+    except ArtifactError as error:
+        place = f"{error.path}: " if error.path else ""
+        reply(Reply(fault=f"{place}{error.message}", kind=error.kind, hint=error.hint))
+    except Exception as error:  # of the reference, or one that C++ code threw and the runtime let pass
+        reply(
+            _fault_reply(error)
+            if hasattr(error, "kernel")
+            else Reply(fault=str(error) or type(error).__name__, kind=LEAKED)
+        )
 
 
 def load_embedded(path: Path) -> ModuleType:
@@ -126,9 +136,19 @@ def _prepare(module: Any, job: Job) -> Any:
     runtime = module.Runtime(platform=job.platform, threads=job.threads)
     for kernel in job.kernels:
         signature = None if kernel.signature is None else list(kernel.signature)
-        runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(kernel.path), signature)
+        path = "" if job.reference is not None and not kernel.path.is_file() else str(kernel.path)
+        runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, path, signature)
     runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
     return runtime
+
+
+def _hook(job: Job) -> dict[str, Any]:
+    """The option that puts PyTorch in place of the kernels; torch is only imported here."""
+    if job.reference is None:
+        return {}
+    from pypto_build.replay.reference.hook import ReferenceHook
+
+    return {"on_task": ReferenceHook(job.reference)}
 
 
 def _stats_reply(stats: Any) -> Reply:

@@ -76,7 +76,12 @@ def parser() -> argparse.ArgumentParser:
     add("--rounds", type=_above(1, int), default=1, metavar="N", help="runs, each with fresh inputs and checked (1)")
     add("--threads", type=_above(0, int), default=0, metavar="N", help="threads that run kernels (this machine's)")
     add("--memory", type=_above(1, int), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
-    add("--runtime", default="embedded", metavar="NAME", help="what executes the replay: embedded")
+    add(
+        "--runtime",
+        default="embedded",
+        metavar="NAME",
+        help="what executes the replay: embedded, or torch, made from the .pto modules",
+    )
     add(
         "--comparator",
         action="append",

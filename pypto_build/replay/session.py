@@ -28,7 +28,8 @@ from pypto_build.replay.worker import Worker, default_memory_bytes
 if TYPE_CHECKING:
     from pypto_build.replay.comparators import Comparator
 
-RUNTIMES = ("embedded",)
+#: What executes the tasks: the compiled kernels, or PyTorch made from their .pto modules.
+RUNTIMES = ("embedded", "torch")
 #: platform -> whether it is simulated, which is what the embedded runtime can do.
 PLATFORMS: dict[str, bool] = {"a2a3": False, "a5": False, "a2a3sim": True, "a5sim": True}
 
@@ -38,7 +39,9 @@ class Request:
     """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
 
     `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`) and gets verdict.json and
-    `actual/`; `binaries` is where `kernels/` and `orchestration/` are when they are elsewhere; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
+    `actual/`; `binaries` is where `kernels/` and `orchestration/` are when they are elsewhere; `embedded` is the
+    runtime's extension module. `data` is a directory with `in/` and `out/`. `options` are those of the runtime
+    (`pypto_build.runtime`); a callable among them is called in the child process.
     """
 
     artifact_dir: Path
@@ -238,9 +241,9 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         KernelBinary(k.func_id, k.name, k.core_type, built / "kernels" / k.core_type / f"{k.name}.so", k.signature)
         for k in interface.kernels
     )
-    entry = interface.orchestration
+    entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
     orchestration = built / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
-    _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels)])
+    _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels if reference is None)])
     return Job(
         request.embedded,
         request.platform,
@@ -251,6 +254,7 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         tuple(scalar.bits for scalar in binding.scalars),
         request.threads,
         {**request.options, "seed": request.seed, "output_dir": str(out / "dfx_outputs")},
+        reference,
     )
 
 

@@ -29,8 +29,8 @@ void *load_shared_object(const std::string &path);
 
 class KernelLibrary {
 public:
-    /// Loads a kernel. Throws FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id
-    /// taken.
+    /// Loads a kernel; without a path it does nothing when run, for kernels that a callback executes. Throws
+    /// FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id taken.
     void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
     /// Declares what the kernel does with each of its tensors; used to label dumps.
     void set_signature(int32_t func_id, std::vector<Direction> signature);

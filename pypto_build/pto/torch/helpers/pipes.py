@@ -132,6 +132,9 @@ def _tpush_to_aiv(pipe: _Pipe, tile: Tile, split: int) -> Tile:
 
 def _tpop_from_aic(pipe: _Pipe, split: int, tile: Tile) -> Tile:
     """The oldest tile of the cube core; halves put together again where no scheduler runs two vector cores."""
+    if _current_sb[0] and not split:
+        _fill(tile, [], 0, 0)
+        return tile
     entry = pipe.lanes[0].popleft()
     if split:
         pipe.lanes[1].popleft()
@@ -141,6 +144,8 @@ def _tpop_from_aic(pipe: _Pipe, split: int, tile: Tile) -> Tile:
 
 def _tpush_to_aic(pipe: _Pipe, tile: Tile, split: int) -> Tile:
     """The vector core's tile to the cube core."""
+    if _current_sb[0] and not split:
+        return tile
     pipe.lanes[0].append(_entry(tile))
     return tile
 

@@ -1,0 +1,88 @@
+"""What a kernel's entry passes on: `kernel_entry` of a wrapper read as text, so that PyTorch can be called with the
+same values. Facts: the wrappers that PyPTO writes around assembled kernels, all vintages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# kinds of what an argument is
+TENSOR, SCALAR, EXTENT, BLOCK, BLOCKS, LANE = "tensor", "scalar", "extent", "block", "blocks", "lane"
+
+
+@dataclass(frozen=True)
+class Passed:
+    """One value the entry forwards: tensor or scalar number `slot`, extent `axis` of tensor `slot`, or an id of the
+    launch."""
+
+    kind: str
+    slot: int = 0
+    axis: int = 0
+
+
+_ENTRY = re.compile(r"\bkernel_entry\s*\([^)]*\)\s*\{(.*?)^\}", re.S | re.M)
+_LAUNCH = {"get_block_idx": BLOCK, "get_block_num": BLOCKS, "get_sub_block_id": LANE}
+_SLOT = re.compile(r"(\w+)(?:\.u64)?\s*=\s*[^;]*?\bargs\s*\[\s*(\d+)\s*\]")
+_EXTENT = re.compile(r"(\w+)\s*=\s*[^;]*?\b(\w+)->shapes\s*\[\s*(\d+)\s*\]")
+_ADDRESS = re.compile(r"(\w+)\s*=\s*[^;]*?\b(\w+)->(?:buffer\.addr|data_as\b)")
+_VALUE = re.compile(r"(\w+)\s*=\s*(\w+)\.\w+\s*\Z")
+_CALL = re.compile(r"(\w+)\s*\(([^()]*)\)\s*\Z")
+
+
+def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed, ...]] | None:
+    """Which of the functions a wrapper's entry calls, and with what; None when it cannot be told."""
+    entry = _ENTRY.search(source)
+    if entry is None:
+        return None
+    text = re.sub(r"//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", " ", entry[1], flags=re.S | re.M)
+    known: dict[str, Passed] = {}
+    for statement in (" ".join(part.split()) for part in text.split(";")):
+        _learn(statement, known)
+        call = _CALL.search(statement)
+        if call is not None and call[1] in functions:
+            given = [known.get(name.strip()) for name in call[2].split(",") if name.strip()]
+            if None in given:
+                return None
+            return call[1], tuple(value for value in given if value is not None)
+    return None
+
+
+def _learn(statement: str, known: dict[str, Passed]) -> None:
+    """What the variable that a statement assigns stands for."""
+    for function, kind in _LAUNCH.items():
+        found = re.search(rf"(\w+)\s*=\s*{function}\s*\(", statement)
+        if found is not None:
+            known[found[1]] = Passed(kind)
+            return
+    extent = _EXTENT.search(statement)
+    if extent is not None and extent[2] in known:
+        known[extent[1]] = Passed(EXTENT, known[extent[2]].slot, int(extent[3]))
+        return
+    address = _ADDRESS.search(statement)
+    if address is not None and address[2] in known:
+        known[address[1]] = Passed(TENSOR, known[address[2]].slot)
+        return
+    slot = _SLOT.search(statement)
+    if slot is not None:
+        known[slot[1]] = Passed(SCALAR, int(slot[2]))
+        return
+    value = _VALUE.search(statement)
+    if value is not None and value[2] in known:
+        known[value[1]] = known[value[2]]
+
+
+def positional(kinds: Sequence[str], tensors: int) -> tuple[Passed, ...]:
+    """The usual order where a wrapper cannot be read: tensors, scalars, then ids of the launch."""
+    passed, slot, scalar = [], 0, tensors
+    for kind in kinds:
+        if kind == TENSOR:
+            passed.append(Passed(TENSOR, slot))
+            slot += 1
+        elif kind == SCALAR:
+            passed.append(Passed(SCALAR, scalar))
+            scalar += 1
+        else:
+            passed.append(Passed(kind))
+    return tuple(passed)

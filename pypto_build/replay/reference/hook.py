@@ -1,0 +1,106 @@
+"""The runtime's callback for RUNTIME=torch: every task of the orchestration is executed by PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.layout import load_artifact
+from pypto_build.replay.reference.tasks import Member, Slot, TensorArgument, run_blocks, run_task
+from pypto_build.replay.reference.units import Body, Units
+
+
+class ReferenceFault(Exception):
+    """A kernel cannot be executed, or failed; the attributes are those of a fault of the embedded runtime."""
+
+    def __init__(self, message: str, task: int, kernel: str, kind: str = "runtime_error", hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.task, self.kernel, self.kind, self.hint = message, task, kernel, kind, hint
+
+
+class References:
+    """The PyTorch of an artifact's kernels, by func_id."""
+
+    def __init__(self, artifact: Path) -> None:
+        self.units = Units(artifact)
+        self.sources: Mapping[int, tuple[str, Path]] = {
+            kernel.func_id: (kernel.name, kernel.source) for kernel in load_artifact(artifact).kernels
+        }
+        self._bodies: dict[int, Body | None] = {}
+
+    def body(self, func_id: int, tensors: int) -> Body | None:
+        """The PyTorch of a kernel; None when no .pto module defines it. Raises ArtifactError."""
+        if func_id not in self._bodies:
+            name, source = self.sources.get(func_id, (f"#{func_id}", Path()))
+            self._bodies[func_id] = self.units.body(name, source, tensors)
+        return self._bodies[func_id]
+
+    def members(self, call: Any) -> list[Member] | None:
+        """The kernels of a task; None when one of them has no .pto module."""
+        found = []
+        tensors = sum(hasattr(argument, "shape") for argument in call.args)
+        for role, func_id, name in call.kernels:
+            body = self.body(func_id, tensors)
+            if body is None:
+                return None
+            found.append(Member(name, body, 1 if role == "aiv1" else 0))
+        return found
+
+    def execute(self, call: Any, slots: list[Slot] | None = None) -> bool:
+        """Run a task's block in PyTorch; False, and nothing done, where a kernel has no .pto module.
+
+        `slots` stand in for the task's own arguments. Raises ReferenceFault.
+        """
+        members = self.members(call)
+        if members is None:
+            return False
+        given = slots_of(call) if slots is None else slots
+        kernels = "+".join(dict.fromkeys(member.name for member in members))
+        try:
+            if call.block is None:
+                run_blocks(members, given, call.block_num)
+            else:
+                run_task(members, given, call.block, call.block_num)
+        except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError, NameError) as error:
+            kind = "hang" if "deadlock" in str(error) else "runtime_error"
+            raise ReferenceFault(f"{_where(error, members)}{error}", call.number, kernels, kind) from error
+        return True
+
+
+def slots_of(call: Any) -> list[Slot]:
+    """A task's arguments as the entry of a kernel finds them."""
+    return [
+        TensorArgument(a.buffer_address, a.buffer_bytes, a.start_offset, a.dtype, tuple(a.shape), tuple(a.strides))
+        if hasattr(a, "shape")
+        else a.bits
+        for a in call.args
+    ]
+
+
+def _where(error: BaseException, members: list[Member]) -> str:
+    """`gemm.pto:12: `, the innermost line of a unit that an exception passed through."""
+    files = {f"<{member.body.unit.path.name}>": member.body.unit for member in members}
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        unit = files.get(trace.tb_frame.f_code.co_filename)
+        place = unit.place(trace.tb_lineno) if unit is not None else None
+        if unit is not None and place is not None and place.line:
+            found = f"{unit.path.name}:{place.line}: "
+        trace = trace.tb_next
+    return found
+
+
+class ReferenceHook:
+    """What the runtime calls for every task. Kernels without a .pto module run as compiled."""
+
+    def __init__(self, artifact: Path) -> None:
+        self.references = References(artifact)
+        self.compiled: set[str] = set()  # kernels without a module
+
+    def __call__(self, call: Any) -> None:
+        if self.references.execute(call):
+            return
+        self.compiled.update(name for _, _, name in call.kernels)
+        call.run()

@@ -1,0 +1,156 @@
+"""Execution of one task in PyTorch: its kernels with the task's tensors and scalars, the members of a group in turns.
+
+What is given are descriptors: where a tensor lies in memory, its shape, strides and element type. Tensors are views of
+that memory, so what a kernel stores is seen by the next one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pypto_build.pto.torch.dtypes import TORCH, name_of
+from pypto_build.replay.reference.entry import BLOCK, BLOCKS, EXTENT, LANE, SCALAR, Passed
+from pypto_build.replay.reference.units import Body
+
+
+@dataclass(frozen=True)
+class TensorArgument:
+    """A task's tensor: `buffer` is the address of its allocation of `size` bytes, `offset` its first element, in
+    elements."""
+
+    buffer: int
+    size: int
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One kernel of a task: `lane` is the vector core of its group."""
+
+    name: str
+    body: Body
+    lane: int = 0
+
+
+Slot = TensorArgument | int  # what `args[i]` of an entry holds: a tensor, or 64 bits
+
+
+def memory(address: int, size: int) -> torch.Tensor:
+    """Bytes of this process, as a tensor that shares them."""
+    return torch.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype=torch.uint8)
+
+
+def run_task(members: Sequence[Member], slots: Sequence[Slot], block: int, blocks: int) -> None:
+    """Run one block of a task. What a kernel of the artifact does wrong (a window beyond a tensor, a deadlock) is the
+    exception of the generated text."""
+    pools: dict[tuple[int, int], torch.Tensor] = {}
+    if len(members) > 1 or members[0].body.is_generator:
+        _run_group(members, slots, [block], blocks, pools)
+        return
+    _start(members[0], slots, block, blocks, pools)
+
+
+def run_blocks(members: Sequence[Member], slots: Sequence[Slot], blocks: int) -> None:
+    """Run all blocks of a task together, for kernels that wait for each other."""
+    pools: dict[tuple[int, int], torch.Tensor] = {}
+    if len(members) == 1 and members[0].body.is_generator:
+        _run_group(members, slots, list(range(blocks)), blocks, pools)
+        return
+    for block in range(blocks):
+        run_task(members, slots, block, blocks)
+
+
+def _run_group(
+    members: Sequence[Member],
+    slots: Sequence[Slot],
+    numbers: Sequence[int],
+    blocks: int,
+    pools: dict[tuple[int, int], torch.Tensor],
+) -> None:
+    """Members that are generators take turns; others run first if they push, else last."""
+    namespace = members[0].body.unit.namespace
+    if "_reset_pipes" in namespace:
+        namespace["_reset_pipes"]()
+        namespace["_lanes"][0] = max(1, max(member.lane for member in members) + 1)
+    tasks: list[tuple[str, Any, int]] = []
+    for member in sorted(members, key=_consumes):
+        for number in numbers:
+            made = _start(member, slots, number, blocks, pools)
+            if member.body.is_generator:
+                tasks.append((member.name, made, member.lane))
+    if tasks:
+        namespace["_run_scheduler"](tasks)
+
+
+def _consumes(member: Member) -> bool:
+    """Whether a member only takes from pipes."""
+    body = member.body.function.body
+    assert body is not None
+    names = {op.name for op in body.walk()}
+    return any("tpop_from" in name for name in names) and not any("tpush_to" in name for name in names)
+
+
+def _start(
+    member: Member, slots: Sequence[Slot], block: int, blocks: int, pools: dict[tuple[int, int], torch.Tensor]
+) -> Any:
+    """Call a kernel; a generator has not begun when this returns."""
+    namespace, function = member.body.unit.namespace, member.body.function
+    if "_block" in namespace:
+        namespace["_block"][:] = [block, blocks]
+    if "_current_sb" in namespace:
+        namespace["_current_sb"][0] = member.lane
+    launch = {BLOCK: block, BLOCKS: blocks, LANE: member.lane}
+    values = [
+        launch[passed.kind]
+        if passed.kind in launch
+        else _value(passed, slots, name_of(argument.type), namespace, pools)
+        for passed, argument in zip(member.body.passed, function.args, strict=True)
+    ]
+    return member.body.call(*values)
+
+
+def _value(
+    passed: Passed,
+    slots: Sequence[Slot],
+    kind: str,
+    namespace: dict[str, Any],
+    pools: dict[tuple[int, int], torch.Tensor],
+) -> Any:
+    slot = slots[passed.slot]
+    if passed.kind == SCALAR:
+        assert isinstance(slot, int)
+        return scalar_of(slot, kind)
+    assert isinstance(slot, TensorArgument)
+    if passed.kind == EXTENT:
+        return slot.shape[passed.axis]
+    key = (slot.buffer, slot.size)
+    if key not in pools:
+        pools[key] = memory(*key)
+    dtype = getattr(torch, slot.dtype)
+    whole = pools[key][: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    return namespace["Pointer"](whole, slot.offset) if "Pointer" in namespace else None
+
+
+def scalar_of(bits: int, kind: str) -> Any:
+    """The value of a .pto scalar type that 64 bits of a task's argument stand for."""
+    if kind == "f32":
+        return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
+    if kind == "f64":
+        return struct.unpack("<d", struct.pack("<Q", bits & (2**64 - 1)))[0]
+    if kind in ("f16", "bf16"):
+        raw = torch.tensor([bits & 0xFFFF]).to(torch.int16)
+        return float(raw.view(getattr(torch, TORCH[kind])))
+    if kind == "i1":
+        return bool(bits & 1)
+    size = {"i8": 8, "i16": 16, "i32": 32, "ui8": 8, "ui16": 16, "ui32": 32}.get(kind, 64)
+    value = bits & ((1 << size) - 1)
+    return value if kind.startswith("u") or value < 1 << (size - 1) else value - (1 << size)

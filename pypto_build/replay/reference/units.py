@@ -1,0 +1,117 @@
+"""The PyTorch of an artifact's kernels: which .pto function a kernel was made from, generated when it is needed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.pto import Function, PtoError, parse_file
+from pypto_build.pto.errors import Place
+from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
+from pypto_build.replay.reference.entry import BLOCK, BLOCKS, LANE, SCALAR, TENSOR, Passed, positional, read_entry
+
+_FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+|public\s+)?@([\w.$-]+)")
+_LAUNCH = {
+    "%__pypto_spmd_block_idx": BLOCK, "%__pypto_spmd_block_num": BLOCKS, "%__pypto_spmd_subblock_idx": LANE,
+}  # fmt: skip
+
+
+@dataclass
+class Unit:
+    """One module's PyTorch. `namespace` is what its text defines; pipes and memories in it are its own."""
+
+    path: Path
+    generated: Generated
+    functions: dict[str, Function]
+    namespace: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def place(self, line: int) -> Place | None:
+        """The place in the module that a line of the text comes from."""
+        return self.generated.lines.get(line)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The PyTorch of one kernel, and what it is called with."""
+
+    unit: Unit
+    function: Function
+    call: Any
+    passed: tuple[Passed, ...]
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether it takes turns with the other members of its group."""
+        return inspect.isgeneratorfunction(self.call)
+
+
+class Units:
+    """All units of an artifact, by the functions they define."""
+
+    def __init__(self, artifact: Path) -> None:
+        self.artifact = artifact
+        self._files: dict[str, Path] = {}
+        self._units: dict[Path, Unit] = {}
+        for path in sorted(artifact.glob("ptoas/**/*.pto")):
+            for name in _FUNCTION.findall(path.read_text(encoding="utf-8", errors="replace")):
+                self._files.setdefault(name, path)
+        if not self._files:
+            raise ArtifactError(
+                artifact / "ptoas", "holds no .pto modules, of which the reference is made", "compile the program again"
+            )
+
+    def body(self, kernel: str, source: Path, tensors: int) -> Body | None:
+        """The PyTorch of the kernel in a C++ file; None when no module defines it.
+
+        Raises ArtifactError (build_error) for a module that cannot be read or translated.
+        """
+        text = source.read_text(encoding="utf-8", errors="replace") if source.is_file() else ""
+        read = read_entry(text, list(self._files))
+        name = read[0] if read is not None else kernel
+        if name not in self._files:
+            return None
+        unit = self.unit(self._files[name])
+        function = unit.functions[name]
+        passed = read[1] if read is not None else positional(_kinds(function), tensors)
+        if len(passed) != len(function.args):
+            raise ArtifactError(
+                source, f"passes {len(passed)} values to @{name}, which takes {len(function.args)} in {unit.path.name}",
+                "compile the program again, or splice its edited module", kind="build_error",
+            )  # fmt: skip
+        return Body(unit, function, unit.namespace[name], passed)
+
+    def unit(self, path: Path) -> Unit:
+        """A module's PyTorch, generated and executed once."""
+        if path not in self._units:
+            try:
+                module = parse_file(str(path))
+                generated = generate(module)
+            except PtoError as error:
+                raise ArtifactError("", str(error), kind="build_error") from None
+            except UnsupportedOperations as error:
+                raise ArtifactError(path, str(error), kind="build_error") from None
+            unit = Unit(path, generated, {f.name: f for f in module.functions() if f.body is not None})
+            exec(compile(generated.text, f"<{path.name}>", "exec"), unit.namespace)
+            self._units[path] = unit
+        return self._units[path]
+
+    def loaded(self) -> Iterable[Unit]:
+        """The units generated so far."""
+        return self._units.values()
+
+
+def _kinds(function: Function) -> list[str]:
+    """What kind of value each argument of a .pto function is."""
+    return [
+        _LAUNCH.get(a.name) or (TENSOR if getattr(a.type, "element", None) is not None else SCALAR)
+        for a in function.args
+    ]
