@@ -1,0 +1,181 @@
+"""What an instrument found: one type for all of them, printed for people, as JSON, and as SARIF for editors and CI.
+
+A finding says what is wrong, where (a file of the artifact and a line), between which tasks, and what to edit. Tools
+write theirs as ``OUT/findings/<tool>.json`` (and ``.sarif``), where the report picks them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from pypto_build import __version__
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+
+Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+SCHEMA = 1
+_SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+_DIRECTORY = "findings"
+
+
+class Related(msgspec.Struct, frozen=True):
+    """A second place that belongs to a finding: the other access, the declaration, the line to change."""
+
+    path: str
+    line: int
+    message: str
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong.
+
+    ``rule`` names the kind of thing (``lint/no-drain``). ``path`` is relative to the artifact (else absolute), empty
+    where no file is at fault; ``line`` counts from 1, 0 where no line is. ``hint`` says what to edit. ``detail`` are
+    further lines for people. ``tasks`` are the numbers of the tasks, ``kernel`` the name of the kernel concerned.
+    """
+
+    rule: str
+    message: str
+    path: str = ""
+    line: int = 0
+    hint: str = ""
+    level: Level = "error"
+    detail: tuple[str, ...] = ()
+    tasks: tuple[int, ...] = ()
+    kernel: str = ""
+    related: tuple[Related, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """``kernels/aiv/x.cpp:12``, the path alone, or nothing."""
+        return f"{self.path}:{self.line}" if self.path and self.line else self.path
+
+    @property
+    def lines(self) -> list[str]:
+        """For people: ``place: level: message [rule]``, what to do, the details."""
+        place = f"{self.place}: " if self.place else ""
+        text = [f"{place}{self.level}: {self.message} [{self.rule}]"]
+        text += [f"    {line}" for line in self.detail]
+        text += [f"    {other.path}:{other.line}: {other.message}" for other in self.related]
+        return [*text, f"    do: {self.hint}"] if self.hint else text
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The file a tool leaves: who looked at what, and what it found."""
+
+    tool: str
+    artifact: str
+    findings: tuple[Finding, ...] = ()
+    schema: int = SCHEMA
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Worst first, then by place; the same finding once."""
+    return sorted(dict.fromkeys(findings), key=lambda f: (LEVELS.index(f.level), f.path, f.line, f.rule, f.message))
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """``2 errors, 1 warning``, or ``nothing found``."""
+    counts = [(sum(finding.level == level for finding in findings), level) for level in LEVELS]
+    return ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for n, level in counts if n) or "nothing found"
+
+
+def as_json(report: Report) -> bytes:
+    """The report as JSON, indented."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+def read_report(path: Path) -> Report:
+    """The report at ``path``. Raises a usage error for anything else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Report)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run the tool again") from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is no list of findings: {error}", "run the tool again") from None
+
+
+def as_sarif(report: Report, root: Path) -> bytes:
+    """The report in SARIF 2.1.0; paths are relative to ``root``, the artifact's directory."""
+    rules = sorted({finding.rule for finding in report.findings})
+    run = {
+        "tool": {
+            "driver": {
+                "name": f"pypto-build {report.tool}",
+                "version": __version__,
+                "rules": [{"id": r} for r in rules],
+            }
+        },
+        "originalUriBaseIds": {"ARTIFACT": {"uri": root.resolve().as_uri() + "/"}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(finding) for finding in report.findings],
+    }
+    document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _sarif_result(finding: Finding) -> dict[str, object]:
+    text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
+    result: dict[str, object] = {"ruleId": finding.rule, "level": finding.level, "message": {"text": text}}
+    if finding.path:
+        result["locations"] = [_sarif_place(finding.path, finding.line)]
+    if finding.related:
+        result["relatedLocations"] = [
+            {**_sarif_place(other.path, other.line), "message": {"text": other.message}} for other in finding.related
+        ]
+    return result
+
+
+def _sarif_place(path: str, line: int) -> dict[str, object]:
+    file = {"uri": Path(path).as_uri()} if Path(path).is_absolute() else {"uri": path, "uriBaseId": "ARTIFACT"}
+    region = {"region": {"startLine": line}} if line else {}
+    return {"physicalLocation": {"artifactLocation": file, **region}}
+
+
+# -- what every tool does with its findings ------------------------------------------------------------------------
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """The flags by which a tool's findings also go to files."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
+
+
+def deliver(
+    tool: str, artifact: Path, findings: Iterable[Finding], given: argparse.Namespace, build_dir: Path | None = None
+) -> int:
+    """Print the findings, write what ``given`` asks for, keep them in ``build_dir`` for the report.
+
+    Returns the exit status: 1 if there is an error or a warning, else 0.
+    """
+    ordered = in_order(findings)
+    report = Report(tool, artifact.name, tuple(ordered))
+    for finding in ordered:
+        print("\n".join(finding.lines))
+    print(f"[{tool}] {artifact.name}: {summary(ordered)}")
+    files = {given.json: as_json(report), given.sarif: as_sarif(report, artifact)}
+    if build_dir is not None:
+        files[build_dir / _DIRECTORY / f"{tool}.json"] = as_json(report)
+        files[build_dir / _DIRECTORY / f"{tool}.sarif"] = as_sarif(report, artifact)
+    for path, data in files.items():
+        if path is not None:
+            write_bytes(path, data)
+    return int(any(finding.level != "note" for finding in ordered))
+
+
+def kept_reports(build_dir: Path) -> list[Report]:
+    """What tools have left in ``build_dir``; files that cannot be read are passed over."""
+    reports = []
+    for path in sorted((build_dir / _DIRECTORY).glob("*.json")):
+        try:
+            reports.append(read_report(path))
+        except ArtifactError:  # noqa: PERF203 - a half-written file is no reason to show none
+            continue
+    return reports

@@ -1,0 +1,80 @@
+"""The options of a run, and the commands that repeat it exactly."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.replay.run_options import add_run_options
+
+#: Option on the command line of SCons -> flag of the replay, for those with a value.
+_VALUES = {
+    "DATA": "--data",
+    "RTOL": "--rtol",
+    "ATOL": "--atol",
+    "SEED": "--seed",
+    "ROUNDS": "--rounds",
+    "TIMEOUT": "--timeout",
+    "DUMP": "--dump-args",
+    "SWIMLANE": "--swimlane",
+    "LOG_LEVEL": "--log-level",
+}
+_SWITCHES = {
+    "STRICT": "--strict",
+    "SHUFFLE": "--shuffle",
+    "SERIAL": "--serial",
+    "ZERO_FILL": "--zero-fill",
+    "DEP_GEN": "--dep-gen",
+    "SCOPE_STATS": "--scope-stats",
+}
+
+#: What a user may give to a tool that only passes it on, by option name.
+PASSED_ON: dict[str, str] = _VALUES | _SWITCHES
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """The options that were given, as SCons takes them (`RTOL=1e-3`) and as flags."""
+
+    assignments: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    def scons(self, verb: str, artifact: Path, platform: str) -> str:
+        """`scons replay JIT=… PLATFORM=… …`."""
+        return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *self.assignments])
+
+    def direct(self, artifact: Path, platform: str, build_dir: Path, embedded: str) -> str:
+        """The replay tool itself, on what is built."""
+        words = ["python", "-m", "pypto_build.replay", str(artifact), "--platform", platform]
+        return shlex.join([*words, "--build-dir", str(build_dir), "--embedded", embedded, *self.flags])
+
+
+def add_passed_on(parser: argparse.ArgumentParser) -> None:
+    """Declare the replay's flags on a tool that looks at a replay."""
+    add = parser.add_argument
+    add("--data", type=Path, help="the directory with in/ and out/ that was replayed on")
+    for flag in ("--rtol", "--atol", "--timeout"):
+        add(flag, help=argparse.SUPPRESS)
+    for flag in ("--seed", "--rounds"):
+        add(flag, type=int, help=argparse.SUPPRESS)
+    add_run_options(parser)
+
+
+def given_options(given: argparse.Namespace, written: Sequence[str]) -> Repeat:
+    """What was given, from the parsed command line and its words (which keep the spelling of values)."""
+    assignments, flags = [], []
+    words = list(written)
+    for name, flag in PASSED_ON.items():
+        if flag not in words:
+            continue
+        if name in _SWITCHES:
+            assignments.append(f"{name}=1")
+            flags.append(flag)
+        else:
+            value = words[words.index(flag) + 1]
+            assignments.append(f"{name}={value}")
+            flags += [flag, value]
+    return Repeat(tuple(assignments), tuple(flags))

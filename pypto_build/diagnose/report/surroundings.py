@@ -1,0 +1,97 @@
+"""Where and with what a run was made: machine, compiler, versions, and digests of everything that went into it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from pypto_build import __version__
+from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.diagnose.evidence import Evidence
+
+_SHOWN_DIGITS = 16
+
+
+def environment(evidence: Evidence, data_dir: Path | None) -> list[list[str]]:
+    """Names and values, in the order in which they are shown."""
+    rows = [
+        ["pypto-build", __version__],
+        ["python", f"{platform.python_version()} ({sys.implementation.name})"],
+        ["machine", f"{platform.platform()}, {os.cpu_count()} processors"],
+        *_compiler(evidence),
+    ]
+    verdict, artifact = evidence.verdict, evidence.artifact
+    rows += [["vintage of the artifact", verdict.vintage]] if verdict and verdict.vintage else []
+    if artifact is None:
+        return rows
+    rows.append(["runtime of the artifact", artifact.runtime])
+    if artifact.meta:
+        rows.append(["compiled for", " ".join(filter(None, (artifact.meta.platform, artifact.meta.backend_type)))])
+    rows += _upstream_revisions(artifact.root)
+    rows += [[f"sha256 of {name}", digest] for name, digest in digests(artifact, data_dir).items()]
+    return rows
+
+
+def digests(artifact: Artifact, data_dir: Path | None) -> dict[str, str]:
+    """The beginnings of the digests of manifest, sources and data, by path."""
+    files = {
+        path.relative_to(artifact.root).as_posix() if path.is_relative_to(artifact.root) else str(path): path
+        for path in [
+            artifact.manifest_path,
+            artifact.orchestration.source,
+            *(kernel.source for kernel in artifact.kernels),
+        ]
+    }
+    try:
+        data = snapshot(artifact, data_dir)
+    except ArtifactError:
+        data = None
+    if data is not None:
+        files |= {f"data/in/{name}.pt": path for name, path in data.inputs.items()}
+        files |= {f"data/out/{name}.pt": path for name, path in data.outputs.items()}
+    return {name: file_digest(path)[:_SHOWN_DIGITS] for name, path in files.items() if path.is_file()}
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _compiler(evidence: Evidence) -> list[list[str]]:
+    """The compiler of the kernels, from the compile commands of the build."""
+    if evidence.build_dir is None:
+        return []
+    listing = evidence.build_dir.parent.parent / "compile_commands.json"
+    try:
+        entries = json.loads(listing.read_text(encoding="utf-8"))
+        inside = str(evidence.build_dir.resolve())
+        own = next(e for e in entries if str(Path(e["directory"], e["output"]).resolve()).startswith(inside))
+        words = own.get("arguments") or own["command"].split()
+    except (OSError, ValueError, KeyError, StopIteration, AttributeError):
+        return []
+    try:
+        done = subprocess.run([words[0], "--version"], capture_output=True, text=True, timeout=10, check=False)
+        version = next(iter(done.stdout.splitlines()), "")
+    except (OSError, subprocess.TimeoutExpired):
+        version = ""
+    flags = [word for word in words[1:] if word.startswith(("-O", "-m", "-std", "-D", "-f"))]
+    return [["compiler", version or words[0]], ["flags", " ".join(flags)]]
+
+
+def _upstream_revisions(root: Path) -> list[list[str]]:
+    """The revisions PyPTO stamped into an artifact that it ran itself."""
+    try:
+        stamp = json.loads((root / "cache" / "binary_context.json").read_text(encoding="utf-8"))
+        names = {"runtime_revision": "simpler revision", "pto_isa_revision": "pto-isa revision"}
+        return [[shown, str(stamp[key])] for key, shown in names.items() if stamp.get(key)]
+    except (OSError, ValueError, AttributeError):
+        return []

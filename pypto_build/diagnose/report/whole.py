@@ -1,0 +1,179 @@
+"""What the page says besides the tasks: verdict with error maps, findings, sources, environment, commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.artifact.pt import read_pt
+from pypto_build.diagnose.evidence import Evidence
+from pypto_build.diagnose.findings import Finding, in_order, kept_reports
+from pypto_build.diagnose.repeat import Repeat
+from pypto_build.diagnose.report.collect import graph_data, timeline_data
+from pypto_build.diagnose.report.error_map import error_map
+from pypto_build.diagnose.report.surroundings import environment
+from pypto_build.replay.values import Array, decode, is_float, storage
+from pypto_build.replay.verdict import OutputResult, Verdict
+
+#: `(kernels/aiv/x.cpp:12)` in a stack frame of a crash.
+_FRAME_PLACE = re.compile(r"#\d+ (?P<symbol>.*?) \((?P<path>[^()]+):(?P<line>\d+)\)")
+
+
+def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embedded: str) -> dict[str, Any]:
+    """All that the page shows."""
+    verdict = evidence.verdict
+    assert verdict is not None and evidence.build_dir is not None
+    findings = in_order(finding for report in kept_reports(evidence.build_dir) for finding in report.findings)
+    sources = _sources(evidence, findings, verdict)
+    return {
+        "artifact": verdict.artifact,
+        "facts": _facts(verdict),
+        "verdict": _verdict(evidence, verdict, data_dir),
+        "findings": [_finding(finding, sources) for finding in findings],
+        "findingsNote": "Nothing found. 'scons lint', 'scons hazards' and 'scons flaky' look for causes; "
+        "what they found last is listed here.",
+        "graph": graph_data(evidence),
+        "timeline": timeline_data(evidence),
+        "sources": sources,
+        "environment": environment(evidence, data_dir),
+        "commands": _commands(evidence, verdict, repeat, embedded),
+    }
+
+
+def _facts(verdict: Verdict) -> list[list[str]]:
+    facts = [["platform", verdict.platform], ["runtime", verdict.runtime], ["tasks", str(verdict.tasks)]]
+    facts += [["run", f"{verdict.run_s * 1e3:.2f} ms"]] if verdict.run_s else []
+    facts += [["rounds", str(verdict.rounds)]] if verdict.rounds > 1 else []
+    facts += [["tolerance", f"rtol {verdict.rtol:g}, atol {verdict.atol:g}"]]
+    facts += [["seed", str(verdict.seed)]] if verdict.seed is not None else []
+    return facts
+
+
+def _verdict(evidence: Evidence, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
+    return {
+        "status": verdict.status,
+        "error": None if verdict.error is None else msgspec.to_builtins(verdict.error),
+        "outputs": [_output(evidence, output, verdict, data_dir) for output in verdict.outputs],
+    }
+
+
+def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": output.name,
+        "status": output.status,
+        "shape": output.shape,
+        "dtype": output.dtype,
+        "numel": f"{output.numel:,}",
+        "mismatched": f"{output.mismatched:,}",
+        "maxAbs": f"{output.max_abs:.4g}",
+        "maxRel": f"{output.max_rel:.4g}",
+        "hints": [*([output.detail] if output.detail else []), *output.hints],
+        "first": [msgspec.to_builtins(one) for one in output.first],
+        "exact": not is_float(output.dtype),
+        "map": None,
+    }
+    sides = _sides(evidence, output, data_dir)
+    if sides is not None:
+        made = error_map(*sides, output.dtype, verdict.rtol, verdict.atol)
+        shown["map"] = made.as_data() if made else None
+    return shown
+
+
+def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> tuple[Array, Array] | None:
+    """What was computed and what was expected, decoded; None where either is not there."""
+    if evidence.build_dir is None or output.status == "unchecked":
+        return None
+    try:
+        golden = snapshot(evidence.place, data_dir).outputs.get(output.name)
+        paths = [evidence.build_dir / "actual" / f"{output.name}.pt", golden]
+        tensors = [read_pt(path) for path in paths if path is not None and path.is_file()]
+    except ArtifactError:
+        return None
+    if len(tensors) != 2 or any(tensor.dtype != output.dtype for tensor in tensors):
+        return None
+    shape = tuple(output.shape)
+    actual, expected = (decode(storage(t.contiguous(), t.dtype, shape), t.dtype) for t in tensors)
+    return actual, expected
+
+
+# -- sources -------------------------------------------------------------------------------------------------------
+
+
+def _sources(evidence: Evidence, findings: Sequence[Finding], verdict: Verdict) -> list[dict[str, Any]]:
+    """The sources with the lines that something points at; those with marks first."""
+    if evidence.artifact is None:
+        return []
+    marks = _marks(evidence.artifact, findings, verdict)
+    listed = _listed(evidence.artifact)
+    for path in marks:
+        listed.setdefault(path, "")
+    sources = [
+        {
+            "path": _short(evidence.artifact, path),
+            "about": about,
+            "text": path.read_text(encoding="utf-8", errors="replace"),
+            "marks": [{"line": line, "text": text} for line, text in marks.get(path, ())],
+        }
+        for path, about in listed.items()
+        if path.is_file()
+    ]
+    return sorted(sources, key=lambda source: not source["marks"])
+
+
+def _listed(artifact: Artifact) -> dict[Path, str]:
+    kernels = {kernel.source: f"kernel {kernel.func_id}, {kernel.core_type}" for kernel in artifact.kernels}
+    return {artifact.orchestration.source: "orchestration", **kernels, artifact.manifest_path: "manifest"}
+
+
+def _short(artifact: Artifact, path: Path) -> str:
+    return path.relative_to(artifact.root).as_posix() if path.is_relative_to(artifact.root) else str(path)
+
+
+def _marks(artifact: Artifact, findings: Sequence[Finding], verdict: Verdict) -> dict[Path, list[tuple[int, str]]]:
+    found: dict[Path, list[tuple[int, str]]] = {}
+    for finding in findings:
+        if finding.path and finding.line:
+            found.setdefault(artifact.root / finding.path, []).append((finding.line, finding.message))
+    for text in verdict.error.detail if verdict.error else ():
+        frame = _FRAME_PLACE.match(text)
+        path = Path(frame["path"]) if frame else None
+        if frame and path and path.is_file() and (path.is_relative_to(artifact.root) or "runtime" not in path.parts):
+            found.setdefault(path, []).append((int(frame["line"]), f"{frame['symbol']}: {verdict.error.kind}"))  # type: ignore[union-attr]
+    return found
+
+
+def _finding(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    paths = [source["path"] for source in sources]
+    return {
+        "level": finding.level,
+        "rule": finding.rule,
+        "message": finding.message,
+        "place": finding.place,
+        "source": paths.index(finding.path) if finding.path in paths else -1,
+        "line": finding.line,
+        "hint": finding.hint,
+        "detail": [*finding.detail, *(f"{other.path}:{other.line}: {other.message}" for other in finding.related)],
+    }
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+def _commands(evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str) -> list[list[str]]:
+    assert evidence.build_dir is not None
+    place, platform, out = evidence.place.resolve(), evidence.platform, evidence.build_dir.resolve()
+    commands = [
+        ["The same replay", repeat.scons("replay", place, platform)],
+        ["The run alone, on what is built", repeat.direct(place, platform, out, embedded)],
+    ]
+    if verdict.status == "mismatch":
+        commands.append(["Unordered or misdeclared accesses", repeat.scons("hazards", place, platform)])
+        commands.append(["The first task that leaves the reference", repeat.scons("diverge", place, platform)])
+        commands.append(["What every task read and wrote", repeat.scons("dump", place, platform)])
+    commands.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", place, platform)])
+    return commands
