@@ -20,7 +20,7 @@ RUNTIME_DIR = Path(__file__).resolve().parent
 SOURCE_DIR = RUNTIME_DIR / "src"
 INCLUDE_DIR = RUNTIME_DIR / "include"
 MODULE_NAME = "_embedded"
-PYTHON_SOURCES = ("binding.cpp", "python_hook.cpp")  # the slowest: they include pybind11
+PYTHON_SOURCES = ("binding.cpp", "python_hook.cpp")
 
 COMPILE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
 LINK_FLAGS = ("-shared", "-pthread")
@@ -37,8 +37,17 @@ def module_filename() -> str:
 
 
 def sources() -> list[Path]:
-    """The module's translation units, the slowest first."""
-    return sorted(SOURCE_DIR.glob("*.cpp"), key=lambda path: (path.name not in PYTHON_SOURCES, path.name))
+    """The module's source files."""
+    return sorted(SOURCE_DIR.glob("*.cpp"))
+
+
+def units() -> dict[str, list[Path]]:
+    """The module's translation units, the slowest first: each compiles several sources as one text.
+
+    Most of the time of a small source goes into the standard headers, which this way are read once a unit.
+    """
+    python = [path for path in sources() if path.name in PYTHON_SOURCES]
+    return {"python": python, "library": [path for path in sources() if path not in python]}
 
 
 def headers() -> list[Path]:
@@ -62,14 +71,14 @@ def python_include_dirs() -> list[Path]:
     raise BuildError("pybind11: not installed; run pip install pybind11")
 
 
-def compile_command(source: Path, output: Path, compiler: str = "g++") -> list[str]:
-    """The command that compiles one translation unit to an object file.
+def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++") -> list[str]:
+    """The command that compiles the text of a unit to an object file.
 
     Raises:
-        BuildError: the binding is asked for and Python's headers or pybind11 are missing.
+        BuildError: Python's headers or pybind11 are missing, and the unit needs them.
     """
-    includes = ["-I", str(INCLUDE_DIR)]
-    if source.name in PYTHON_SOURCES:
+    includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR)]
+    if unit == "python":
         for directory in python_include_dirs():
             includes += ["-isystem", str(directory)]
     return [compiler, *COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(output)]
@@ -102,26 +111,22 @@ def build(out_dir: Path, compiler: str = "g++", jobs: int | None = None) -> Path
 
 def _build(out_dir: Path, compiler: str, jobs: int | None) -> Path:
     module = out_dir / module_filename()
-    units = [(source, out_dir / f"{source.stem}.o") for source in sources()]
-    newest_header = max(path.stat().st_mtime for path in [*headers(), Path(__file__)])
-    stale = [
-        (source, target)
-        for source, target in units
-        if not target.exists() or target.stat().st_mtime < max(source.stat().st_mtime, newest_header)
-    ]
+    objects = {unit: out_dir / f"{unit}.o" for unit in units()}
+    newest = max(path.stat().st_mtime for path in [*sources(), *headers(), Path(__file__)])
+    stale = [unit for unit, target in objects.items() if not target.exists() or target.stat().st_mtime < newest]
     if not stale and module.exists():
         return module
 
-    def compile_one(unit: tuple[Path, Path]) -> None:
-        source, target = unit
-        partial = target.with_suffix(".o.tmp")
-        _run(compile_command(source, partial, compiler))
-        partial.replace(target)
+    def compile_one(unit: str) -> None:
+        text, partial = out_dir / f"{unit}.cpp", out_dir / f"{unit}.o.tmp"
+        text.write_text("".join(f'#include "{path.name}"\n' for path in units()[unit]), encoding="utf-8")
+        _run(compile_command(unit, text, partial, compiler))
+        partial.replace(objects[unit])
 
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         list(pool.map(compile_one, stale))
     partial = module.with_name(module.name + ".tmp")
-    _run(link_command([target for _, target in units], partial, compiler))
+    _run(link_command(list(objects.values()), partial, compiler))
     partial.replace(module)
     return module
 

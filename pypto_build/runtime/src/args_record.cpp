@@ -49,12 +49,9 @@ ArgsRecord::ArgsRecord(const Settings &settings, const DumpNames &names, const K
       kernels_(kernels) {
     make_directories(directory_);
     bin_ = std::fopen(partial_.c_str(), "wb");
-    if (bin_ == nullptr) {
-        Fault fault = make_fault(Code::LoadError, partial_ + ": cannot be written: " + std::strerror(errno),
-                                 "choose a writable output directory");
-        fault.kind = "usage_error";
-        throw FaultError{fault};
-    }
+    if (bin_ == nullptr)
+        throw_usage_error(partial_ + ": cannot be written: " + std::strerror(errno),
+                          "choose a writable output directory");
 }
 
 ArgsRecord::~ArgsRecord() {

@@ -49,16 +49,10 @@ template <typename Function> auto guarded(Function function) {
     }
 }
 
-[[noreturn]] void usage_error(const std::string &message, const std::string &hint) {
-    Fault fault = make_fault(Code::InvalidArgs, message, hint);
-    fault.kind = "usage_error";
-    throw FaultError{fault};
-}
-
 DataType known_type(const std::string &name) {
     DataType dtype{};
     if (!parse_type(name, dtype))
-        usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
+        throw_usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
     return dtype;
 }
 
@@ -69,7 +63,7 @@ Direction parse_direction(const std::string &name) {
         return Direction::Out;
     if (name == "INOUT")
         return Direction::InOut;
-    usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
+    throw_usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
 }
 
 std::vector<Direction> parse_directions(const std::vector<std::string> &names) {
@@ -96,8 +90,8 @@ Memory parse_memory(const py::handle &value, std::vector<py::buffer_info> &held,
 TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<py::buffer_info> &held) {
     const auto fields = item.cast<py::sequence>();
     if (fields.size() != 4 && fields.size() != 5)
-        usage_error(format("tensor %zu has %zu fields", index, fields.size()),
-                    "give (memory, shape, dtype, direction[, name])");
+        throw_usage_error(format("tensor %zu has %zu fields", index, fields.size()),
+                          "give (memory, shape, dtype, direction[, name])");
     TensorParameter tensor;
     tensor.shape = fields[1].cast<std::vector<uint32_t>>();
     tensor.dtype = known_type(fields[2].cast<std::string>());
@@ -109,10 +103,10 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
     for (const uint32_t size : tensor.shape)
         tensor.bytes *= size;
     if (memory.bytes && memory.bytes < tensor.bytes)
-        usage_error(format("tensor %s needs %llu bytes, its buffer has %llu", tensor.name.c_str(),
-                           static_cast<unsigned long long>(tensor.bytes),
-                           static_cast<unsigned long long>(memory.bytes)),
-                    "pass a contiguous buffer of the tensor's shape");
+        throw_usage_error(format("tensor %s needs %llu bytes, its buffer has %llu", tensor.name.c_str(),
+                                 static_cast<unsigned long long>(tensor.bytes),
+                                 static_cast<unsigned long long>(memory.bytes)),
+                          "pass a contiguous buffer of the tensor's shape");
     return tensor;
 }
 
@@ -143,8 +137,8 @@ template <typename T> void parse_rings(const py::handle &value, const std::strin
     else
         values = value.cast<std::vector<uint64_t>>();
     if (values.size() != kRings)
-        usage_error(format("option %s has %zu values", name.c_str(), values.size()),
-                    "give one number or four, one a ring");
+        throw_usage_error(format("option %s has %zu values", name.c_str(), values.size()),
+                          "give one number or four, one a ring");
     for (uint32_t ring = 0; ring < kRings; ++ring)
         if (values[ring] != 0) // 0 keeps what the environment or the default says
             limits[ring] = static_cast<T>(values[ring]);
@@ -215,11 +209,11 @@ Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &he
             continue; // the caller's: it outlives the settings
         const auto option = kOptions.find(name);
         if (option == kOptions.end())
-            usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
+            throw_usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
         option->second(settings, item.second, held);
     }
     if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
-        usage_error("option order names a task twice", "name each task once");
+        throw_usage_error("option order names a task twice", "name each task once");
     check_limits(settings.limits);
     return settings;
 }

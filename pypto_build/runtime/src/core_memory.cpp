@@ -1,20 +1,11 @@
 #include "core_memory.h"
 
 #include "fault.h"
+#include "pages.h"
 
 #include <sys/mman.h>
 
 namespace pypto::runtime {
-
-namespace {
-
-constexpr uint64_t kPage = 4096;
-
-uint64_t pages(uint64_t bytes) {
-    return (bytes + kPage - 1) / kPage * kPage;
-}
-
-} // namespace
 
 CoreMemory::CoreMemory(const Platform &platform) {
     bytes_ = kPage;

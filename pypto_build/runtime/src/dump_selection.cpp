@@ -11,9 +11,7 @@ namespace pypto::runtime {
 namespace {
 
 [[noreturn]] void refuse(const char *option, const std::string &text, const char *hint) {
-    Fault fault = make_fault(Code::InvalidArgs, std::string("option ") + option + " is \"" + text + "\"", hint);
-    fault.kind = "usage_error";
-    throw FaultError{fault};
+    throw_usage_error(std::string("option ") + option + " is \"" + text + "\"", hint);
 }
 
 bool parse_number(const std::string &text, int base, uint64_t &value) {

@@ -64,11 +64,8 @@ uint64_t report_bytes() {
 
 EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
     : platform_(find_platform(platform)), threads_(threads) {
-    if (platform_ == nullptr) {
-        Fault fault = make_fault(Code::LoadError, "platform \"" + platform + "\" is unknown", "use a2a3sim or a5sim");
-        fault.kind = "usage_error";
-        throw FaultError{fault};
-    }
+    if (platform_ == nullptr)
+        throw_usage_error("platform \"" + platform + "\" is unknown", "use a2a3sim or a5sim");
 }
 
 void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, const std::string &core_type,

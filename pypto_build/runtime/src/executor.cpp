@@ -1,9 +1,9 @@
 #include "executor.h"
 
+#include "clock.h"
 #include "pypto/kernel_args.h"
 
 #include <cstring>
-#include <ctime>
 
 namespace pypto::runtime {
 
@@ -122,12 +122,6 @@ void kernel_fault(PyptoCoreContext *context, const char *message, const char *fi
     if (file != nullptr)
         text += format(" (%s:%d)", file, line);
     activation.executor->end_with_fault(activation, make_fault(Code::KernelFault, std::move(text)));
-}
-
-int64_t monotonic_ns() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
 void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block) {

@@ -74,6 +74,18 @@ Fault make_fault(Code code, std::string message, std::string hint) {
     return fault;
 }
 
+Fault load_fault(std::string message, std::string hint) {
+    Fault fault = make_fault(Code::LoadError, std::move(message), std::move(hint));
+    fault.kind = "build_error";
+    return fault;
+}
+
+void throw_usage_error(std::string message, std::string hint) {
+    Fault fault = make_fault(Code::InvalidArgs, std::move(message), std::move(hint));
+    fault.kind = "usage_error";
+    throw FaultError{fault};
+}
+
 std::string format(const char *pattern, ...) {
     va_list arguments;
     va_start(arguments, pattern);

@@ -46,11 +46,15 @@ const char *code_hint(Code code);
 /// A fault with the code's own hint.
 Fault make_fault(Code code, std::string message);
 Fault make_fault(Code code, std::string message, std::string hint);
+/// A file that cannot be loaded: kind "build_error".
+Fault load_fault(std::string message, std::string hint);
 
 /// Ends Runtime calls with a fault; never leaves the C++ library's own frames.
 struct FaultError {
     Fault fault;
 };
+/// What the caller asked for makes no sense: kind "usage_error".
+[[noreturn]] void throw_usage_error(std::string message, std::string hint);
 
 /// printf into a string.
 __attribute__((format(printf, 1, 2))) std::string format(const char *pattern, ...);

@@ -14,10 +14,7 @@ namespace pypto::runtime {
 namespace {
 
 [[noreturn]] void file_fault(const std::string &path) {
-    Fault fault = make_fault(Code::LoadError, path + ": cannot be written: " + std::strerror(errno),
-                             "choose a writable output directory");
-    fault.kind = "usage_error";
-    throw FaultError{fault};
+    throw_usage_error(path + ": cannot be written: " + std::strerror(errno), "choose a writable output directory");
 }
 
 } // namespace

@@ -8,12 +8,6 @@ namespace {
 
 constexpr int32_t kMaxFuncId = 1024;
 
-Fault load_fault(std::string message, std::string hint) {
-    Fault fault = make_fault(Code::LoadError, std::move(message), std::move(hint));
-    fault.kind = "build_error";
-    return fault;
-}
-
 } // namespace
 
 void *load_shared_object(const std::string &path) {

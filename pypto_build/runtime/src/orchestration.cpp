@@ -8,12 +8,6 @@ namespace pypto::runtime {
 
 namespace {
 
-Fault load_fault(std::string message, std::string hint) {
-    Fault fault = make_fault(Code::LoadError, std::move(message), std::move(hint));
-    fault.kind = "build_error";
-    return fault;
-}
-
 template <typename Function> Function as(void *symbol) {
     return reinterpret_cast<Function>(symbol);
 }

@@ -2,28 +2,18 @@
 
 namespace pypto::runtime {
 
-namespace {
-
-[[noreturn]] void usage_error(const std::string &message, const std::string &hint) {
-    Fault fault = make_fault(Code::InvalidArgs, message, hint);
-    fault.kind = "usage_error";
-    throw FaultError{fault};
-}
-
-} // namespace
-
 Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
     : settings_(settings) {
     const bool any = settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args;
     const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
     if (any && settings.output_dir.empty())
-        usage_error("option output_dir is missing", "name the directory for what the run leaves");
+        throw_usage_error("option output_dir is missing", "name the directory for what the run leaves");
     if (settings.dump_args < 0 || settings.dump_args > 3)
-        usage_error(format("option dump_args is %d", settings.dump_args), "use 0 to 3");
+        throw_usage_error(format("option dump_args is %d", settings.dump_args), "use 0 to 3");
     if (settings.swimlane < 0 || settings.swimlane > 4)
-        usage_error(format("option swimlane is %d", settings.swimlane), "use 0 to 4");
+        throw_usage_error(format("option swimlane is %d", settings.swimlane), "use 0 to 4");
     if (selected && !settings.dump_args)
-        usage_error("dump_select and dump_tasks need a dump", "set option dump_args to 1, 2 or 3");
+        throw_usage_error("dump_select and dump_tasks need a dump", "set option dump_args to 1, 2 or 3");
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
     if (settings.swimlane)
@@ -32,7 +22,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
         return;
     const DumpNames *names = dump_names(settings.dump_format);
     if (names == nullptr)
-        usage_error("option dump_format is \"" + settings.dump_format + "\"", "use args or tensor");
+        throw_usage_error("option dump_format is \"" + settings.dump_format + "\"", "use args or tensor");
     args_ = std::make_unique<ArgsRecord>(settings, *names, kernels);
 }
 

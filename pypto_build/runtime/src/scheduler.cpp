@@ -1,5 +1,6 @@
 #include "scheduler.h"
 
+#include "clock.h"
 #include "crash.h"
 #include "predicate.h"
 #include "stall.h"
@@ -13,11 +14,6 @@ namespace {
 constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
 constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
-
-int64_t now_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 size_t worker_count(int threads, Order order) {
     if (order != Order::Parallel)
@@ -93,9 +89,9 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     wake_if_worthwhile(); // more than this thread can do?
     ++running_;
     lock.unlock();
-    const int64_t start = now_ns();
+    const int64_t start = monotonic_ns();
     execute(unit, core);
-    const int64_t end = now_ns();
+    const int64_t end = monotonic_ns();
     lock.lock();
     --running_;
     typical_ns_ += (end - start - typical_ns_) / 8;

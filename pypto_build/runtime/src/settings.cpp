@@ -76,13 +76,9 @@ template <typename T> void read_variable(const LimitRule &rule, T (&limits)[kRin
 
 template <typename T> void check(const LimitRule &rule, const char *option, const T (&limits)[kRings]) {
     for (const T value : limits)
-        if (!rule.accepts(value)) {
-            Fault fault =
-                make_fault(Code::InvalidArgs, format("%s is %llu", option, static_cast<unsigned long long>(value)),
-                           std::string("make it ") + rule.meaning);
-            fault.kind = "usage_error";
-            throw FaultError{fault};
-        }
+        if (!rule.accepts(value))
+            throw_usage_error(format("%s is %llu", option, static_cast<unsigned long long>(value)),
+                              std::string("make it ") + rule.meaning);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "staging.h"
 
 #include "fault.h"
+#include "pages.h"
 #include "poison.h"
 
 #include <cstring>
@@ -9,12 +10,6 @@
 namespace pypto::runtime {
 
 namespace {
-
-constexpr uint64_t kPage = 4096;
-
-uint64_t pages(uint64_t bytes) {
-    return (bytes + kPage - 1) / kPage * kPage;
-}
 
 bool owns_pages(const TensorParameter &parameter) {
     return reinterpret_cast<uint64_t>(parameter.address) % kPage == 0 && parameter.bytes % kPage == 0;

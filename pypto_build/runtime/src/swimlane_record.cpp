@@ -1,20 +1,14 @@
 #include "swimlane_record.h"
 
+#include "clock.h"
 #include "json_writer.h"
 
 #include <algorithm>
-#include <ctime>
 #include <tuple>
 
 namespace pypto::runtime {
 
 namespace {
-
-int64_t monotonic_ns() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 int core_number(int thread, int member, int threads) {
     return member == 0 ? thread : threads + 2 * thread + (member - 1);
