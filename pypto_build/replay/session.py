@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
@@ -34,6 +34,26 @@ RUNTIMES = ("embedded", "torch")
 PLATFORMS: dict[str, bool] = {"a2a3": False, "a5": False, "a2a3sim": True, "a5sim": True}
 
 
+class Rounds(Protocol):
+    """What executes rounds: started with the tensors as they should be, finished with the tensors as they became."""
+
+    def start_round(self) -> None: ...
+
+    def finish_round(self) -> Reply:
+        """The numbers of the round. Raises `RunFault`."""
+        ...
+
+
+class Engine(Protocol):
+    """Another runtime than the embedded one."""
+
+    def open(
+        self, request: Request, interface: Interface, binding: Binding, arena: Arena
+    ) -> contextlib.AbstractContextManager[Rounds]:
+        """What executes the rounds of a request. Raises `ArtifactError` for a request it cannot execute."""
+        ...
+
+
 @dataclass(frozen=True)
 class Request:
     """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
@@ -41,7 +61,8 @@ class Request:
     `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`) and gets verdict.json and
     `actual/`; `binaries` is where `kernels/` and `orchestration/` are when they are elsewhere; `embedded` is the
     runtime's extension module. `data` is a directory with `in/` and `out/`. `options` are those of the runtime
-    (`pypto_build.runtime`); a callable among them is called in the child process.
+    (`pypto_build.runtime`); a callable among them is called in the child process. `engine` executes the rounds in
+    place of the embedded runtime.
     """
 
     artifact_dir: Path
@@ -61,6 +82,7 @@ class Request:
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
     options: Mapping[str, RunOption] = field(default_factory=dict)
+    engine: Engine | None = None
 
     @property
     def verdict_path(self) -> Path:
@@ -111,7 +133,8 @@ class _Session:
     def run(self) -> None:
         request, verdict = self._request, self._verdict
         _remove_results(request.build_dir)
-        _require_platform(request)
+        if request.engine is None:
+            _require_platform(request)
         interface = read_interface(request.build_dir / "interface.json")
         verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
         verdict.rtol, verdict.atol = tolerances(request.artifact_dir, request.rtol, request.atol)
@@ -119,9 +142,9 @@ class _Session:
         binding = self._bind(interface, snapshot(request.artifact_dir, request.data))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
-        job = _job(request, interface, binding)
         arena = Arena([tensor.nbytes for tensor in binding.tensors])
-        self._execute(job, binding, arena, comparators)
+        opened = request.engine.open if request.engine else _open_embedded
+        self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
         self._finish(binding, arena)
 
     def _bind(self, interface: Interface, data: Snapshot) -> Binding:
@@ -140,16 +163,16 @@ class _Session:
                 self._log.line(f"  cache hit: {data.root / 'out'}")
         return binding
 
-    def _execute(self, job: Job, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator]) -> None:
+    def _execute(
+        self,
+        opened: contextlib.AbstractContextManager[Rounds],
+        binding: Binding,
+        arena: Arena,
+        comparators: Mapping[str, Comparator],
+    ) -> None:
         """All rounds, up to the first that goes wrong."""
         request, verdict, times = self._request, self._verdict, []
-        tensors = [
-            (arena.tensor(i), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
-            for i, tensor in enumerate(binding.tensors)
-        ]
-        memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
-        limits = {"timeout_s": request.timeout_s, "rounds": request.rounds, "memory_bytes": memory}
-        with Worker(job, arena, tensors, **limits) as worker, self._log.stage("runtime"):  # type: ignore[arg-type]
+        with opened as worker, self._log.stage("runtime"):
             for _ in range(request.rounds):
                 for index, tensor in enumerate(binding.tensors):
                     arena.fill(index, tensor.initial)
@@ -158,19 +181,17 @@ class _Session:
                 times.append(reply.run_s)
                 verdict.tasks, verdict.rounds = reply.tasks, len(times)
                 verdict.run_s = sorted(times)[len(times) // 2]
-                self._check(job, binding, arena, comparators, reply)
+                self._check(binding, arena, comparators, reply)
                 if verdict.error or any(output.status == "mismatch" for output in verdict.outputs):
                     break
         if len(times) > 1:
             self._log.line(rounds_line(times))
 
-    def _check(
-        self, job: Job, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator], reply: Reply
-    ) -> None:
+    def _check(self, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator], reply: Reply) -> None:
         """Fill in what the round's outputs are worth."""
-        verdict = self._verdict
-        if not comparators and not reply.input_writes:
-            quick = quick_check(load_embedded(job.embedded), binding, arena, verdict.rtol, verdict.atol)
+        request, verdict = self._request, self._verdict
+        if request.engine is None and not comparators and not reply.input_writes:
+            quick = quick_check(load_embedded(request.embedded), binding, arena, verdict.rtol, verdict.atol)
             if quick is not None:
                 verdict.outputs = quick
                 return
@@ -203,6 +224,17 @@ class _Session:
             verdict.status = "runtime_error"
         else:
             verdict.status = "mismatch" if failed else "pass" if binding.checked else "unchecked"
+
+
+def _open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
+    """The embedded runtime, in a process of its own."""
+    tensors = [
+        (arena.tensor(i), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
+        for i, tensor in enumerate(binding.tensors)
+    ]
+    memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
+    job = _job(request, interface, binding)
+    return Worker(job, arena, tensors, timeout_s=request.timeout_s, rounds=request.rounds, memory_bytes=memory)
 
 
 def _require_platform(request: Request) -> None:
