@@ -1,0 +1,126 @@
+"""Command lines for hardware: kernels by the toolkit's ``ccec`` and ``ld.lld``, orchestrations for the device's CPU.
+
+Everything comes from the toolkit in ``ASCEND_HOME_PATH`` and from simpler's and pto-isa's headers. A kernel is loaded
+as bare machine code, so its ``.text`` is taken out of the linked file and checked (``toolchain.elf``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
+from pypto_build.toolchain.simpler import (
+    HOST_GRAPH,
+    LINK_FLAGS,
+    ORCHESTRATION_FLAGS,
+    host_orchestration,
+    identify,
+    orchestration_recipe,
+)
+from pypto_build.toolchain.simpler_tree import SimplerTree
+
+VARIABLE = "ASCEND_HOME_PATH"
+_CCEC = "bin/ccec"
+_LINKER = "bin/ld.lld"
+_DEVICE_CXX = "tools/hcc/bin/aarch64-target-linux-gnu-g++"
+
+_KERNEL_FLAGS = ("-O3", "-g", "-x", "cce", "-Wall", "-std=c++17", "--cce-aicore-only")
+_LLVM_FLAGS = (
+    "-cce-aicore-stack-size=0x8000",
+    "-cce-aicore-function-stack-size=0x8000",
+    "-cce-aicore-record-overflow=false",
+    "-cce-aicore-addr-transform",
+    "-cce-aicore-dcci-insert-for-scalar=false",
+)
+_A5_LLVM_FLAGS = ("-cce-vf-aa-between-iters=true",)
+_ARCH = {"a2a3": "dav-c220", "a5": "dav-c310"}
+_CORE = {"aiv": "vec", "aic": "cube"}
+
+
+@dataclass(frozen=True)
+class AscendToolkit:
+    """The programs of a toolkit."""
+
+    home: Path
+
+    @property
+    def ccec(self) -> Path:
+        return self.home / _CCEC
+
+    @property
+    def linker(self) -> Path:
+        return self.home / _LINKER
+
+    @property
+    def device_cxx(self) -> Path:
+        return self.home / _DEVICE_CXX
+
+
+def find_toolkit(platform: Platform, environment: Mapping[str, str]) -> AscendToolkit:
+    """The toolkit of ``ASCEND_HOME_PATH``.
+
+    Raises:
+        ToolchainError: the variable is not set, or a program is missing; names which.
+    """
+    way_out = f"or replay with PLATFORM={platform.name}sim"
+    home = environment.get(VARIABLE)
+    if not home:
+        raise ToolchainError(
+            f"PLATFORM={platform.name}: {VARIABLE} is not set; set it to the toolkit's directory, {way_out}"
+        )
+    toolkit = AscendToolkit(Path(home))
+    for program in (toolkit.ccec, toolkit.linker, toolkit.device_cxx):
+        if not program.is_file():
+            has = program.relative_to(toolkit.home)
+            raise ToolchainError(
+                f"PLATFORM={platform.name}: {program} does not exist; "
+                f"point {VARIABLE} at a toolkit that has {has}, {way_out}"
+            )
+    return toolkit
+
+
+def kernel_flags(platform: Platform, core_type: str) -> tuple[str, ...]:
+    """Flags of ``ccec`` for a kernel."""
+    llvm = _LLVM_FLAGS + (_A5_LLVM_FLAGS if platform.arch == "a5" else ())
+    arch = f"--cce-aicore-arch={_ARCH[platform.arch]}-{_CORE[core_type]}"
+    return (*_KERNEL_FLAGS, arch, *(word for flag in llvm for word in ("-mllvm", flag)), "-DMEMORY_BASE")
+
+
+def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platform, runtime: str) -> Recipe:
+    """The recipe for ``platform``, a hardware one."""
+    ccec, linker = str(toolkit.ccec), str(toolkit.linker)
+    identity = f"{identify(ccec)} {identify(linker)} {tree.root} {tree.isa}"
+    extract = (sys.executable, "-m", "pypto_build.toolchain.extract_text", SOURCE, TARGET)
+    steps = (
+        Step("link   ", ".elf", (linker, "-e", "kernel_entry", "-o", TARGET, SOURCE)),
+        Step("extract", ".bin", extract),
+    )
+    kernels = {
+        core_type: UnitRecipe(
+            identity=identity,
+            compiler=(ccec, *kernel_flags(platform, core_type)),
+            include_dirs=tree.kernel_includes(platform, runtime),
+            steps=steps,
+        )
+        for core_type in _CORE
+    }
+    return {**kernels, "orchestration": _orchestration(toolkit, tree, platform, runtime)}
+
+
+def _orchestration(toolkit: AscendToolkit, tree: SimplerTree, platform: Platform, runtime: str) -> UnitRecipe:
+    """A graph built on the host is compiled for the host, any other for the device's CPU."""
+    if runtime == HOST_GRAPH:
+        return host_orchestration(tree, platform, runtime)
+    compiler = str(toolkit.device_cxx)
+    return orchestration_recipe(
+        (compiler, *ORCHESTRATION_FLAGS, "-fno-gnu-unique"),
+        identify(compiler),
+        LINK_FLAGS,
+        tree.orchestration_includes(platform, runtime),
+        tree.orchestration_sources(platform, runtime, host=False),
+    )

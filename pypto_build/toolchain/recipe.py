@@ -1,0 +1,57 @@
+"""How one kind of unit becomes a binary: the compile command, and the steps from the object to what a runtime loads.
+
+A kind is ``aic``, ``aiv`` or ``orchestration``. Command lines have the words `SOURCE` and `TARGET` where file names go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE, TARGET = "{source}", "{target}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command after the compilation; ``label`` is the word it is announced by."""
+
+    label: str
+    suffix: str
+    words: tuple[str, ...]
+
+    def argv(self, source: str, target: str) -> list[str]:
+        """The command for these file names."""
+        return _fill(self.words, source, target)
+
+
+@dataclass(frozen=True)
+class UnitRecipe:
+    """Everything that decides what a unit's binary is, besides its text and headers.
+
+    ``identity`` are the programs involved and their versions; ``also`` are files that a step reads besides.
+    """
+
+    identity: str
+    compiler: tuple[str, ...]
+    include_dirs: tuple[Path, ...]
+    steps: tuple[Step, ...]
+    also: tuple[Path, ...] = ()
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of what a runtime loads."""
+        return self.steps[-1].suffix
+
+    def compile_argv(self, source: str, target: str, extra_dirs: Sequence[Path] = ()) -> list[str]:
+        """One translation unit to one object."""
+        dirs = [f"-I{directory}" for directory in (*self.include_dirs, *extra_dirs)]
+        return [*self.compiler, *dirs, "-c", source, "-o", target]
+
+
+#: A recipe for each kind of unit.
+Recipe = Mapping[str, UnitRecipe]
+
+
+def _fill(words: Sequence[str], source: str, target: str) -> list[str]:
+    return [word.replace(SOURCE, source).replace(TARGET, target) for word in words]

@@ -1,0 +1,92 @@
+"""simpler's command lines for its simulator: its headers and pto-isa's, its compilers, its flags.
+
+Kernels go through the compiler called ``g++-15`` (C++23), orchestrations through ``g++`` with sources of simpler's.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
+from pypto_build.toolchain.simpler_tree import SimplerTree
+
+KERNEL_COMPILER, HOST_COMPILER = "g++-15", "g++"
+TENSORMAP, HOST_GRAPH = "tensormap_and_ringbuffer", "host_build_graph"
+
+_SHARED = ("-shared", "-O2", "-fPIC")
+_KERNEL_FLAGS = (
+    "-O2",
+    "-fPIC",
+    "-std=c++23",
+    "-fpermissive",
+    "-Wno-macro-redefined",
+    "-Wno-ignored-attributes",
+    "-D__CPU_SIM",
+    "-DPTO_CPU_MAX_THREADS=1",
+    "-DNDEBUG",
+)
+_CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
+ORCHESTRATION_FLAGS = ("-fPIC", "-O3", "-g", "-std=c++17")
+LINK_FLAGS = ("-Wl,--build-id=sha1",)
+
+
+def simulator_recipe(tree: SimplerTree, platform: Platform, runtime: str) -> Recipe:
+    """The recipe for ``platform``, a simulated one. Raises `ToolchainError` if a compiler is missing."""
+    compiler, identity = find_program(KERNEL_COMPILER, "simpler compiles kernels for its simulator with it")
+    kernels = {
+        core_type: UnitRecipe(
+            identity=f"{identity} {tree.root} {tree.isa}",
+            compiler=(compiler, *_KERNEL_FLAGS, macro),
+            include_dirs=tree.kernel_includes(platform, runtime),
+            steps=(Step("link   ", ".so", (compiler, *_SHARED, SOURCE, "-o", TARGET)),),
+        )
+        for core_type, macro in _CORE_MACRO.items()
+    }
+    return {**kernels, "orchestration": host_orchestration(tree, platform, runtime)}
+
+
+def host_orchestration(tree: SimplerTree, platform: Platform, runtime: str) -> UnitRecipe:
+    """The recipe of an orchestration that runs on this machine."""
+    compiler, identity = find_program(HOST_COMPILER, "simpler compiles orchestrations with it")
+    gcc_only = () if "clang" in identity.lower() else ("-fno-gnu-unique",)
+    return orchestration_recipe(
+        (compiler, *ORCHESTRATION_FLAGS, *gcc_only),
+        identity,
+        (*LINK_FLAGS, "-pthread"),
+        tree.orchestration_includes(platform, runtime),
+        tree.orchestration_sources(platform, runtime, host=True),
+    )
+
+
+def orchestration_recipe(
+    compiler: tuple[str, ...],
+    identity: str,
+    link_flags: tuple[str, ...],
+    include_dirs: tuple[Path, ...],
+    sources: tuple[Path, ...],
+) -> UnitRecipe:
+    """An object from the orchestration, linked together with ``sources`` of simpler's."""
+    dirs = [f"-I{directory}" for directory in include_dirs]
+    link = (*compiler, "-shared", *link_flags, SOURCE, *map(str, sources), *dirs, "-o", TARGET)
+    return UnitRecipe(identity, compiler, include_dirs, (Step("link   ", ".so", link),), also=sources)
+
+
+def find_program(name: str, purpose: str) -> tuple[str, str]:
+    """Path and identity (path and version line) of the program ``name`` on ``PATH``."""
+    path = shutil.which(name)
+    if path is None:
+        raise ToolchainError(f"{name}: not found on PATH; {purpose}")
+    return path, identify(path)
+
+
+def identify(path: str) -> str:
+    """The path of a program and the first line of its version. Raises `ToolchainError` if it does not answer."""
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"{path} --version failed ({error}); is it a compiler for this machine?") from None
+    return f"{path} {(run.stdout or run.stderr).strip().partition(chr(10))[0]}"

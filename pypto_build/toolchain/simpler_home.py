@@ -1,0 +1,106 @@
+"""Which simpler a replay uses: the tree whose headers binaries are compiled against, and the Python that runs it.
+
+``SIMPLER=`` names a checkout, an environment (a directory with ``bin/python``) or a revision; without it, the one that
+this Python imports counts, else the environment variable ``SIMPLER_ROOT`` says the same as ``SIMPLER=``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.toolchain import pins
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.simpler_tree import SimplerTree, open_tree
+
+#: Names the interpreter for a checkout that was installed into one.
+PYTHON_VARIABLE = "SIMPLER_PYTHON"
+
+_PROBE = """
+import importlib.metadata, importlib.util, json, sys
+def place(name):
+    spec = importlib.util.find_spec(name)
+    return None if spec is None else spec.origin
+named = [d for d in importlib.metadata.distributions() if (d.metadata["Name"] or "").lower() == "simpler"]
+found = {name: place(name) for name in ("simpler", "simpler_setup", "_task_interface")}
+print(json.dumps({**found, "installed": sorted({str(d.locate_file("")) for d in named}), "python": sys.executable}))
+"""
+
+
+@dataclass(frozen=True)
+class SimplerHome:
+    """A simpler that can be used: its tree, the interpreter that runs it, and what to put on its ``PYTHONPATH``."""
+
+    tree: SimplerTree
+    python: str
+    paths: tuple[str, ...] = ()
+
+
+def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ) -> SimplerHome:
+    """The simpler that ``SIMPLER=`` and ``PTO_ISA=`` name.
+
+    Raises:
+        ToolchainError: there is none, it is not built, or its parts do not belong together.
+    """
+    chosen = chosen or environment.get("SIMPLER_ROOT", "")
+    isa_dir = pins.resolve(pins.PTO_ISA, isa) if isa else None
+    python, paths = sys.executable, ()
+    if chosen:
+        place = pins.resolve(pins.SIMPLER, chosen)
+        if (place / "bin" / "python").exists():
+            python = str(place / "bin" / "python")
+        else:
+            python = environment.get(PYTHON_VARIABLE) or python
+            paths = (str(place), str(place / "python"))
+            if _is_ours(place):
+                pins.build(pins.SIMPLER, place, environment)
+    found = _probe(python, paths, environment)
+    root = _root(found, f"SIMPLER={chosen}" if chosen else "RUNTIME=simpler", python)
+    return SimplerHome(open_tree(root, isa_dir), python, paths)
+
+
+def _is_ours(place: Path) -> bool:
+    return place.is_relative_to(pins.cache_dir())
+
+
+def _probe(python: str, paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, object]:
+    """Where an interpreter would import simpler from, without importing it."""
+    more = {"PYTHONPATH": os.pathsep.join((*paths, *filter(None, [environment.get("PYTHONPATH")])))}
+    try:
+        run = subprocess.run(
+            [python, "-c", _PROBE], env={**environment, **more}, capture_output=True, text=True, timeout=60, check=False
+        )
+        found = json.loads(run.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        raise ToolchainError(
+            f"{python}: does not answer like Python 3; correct SIMPLER= or {PYTHON_VARIABLE}"
+        ) from None
+    assert isinstance(found, dict)
+    return found
+
+
+def _root(found: Mapping[str, object], what: str, python: str) -> Path:
+    """The tree behind an importable simpler: the checkout, or what an installed one carries with it."""
+    way_out = "name a checkout, an environment or a revision with SIMPLER="
+    package, setup = found["simpler"], found["simpler_setup"]
+    if not isinstance(package, str) or not isinstance(setup, str):
+        missing = "simpler" if not isinstance(package, str) else "simpler_setup"
+        raise ToolchainError(f"{what}: {python} has no package '{missing}'; {way_out}")
+    package_dir, setup_dir = Path(package).parent, Path(setup).parent
+    if setup_dir.parent not in (package_dir.parent, package_dir.parent.parent):
+        both = f"simpler from {package_dir} and simpler_setup from {setup_dir}"
+        raise ToolchainError(f"{what}: two versions of simpler in one environment, {both}; uninstall one")
+    installed = found["installed"]
+    if isinstance(installed, list) and len(installed) > 1:
+        raise ToolchainError(
+            f"{what}: simpler is installed more than once, in {' and '.join(installed)}; uninstall one"
+        )
+    if found["_task_interface"] is None and not (package_dir / "task_interface.py").is_file():
+        raise ToolchainError(f"{what}: {package_dir} has no task_interface; install simpler into {python}")
+    assets = setup_dir / "_assets"
+    return assets if (assets / "src").is_dir() else setup_dir.parent

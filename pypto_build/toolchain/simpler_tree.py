@@ -1,0 +1,90 @@
+"""Where simpler's sources and headers are, and which directories of them a kernel and an orchestration see.
+
+``src/<arch>/runtime/<runtime>`` since March 2026, ``src/runtime/<runtime>`` before. A directory that a revision does
+not have is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.platforms import Platform
+
+
+@dataclass(frozen=True)
+class SimplerTree:
+    """A checkout of simpler, or the ``_assets`` of an installed one, and the checkout of pto-isa it goes with."""
+
+    root: Path
+    isa: Path
+
+    def runtime_dir(self, platform: Platform, runtime: str) -> Path:
+        """The sources of one runtime. Raises `ToolchainError` if this revision has none of that name."""
+        places = [self.root / "src" / platform.arch / "runtime", self.root / "src" / "runtime"]
+        for place in places:
+            if (place / runtime).is_dir():
+                return place / runtime
+        present = sorted({path.name for place in places if place.is_dir() for path in place.iterdir() if path.is_dir()})
+        listed = ", ".join(present) or "none"
+        raise ToolchainError(f"{places[0] / runtime}: no such runtime in this simpler; it has {listed}")
+
+    def runtime_includes(self, platform: Platform, runtime: str) -> list[Path]:
+        """What kernels and orchestrations of ``runtime`` include besides their own directory."""
+        own, src = self.runtime_dir(platform, runtime), self.root / "src"
+        return [
+            own / "runtime",
+            own / "common",
+            src / "common" / "task_interface",
+            src / "common",
+            src / platform.arch / "platform" / "include",
+            src / "common" / "platform" / "include",
+        ]
+
+    def kernel_includes(self, platform: Platform, runtime: str) -> tuple[Path, ...]:
+        """The include directories of a kernel, in simpler's order."""
+        first = [self.isa / "include", self.isa / "include" / "pto"]
+        own = [self.root / "simpler_setup" / "incore", self.root / "src" / "common" / "platform" / "include"]
+        return _present([*first, *own, *self.runtime_includes(platform, runtime)])
+
+    def orchestration_includes(self, platform: Platform, runtime: str) -> tuple[Path, ...]:
+        """The include directories of an orchestration, in simpler's order."""
+        own = self.runtime_dir(platform, runtime)
+        log = self.root / "src" / "common" / "log" / "include"
+        last = [own / "orchestration", own / "common", own.parent]
+        return _present([*self.runtime_includes(platform, runtime), log, *last])
+
+    def orchestration_sources(self, platform: Platform, runtime: str, host: bool) -> tuple[Path, ...]:
+        """What is compiled into every orchestration: ``host`` if it runs on the host, else on the device."""
+        own, common = self.runtime_dir(platform, runtime), self.root / "src" / "common"
+        side = common / "platform" / ("sim" if platform.simulated else "onboard") / "aicpu"
+        sources = [
+            *sorted((own / "orchestration").glob("*.cpp")),
+            *sorted((own / "host_orchestration_support").glob("*.cpp")),
+            side / "cache_ops.cpp",
+            side / "device_time.cpp",
+        ]
+        if host:
+            sources += [common / "log" / "host_log.cpp", common / "log" / "unified_log_host.cpp"]
+        return tuple(path for path in sources if path.is_file())
+
+
+def open_tree(root: Path, isa: Path | None = None) -> SimplerTree:
+    """The tree in ``root``; pto-isa is ``isa``, else the checkout that simpler keeps in ``build/pto-isa``.
+
+    Raises:
+        ToolchainError: one of the two is not what it should be.
+    """
+    if not (root / "src" / "common").is_dir() and not (root / "src" / "runtime").is_dir():
+        raise ToolchainError(f"{root}: has no src/common, so it is no checkout of simpler; correct SIMPLER=")
+    place = isa or root / "build" / "pto-isa"
+    if not (place / "include" / "pto").is_dir():
+        if isa is None:
+            raise ToolchainError(f"{place}: simpler has no pto-isa there; name a checkout or a revision with PTO_ISA=")
+        raise ToolchainError(f"{place}: has no include/pto, so it is no checkout of pto-isa; correct PTO_ISA=")
+    return SimplerTree(root, place)
+
+
+def _present(directories: list[Path]) -> tuple[Path, ...]:
+    return tuple(path for path in dict.fromkeys(directories) if path.is_dir())
