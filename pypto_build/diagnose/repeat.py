@@ -18,7 +18,10 @@ _VALUES = {
     "SEED": "--seed",
     "ROUNDS": "--rounds",
     "TIMEOUT": "--timeout",
+    "RUNTIME": "--runtime",
     "DUMP": "--dump-args",
+    "DUMP_ARGS": "--dump-select",
+    "DUMP_TASKS": "--dump-tasks",
     "SWIMLANE": "--swimlane",
     "LOG_LEVEL": "--log-level",
 }
@@ -56,7 +59,7 @@ def add_passed_on(parser: argparse.ArgumentParser) -> None:
     """Declare the replay's flags on a tool that looks at a replay."""
     add = parser.add_argument
     add("--data", type=Path, help="the directory with in/ and out/ that was replayed on")
-    for flag in ("--rtol", "--atol", "--timeout"):
+    for flag in ("--rtol", "--atol", "--timeout", "--runtime"):
         add(flag, help=argparse.SUPPRESS)
     for flag in ("--seed", "--rounds"):
         add(flag, type=int, help=argparse.SUPPRESS)

@@ -56,6 +56,11 @@ def _flags(*names: str) -> dict[str, str]:
     return {name: f"--{name.lower().replace('_', '-')}" for name in names}
 
 
+def _of_the_run() -> dict[str, str]:
+    """The options of the replay, for tools that name the command that repeats it."""
+    return {"DATA": "--data", "TIMEOUT": "--timeout"} | {n: option.flag for n, option in OPTIONS.items() if option.flag}
+
+
 VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
@@ -86,6 +91,14 @@ VERBS: dict[str, Verb] = {
             "who waits for whom through which tensor, critical path, occupancy",
             Needs.REPLAY,
             _flags("TASK", "TO", "EXPORT"),
+            replay_with={"DEP_GEN": True, "SWIMLANE": 4},
+        ),
+        Verb(
+            "report",
+            "pypto_build.diagnose.report",
+            "write one HTML page about the run: verdict, error maps, task graph, timeline, findings, sources",
+            Needs.REPLAY,
+            _of_the_run(),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
     )

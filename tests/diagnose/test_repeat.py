@@ -1,0 +1,24 @@
+"""The options of a run that tools pass on are all there, and come back as they were given."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pypto_build.diagnose.repeat import PASSED_ON, add_passed_on, given_options
+from pypto_build.rules.options import OPTIONS
+
+
+def test_every_option_of_a_run_is_passed_on() -> None:
+    of_the_run = {name: option.flag for name, option in OPTIONS.items() if option.flag}
+    assert of_the_run | {"DATA": "--data", "TIMEOUT": "--timeout"} == PASSED_ON
+
+
+def test_options_come_back_as_written() -> None:
+    parser = argparse.ArgumentParser()
+    add_passed_on(parser)
+    words = ["--rtol", "1e-03", "--strict", "--data", "/d", "--dump-select", "add:0,mul", "--log-level", "v3"]
+    given = given_options(parser.parse_args(words), words)
+    assert given.assignments == ("DATA=/d", "RTOL=1e-03", "DUMP_ARGS=add:0,mul", "LOG_LEVEL=v3", "STRICT=1")
+    assert given.scons("replay", Path("/a b"), "a5sim").startswith("scons replay 'JIT=/a b' PLATFORM=a5sim DATA=/d ")
+    assert parser.parse_args([*given.flags]) == parser.parse_args(words)
