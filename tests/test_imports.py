@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": set(),
     "replay": {"artifact", "pto", "runtime"},
     "diagnose": {"artifact", "pto", "replay"},
-    "interop": {"artifact", "replay"},
+    "interop": {"artifact", "replay", "toolchain"},
     "rules": {"artifact", "toolchain"},
 }
 

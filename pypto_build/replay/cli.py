@@ -129,11 +129,11 @@ def request_from(argv: Sequence[str]) -> Request:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, terminate)
     try:
         request = request_from(words)
     except ArtifactError as error:
-        return _usage_error(words, error)
+        return usage_error(words, error)
     try:
         return replay(request).exit_status
     except KeyboardInterrupt:
@@ -141,14 +141,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _usage_error(words: Sequence[str], error: ArtifactError) -> int:
+def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = "embedded") -> int:
     """Report a command line that cannot be parsed, in the verdict too if it says where that is."""
     print(f"[RUN] FAIL: usage_error: {error}", file=sys.stderr)
     build_dir = _value_of(words, "--build-dir")
     if build_dir:
         info = ErrorInfo("usage_error", error.message, hint=error.hint)
         platform = _value_of(words, "--platform") or ""
-        write_verdict(Verdict("usage_error", "", platform, "embedded", error=info), Path(build_dir) / "verdict.json")
+        write_verdict(Verdict("usage_error", "", platform, runtime, error=info), Path(build_dir) / "verdict.json")
     return EXIT_STATUS["usage_error"]
 
 
@@ -161,6 +161,6 @@ def _value_of(words: Sequence[str], flag: str) -> str:
     return ""
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
+def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
     """Leave through the finally blocks, so that the child process goes too."""
     raise SystemExit(143)

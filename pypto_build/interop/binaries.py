@@ -1,0 +1,116 @@
+"""The binaries of a replay on simpler: where they are, and whether they are what simpler can load.
+
+A kernel or an orchestration that is built against other headers, for another machine, or not at all would only fail
+somewhere inside a run, or give wrong numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.interface import Interface
+from pypto_build.toolchain.elf import AARCH64, MACHINES, X86_64, Elf, ElfError, extract_text, read_elf
+
+HOST_GRAPH = "host_build_graph"
+_Problems = Callable[[Elf, str, bool], Iterator[str]]
+#: Symbols that only binaries for the embedded runtime have.
+_EMBEDDED = ("pypto_bind_core", "pypto_bind_orchestration")
+#: What simpler's own part of an orchestration defines, by which its runtime hands itself over.
+_BOUND = "framework_bind_runtime"
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Files by kernel (``func_id``), and the orchestration's."""
+
+    kernels: dict[int, Path]
+    orchestration: Path
+
+
+def built(interface: Interface, directory: Path, platform: str) -> Binaries:
+    """The binaries that the rules put below ``directory``."""
+    suffix = ".so" if platform.endswith("sim") else ".bin"
+    kernels = {
+        kernel.func_id: directory / "kernels" / kernel.core_type / f"{kernel.name}{suffix}"
+        for kernel in interface.kernels
+    }
+    stem = Path(interface.orchestration.source).stem
+    return Binaries(kernels, directory / "orchestration" / f"{stem}.so")
+
+
+def beside_sources(artifact_dir: Path, platform: str) -> Binaries:
+    """The binaries that lie beside the artifact's own sources, as PyPTO leaves them."""
+    artifact = load_artifact(artifact_dir)
+    suffix = ".so" if platform.endswith("sim") else ".o"
+    kernels = {kernel.func_id: kernel.source.with_suffix(suffix) for kernel in artifact.kernels}
+    return Binaries(kernels, artifact.orchestration.source.with_suffix(".so"))
+
+
+def check_binaries(binaries: Binaries, interface: Interface, platform: str) -> None:
+    """Raises a build error that names the first file which is missing, or which this platform cannot load."""
+    simulated = platform.endswith("sim")
+    for path in binaries.kernels.values():
+        if path.suffix != ".bin":
+            _check(path, _kernel_problem, platform, simulated)
+        elif not path.is_file():
+            raise _error(path, "is missing")
+    on_host = simulated or interface.runtime == HOST_GRAPH
+    _check(binaries.orchestration, _orchestration_problem, platform, on_host)
+
+
+def _check(path: Path, problem_of: _Problems, platform: str, on_host: bool) -> None:
+    try:
+        elf = read_elf(path)
+    except FileNotFoundError:
+        raise _error(path, "is missing") from None
+    except (ElfError, OSError) as error:
+        raise _error(path, str(error) if isinstance(error, ElfError) else f"cannot be read: {error.strerror}") from None
+    for problem in problem_of(elf, platform, on_host):
+        raise _error(path, problem)
+
+
+def _error(path: Path, problem: str) -> ArtifactError:
+    way_out = "build the artifact again, without SKIP_COMPILE=1" if problem == "is missing" else "build it again"
+    return ArtifactError(path, problem, way_out, kind="build_error")
+
+
+def _kernel_problem(elf: Elf, platform: str, on_host: bool) -> Iterator[str]:
+    if on_host:
+        yield from _machine_problem(elf, X86_64 if _is_x86() else AARCH64, platform)
+    elif elf.machine in MACHINES:
+        yield f"was built for {MACHINES[elf.machine]}, not for the cores of {platform}"
+    if "kernel_entry" not in elf.defined:
+        yield "does not define kernel_entry"
+    yield from _abi_problem(elf)
+    if not on_host:
+        try:
+            extract_text(elf)
+        except ElfError as error:
+            yield str(error)
+
+
+def _orchestration_problem(elf: Elf, platform: str, on_host: bool) -> Iterator[str]:
+    yield from _machine_problem(elf, AARCH64 if not on_host or not _is_x86() else X86_64, platform)
+    yield from _abi_problem(elf)
+    if _BOUND not in elf.defined:
+        yield f"does not define {_BOUND}, so it was not built with simpler's sources"
+
+
+def _machine_problem(elf: Elf, wanted: int, platform: str) -> Iterator[str]:
+    if elf.machine != wanted:
+        name = MACHINES.get(elf.machine, f"machine {elf.machine}")
+        yield f"was built for {name}, but {platform} runs it on {MACHINES[wanted]}"
+
+
+def _abi_problem(elf: Elf) -> Iterator[str]:
+    if elf.defined.intersection(_EMBEDDED):
+        yield "was built for the embedded runtime, whose interface is not simpler's"
+
+
+def _is_x86() -> bool:
+    import platform as machine
+
+    return machine.machine() in ("x86_64", "AMD64")

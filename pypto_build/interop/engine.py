@@ -1,0 +1,235 @@
+"""simpler as what executes the rounds of a replay: a process in simpler's own Python, with the tensors in shared files.
+
+Compiled code runs there, so whatever it does (crash, hang, fill memory) leaves this process whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.interface import Interface
+from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
+from pypto_build.interop.faults import run_fault
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding
+from pypto_build.replay.child import Reply
+from pypto_build.replay.faults import Death, RunFault, describe_death
+from pypto_build.replay.session import Request
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.toolchain.elf import extract_text, read_elf
+from pypto_build.toolchain.simpler_home import SimplerHome
+
+_CHILD = Path(__file__).with_name("simpler_child.py")
+#: dtypes that simpler has no name for travel as those of the same size that carry their bits.
+_CARRIERS = {"bool": "uint8", "uint64": "int64", "float8_e5m2": "uint8"}
+_DIAGNOSTICS = ("dump_args", "swimlane", "pmu", "dep_gen", "scope_stats")
+_WARNINGS = 30
+_TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True)
+class SimplerEngine:
+    """Executes rounds with the simpler in ``home``, on ``device`` of a hardware platform.
+
+    With ``skip_compile``, the binaries are those that lie beside the artifact's sources; they are only read.
+    """
+
+    home: SimplerHome
+    device: int = 0
+    skip_compile: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
+        """Starts the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
+        if self.skip_compile:
+            binaries = beside_sources(request.artifact_dir, request.platform)
+        else:
+            binaries = built(interface, request.binaries or request.build_dir, request.platform)
+        check_binaries(binaries, interface, request.platform)
+        return SimplerRounds(self, request, interface, binding, arena, binaries)
+
+
+class SimplerRounds:
+    """The process, as a context manager: leaving it kills whatever is left of it."""
+
+    def __init__(
+        self,
+        engine: SimplerEngine,
+        request: Request,
+        interface: Interface,
+        binding: Binding,
+        arena: Arena,
+        binaries: Binaries,
+    ) -> None:
+        self._engine, self._request, self._arena, self._binding = engine, request, arena, binding
+        shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self._scratch = Path(tempfile.mkdtemp(prefix="pypto-simpler-", dir=shared))
+        self._files = [self._scratch / f"{index}.tensor" for index in range(len(binding.tensors))]
+        self._tail, self._pending = b"", b""
+        output = request.build_dir / "dfx_outputs"
+        if any(request.options.get(name) for name in _DIAGNOSTICS):
+            output.mkdir(parents=True, exist_ok=True)
+        job = self._scratch / "job.json"
+        job.write_text(json.dumps(self._job(interface, binaries, output)), encoding="utf-8")
+        for file, tensor in zip(self._files, binding.tensors, strict=True):
+            file.write_bytes(bytes(tensor.nbytes))
+        command_read, self._commands = os.pipe()
+        self._results, result_write = os.pipe()
+        home = engine.home
+        paths = [*home.paths, *filter(None, [engine.environment.get("PYTHONPATH")])]
+        sys.stdout.flush()
+        self._process = subprocess.Popen(
+            [home.python, str(_CHILD), str(job), str(command_read), str(result_write)],
+            env={**engine.environment, "PYTHONPATH": os.pathsep.join(paths)},
+            pass_fds=(command_read, result_write),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        os.close(command_read)
+        os.close(result_write)
+        assert self._process.stderr is not None
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._results, selectors.EVENT_READ)
+        self._selector.register(self._process.stderr.fileno(), selectors.EVENT_READ)
+
+    def __enter__(self) -> SimplerRounds:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+        self._selector.close()
+        for descriptor in (self._commands, self._results):
+            os.close(descriptor)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def start_round(self) -> None:
+        """Hand the tensors over and tell the process to run."""
+        for index, file in enumerate(self._files):
+            with file.open("r+b") as target:
+                target.write(self._arena.tensor(index))
+        self._deadline = time.monotonic() + self._request.timeout_s
+        with suppress(BrokenPipeError):  # it is gone; finish_round() says how
+            os.write(self._commands, b"R")
+
+    def finish_round(self) -> Reply:
+        """The numbers of the round, with the tensors brought back. Raises `RunFault`."""
+        while b"\n" not in self._pending:
+            remaining = self._deadline - time.monotonic()
+            if remaining <= 0:
+                raise self._hang()
+            if not self._collect(remaining) and b"\n" not in self._pending:
+                raise self._death()
+        line, _, self._pending = self._pending.partition(b"\n")
+        reply: dict[str, Any] = json.loads(line)
+        if "fault" in reply:
+            raise run_fault(reply["kind"], reply["fault"], self._request.platform, self._engine.device)
+        for index, file in enumerate(self._files):
+            self._arena.tensor(index)[:] = file.read_bytes()
+        return Reply(tasks=_count_tasks(self._request.build_dir / "dfx_outputs"), run_s=reply["run_s"])
+
+    def _job(self, interface: Interface, binaries: Binaries, output: Path) -> dict[str, Any]:
+        """What the process is told."""
+        options = dict(self._request.options)
+        config: dict[str, Any] = {name: options[name] for name in _DIAGNOSTICS if options.get(name)}
+        config |= {"output_prefix": str(output)} if config else {}
+        for name, value in (("aicpu_thread_num", interface.aicpu_thread_num), ("block_dim", interface.block_dim)):
+            config |= {name: value} if value else {}
+        entry = interface.orchestration
+        return {
+            "platform": self._request.platform,
+            "runtime": interface.runtime,
+            "device": self._engine.device,
+            "log_level": options.get("log_level", _WARNINGS),
+            "config": {name: int(value) if isinstance(value, bool) else value for name, value in config.items()},
+            "orchestration": {
+                "file": str(binaries.orchestration),
+                "function_name": entry.function_name,
+                "config_name": entry.config_name,
+            },
+            "kernels": [
+                {"func_id": kernel.func_id, "file": self._code(binaries, kernel.func_id), "signature": kernel.signature}
+                for kernel in interface.kernels
+            ],
+            "tensors": [
+                {
+                    "file": str(file),
+                    "dtype": _CARRIERS.get(tensor.dtype, tensor.dtype),
+                    "shape": tensor.shape,
+                    "nbytes": tensor.nbytes,
+                    "direction": tensor.direction,
+                }
+                for file, tensor in zip(self._files, self._binding.tensors, strict=True)
+            ],
+            "scalars": [scalar.bits for scalar in self._binding.scalars],
+        }
+
+    def _code(self, binaries: Binaries, func_id: int) -> str:
+        """What a core loads: a library, or bare machine code, which is taken out of an object."""
+        path = binaries.kernels[func_id]
+        if path.suffix != ".o":
+            return str(path)
+        code = self._scratch / f"{func_id}.bin"
+        code.write_bytes(extract_text(read_elf(path)))
+        return str(code)
+
+    def _collect(self, timeout_s: float) -> bool:
+        """Take what the process wrote; its error output goes on to ours. False once it wrote its last."""
+        for key, _ in self._selector.select(timeout_s):
+            data = os.read(key.fd, 1 << 16)
+            if not data:
+                self._selector.unregister(key.fd)
+            elif key.fd == self._results:
+                self._pending += data
+            else:
+                self._tail = (self._tail + data)[-_TAIL_BYTES:]
+                sys.stderr.write(data.decode(errors="replace"))
+                sys.stderr.flush()
+        return bool(self._selector.get_map())
+
+    def _death(self) -> RunFault:
+        self._process.wait()
+        status = self._process.returncode
+        waited = -status if status < 0 else status << 8
+        if status > 0:
+            last = self._tail.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
+            message = f"simpler's process ended with exit status {status}: {last[0]}"
+            return RunFault("runtime_error", ErrorInfo("exit", message))
+        return RunFault("runtime_error", describe_death(Death(waited, 0, 1 << 62, self._tail), None))
+
+    def _hang(self) -> RunFault:
+        self._kill()
+        message = f"the run had not finished at the time limit of {self._request.timeout_s:g} s"
+        hint = "replay with RUNTIME=embedded, which names the task, or raise the limit with TIMEOUT="
+        return RunFault("hang", ErrorInfo("hang", message, hint=hint))
+
+    def _kill(self) -> None:
+        """End the process and everything it started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stderr is not None:
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(self._process.stderr.fileno())
+            self._process.stderr.close()
+
+
+def _count_tasks(output: Path) -> int:
+    """How many tasks the graph has that the run wrote; 0 if it wrote none."""
+    try:
+        return len(json.loads((output / "deps.json").read_bytes())["tasks"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0

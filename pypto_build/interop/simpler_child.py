@@ -1,0 +1,182 @@
+"""Runs one artifact through simpler's Worker, in simpler's own Python, where nothing of ours can be imported.
+
+usage: simpler_child.py JOB.json COMMANDS RESULTS, the latter two file descriptors: a byte R runs a round, a line of
+JSON answers it. Serves every generation of the Worker; what one of them calls differently is looked up by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import mmap
+import os
+import sys
+import time
+from typing import Any
+
+# Names of an option of a run, the newest first.
+_CONFIG = {
+    "dump_args": ("enable_dump_args", "enable_dump_tensor"),
+    "swimlane": ("enable_chip_swimlane", "enable_l2_swimlane", "enable_profiling"),
+    "pmu": ("enable_pmu",),
+    "dep_gen": ("enable_dep_gen",),
+    "scope_stats": ("enable_scope_stats",),
+    "aicpu_thread_num": ("aicpu_thread_num",),
+    "block_dim": ("block_dim",),
+}
+_DROPPED = ("block_dim",)  # what newer generations decide themselves
+
+
+class Unfit(Exception):
+    """This simpler cannot do what the job asks for: (kind, message)."""
+
+
+def main(job_path: str, commands: int, results: int) -> None:
+    with open(job_path, encoding="utf-8") as file:
+        job = json.load(file)
+    try:
+        session = Session(job)
+    except Unfit as error:
+        reply(results, {"kind": error.args[0], "fault": error.args[1]})
+        return
+    except Exception as error:
+        reply(results, {"kind": "device", "fault": describe(error)})
+        return
+    try:
+        while os.read(commands, 1) == b"R":
+            start = time.perf_counter()
+            try:
+                session.run()
+            except Exception as error:
+                reply(results, {"kind": "runtime_error", "fault": describe(error)})
+                break
+            reply(results, {"run_s": time.perf_counter() - start})
+    finally:
+        session.close()
+
+
+class Session:
+    """A worker with the artifact registered, and its arguments."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        try:
+            import torch
+            from simpler import task_interface  # type: ignore[import-not-found, unused-ignore]
+            from simpler.worker import Worker  # type: ignore[import-not-found, unused-ignore]
+        except ImportError as error:
+            raise Unfit("usage_error", f"simpler cannot be imported by {sys.executable}: {error}") from None
+        if job["log_level"] is not None:
+            logging.getLogger("simpler").setLevel(job["log_level"])
+        self.torch: Any = torch
+        self.api: Any = task_interface
+        self.tensors = [self.tensor(row) for row in job["tensors"]]
+        self.directions = [row["direction"] for row in job["tensors"]]
+        self.scalars = job["scalars"]
+        self.config = self.call_config(job["config"])
+        chip = self.callable(job)
+        self.worker = Worker(level=2, platform=job["platform"], runtime=job["runtime"], device_id=job["device"])
+        registers = hasattr(self.worker, "register")
+        self.handle = self.worker.register(chip) if registers else chip
+        self.worker.init()
+
+    def tensor(self, row: dict[str, Any]) -> Any:
+        """The memory of a tensor, shared with the process that started this one."""
+        dtype = getattr(self.torch, row["dtype"])
+        if 0 in row["shape"]:
+            return self.torch.empty(row["shape"], dtype=dtype)
+        with open(row["file"], "r+b") as file:
+            memory = mmap.mmap(file.fileno(), row["nbytes"])
+        return self.torch.frombuffer(memory, dtype=self.torch.uint8).view(dtype).reshape(row["shape"] or [1])
+
+    def callable(self, job: dict[str, Any]) -> Any:
+        directions = self.api.ArgDirection
+        signature = [directions[name] for name in self.directions]
+        children = []
+        for kernel in job["kernels"]:
+            binary = self.api.CoreCallable.build(
+                signature=[directions[name] for name in kernel["signature"] or ()], binary=read(kernel["file"])
+            )
+            children.append((kernel["func_id"], binary))
+        entry = job["orchestration"]
+        build = self.api.ChipCallable.build
+        config_name = {"config_name": entry["config_name"]} if takes(build, "config_name") else {}
+        return build(
+            signature=signature,
+            func_name=entry["function_name"],
+            binary=read(entry["file"]),
+            children=children,
+            **config_name,
+        )
+
+    def call_config(self, wanted: dict[str, Any]) -> Any:
+        known = getattr(self.api, "CallConfig", None) or self.api.ChipCallConfig
+        config = known()
+        for name, value in wanted.items():
+            if name == "output_prefix":
+                if hasattr(config, name):
+                    config.output_prefix = value
+                continue
+            spelt = next((spelling for spelling in _CONFIG[name] if hasattr(config, spelling)), None)
+            if spelt is None and name not in _DROPPED:
+                raise Unfit("usage_error", f"this simpler has no option {_CONFIG[name][0]}")
+            if spelt is not None:
+                setattr(config, spelt, value)
+        return config
+
+    def arguments(self) -> Any:
+        """The task arguments: tagged and made by the worker since August 2026, plain before."""
+        try:
+            from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
+                make_tensor_arg,
+            )
+        except ImportError:
+            make_tensor_arg = self.api.make_tensor_arg
+        by_worker = len(inspect.signature(make_tensor_arg).parameters) == 2
+        if not by_worker:
+            args = self.api.ChipStorageTaskArgs()
+            for tensor in self.tensors:
+                args.add_tensor(make_tensor_arg(tensor))
+        else:
+            kinds = self.api.TensorArgType
+            tags = {"IN": kinds.INPUT, "OUT": kinds.OUTPUT_EXISTING, "INOUT": kinds.INOUT}
+            args = self.api.TaskArgs()
+            for tensor, direction in zip(self.tensors, self.directions, strict=True):
+                args.add_tensor(make_tensor_arg(self.worker, tensor), tags[direction])
+        for scalar in self.scalars:
+            args.add_scalar(scalar)
+        return args
+
+    def run(self) -> None:
+        self.worker.run(self.handle, self.arguments(), config=self.config)
+
+    def close(self) -> None:
+        self.worker.close()
+
+
+def takes(function: Any, name: str) -> bool:
+    """Whether a function has a parameter; yes for compiled ones, which do not tell."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return True
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def describe(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+def reply(results: int, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(results, data) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
