@@ -166,7 +166,7 @@ def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
         [escape(str(output / BINARIES)), escape(str(output / RECORD))],
         [setting(env, "the kernels", keys), *linked],
         Action(_settle, None),
-        PYPTO_SETTLE=(output, units),
+        PYPTO_SETTLE=(output, units, frontier.digests if not workspace.whole_graph else {}),
     )
     env.Precious(listing)
     return listing[0]

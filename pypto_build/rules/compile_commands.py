@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
+
+import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.rules.artifact import ArtifactTargets
@@ -15,17 +16,17 @@ def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> N
     """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
     path = workspace.build_dir / "compile_commands.json"
     try:
-        text = path.read_text(encoding="utf-8")
-        known: list[dict[str, Any]] = [entry for entry in json.loads(text) if isinstance(entry, dict)]
+        text = path.read_bytes()
+        known: list[dict[str, Any]] = [entry for entry in msgspec.json.decode(text) if isinstance(entry, dict)]
     except (OSError, ValueError):
-        text, known = "", []
+        text, known = b"", []
     prefix = str(targets.binaries_dir) + os.sep
     entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
     entries += [_entry(workspace, plan, prefix) for plan in targets.plans]
     entries.sort(key=lambda entry: str(entry.get("output")))
-    wanted = json.dumps(entries, indent=1) + "\n"
+    wanted = msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
     if wanted != text:
-        write_bytes(path, wanted.encode())
+        write_bytes(path, wanted)
 
 
 def _entry(workspace: Workspace, plan: Any, prefix: str) -> dict[str, Any]:

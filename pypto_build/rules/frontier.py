@@ -10,11 +10,12 @@ declared in full. Content decides everywhere; the record only remembers digests.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 
@@ -41,6 +42,7 @@ class Frontier:
     """What the record says of a set of units."""
 
     unsettled: tuple[Unit, ...]
+    digests: dict[str, str]  # of the settled units' binaries, by the unit's name
     complete: bool  # nothing to build, and the list of binaries is the one these units give
 
 
@@ -48,16 +50,20 @@ def find_frontier(output: Path, units: Iterable[Unit]) -> Frontier:
     """Compare ``units`` with what was recorded under ``output``."""
     units = tuple(units)
     record = {name: entry for name, entry in _load(output / RECORD).items() if _is_entry(entry)}
-    unsettled = tuple(unit for unit in units if not _is_settled(output, unit, record))
+    settled = {unit.name: record[unit.name]["binary"] for unit in units if _is_settled(output, unit, record)}
+    unsettled = tuple(unit for unit in units if unit.name not in settled)
     _remove_damaged(output, unsettled, record)
     listed = _load(output / BINARIES)
-    complete = not unsettled and listed == {unit.binary: record[unit.name]["binary"] for unit in units}
-    return Frontier(unsettled, complete)
+    complete = not unsettled and listed == {unit.binary: settled[unit.name] for unit in units}
+    return Frontier(unsettled, settled, complete)
 
 
-def settle(output: Path, units: Iterable[Unit]) -> None:
-    """Record ``units`` as built, and list their binaries by content for whoever depends on all of them."""
-    digests = {unit.name: _digest(output / unit.binary) for unit in units}
+def settle(output: Path, units: Iterable[Unit], known: Mapping[str, str]) -> None:
+    """Record ``units`` as built, and list their binaries by content for whoever depends on all of them.
+
+    ``known`` are the digests of those that were settled when this run began.
+    """
+    digests = {unit.name: known.get(unit.name) or _digest(output / unit.binary) for unit in units}
     record = {unit.name: {"key": unit.key, "binary": digests[unit.name]} for unit in units}
     _write(output / BINARIES, {unit.binary: digests[unit.name] for unit in units})
     _write(output / RECORD, record)
@@ -86,7 +92,7 @@ def _digest(path: Path) -> str | None:
 def _load(path: Path) -> dict[str, Any]:
     """The object in ``path``; empty when it is missing or is no such file, which only costs a look by SCons."""
     try:
-        value = json.loads(path.read_bytes())
+        value = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -97,4 +103,4 @@ def _is_entry(value: Any) -> bool:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    write_bytes(path, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
+    write_bytes(path, msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1) + b"\n")

@@ -29,42 +29,33 @@ class HeaderIndex:
     include_dirs: tuple[str, ...]
     _files: dict[str, _File] = field(default_factory=dict)
     _listings: dict[str, frozenset[str]] = field(default_factory=dict)
-    _closures: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _closures: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[tuple[str, ...], str]] = field(default_factory=dict)
 
     def headers(self, source: str, extra_dirs: Iterable[str] = ()) -> tuple[str, ...]:
         """Every header ``source`` reaches, sorted."""
-        extra = tuple(extra_dirs)
-        found: set[str] = set()
-        pending = self._resolve(source, extra)
-        while pending:
-            header = pending.pop()
-            if header in found:
-                continue
-            if not extra:
-                found.update((header, *self._closure(header)))
-                continue
-            found.add(header)
-            pending.extend(self._resolve(header, extra))
-        return tuple(sorted(found))
+        return self._reached(source, tuple(extra_dirs))[0]
 
     def key(self, source: str, extra_dirs: Iterable[str] = ()) -> str:
         """A digest over the content of ``source`` and of every header it reaches, with their names."""
-        digest = hashlib.sha256(self._read(source).digest.encode())
-        for header in self.headers(source, extra_dirs):
-            digest.update(f"\0{header}\0{self._read(header).digest}".encode())
-        return digest.hexdigest()
+        return hashlib.sha256(
+            f"{self._read(source).digest} {self._reached(source, tuple(extra_dirs))[1]}".encode()
+        ).hexdigest()
 
-    def _closure(self, header: str) -> tuple[str, ...]:
-        if header not in self._closures:
+    def _reached(self, source: str, extra: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+        """The headers and a digest over them, worked out once for all sources that include the same files."""
+        pending = self._resolve(source, extra)
+        start = (tuple(pending), extra)
+        if start not in self._closures:
             found: set[str] = set()
-            pending = self._resolve(header, ())
             while pending:
-                other = pending.pop()
-                if other not in found:
-                    found.add(other)
-                    pending.extend(self._resolve(other, ()))
-            self._closures[header] = tuple(found)
-        return self._closures[header]
+                header = pending.pop()
+                if header not in found:
+                    found.add(header)
+                    pending.extend(self._resolve(header, extra))
+            headers = tuple(sorted(found))
+            names = "\0".join(f"{header}\0{self._read(header).digest}" for header in headers)
+            self._closures[start] = (headers, hashlib.sha256(names.encode()).hexdigest())
+        return self._closures[start]
 
     def _resolve(self, path: str, extra_dirs: tuple[str, ...]) -> list[str]:
         here = os.path.dirname(path)
