@@ -203,6 +203,7 @@ _REDUCE = {
     "sum": "{a}.sum(dim={dim}, keepdim=True)", "max": "{a}.amax(dim={dim}, keepdim=True)",
     "min": "{a}.amin(dim={dim}, keepdim=True)", "prod": "{a}.prod(dim={dim}, keepdim=True)",
 }  # fmt: skip
+_REDUCE_MAYBE_EMPTY = {"max": "highest({a}, {dim})", "min": "lowest({a}, {dim})"}
 
 
 def reduce(w: Writer, op: Operation) -> None:
@@ -210,6 +211,10 @@ def reduce(w: Writer, op: Operation) -> None:
     definition = TABLE[op.name]
     fn, dim = definition.fn, 1 if definition.family == "rowreduce" else 0
     source = f"{w.operand(op, 'src')}[:]"
+    extents = w.resolved.extents(w.value(op, "src"))
+    if 0 in extents:
+        w.add(op, "pass")  # nothing of the source is valid
+        return
     if fn.startswith("arg"):
         greatest = fn == "argmax"
         index = "dstidx" if "dstidx" in op.operands else "dst"
@@ -221,7 +226,8 @@ def reduce(w: Writer, op: Operation) -> None:
         return
     if fn == "prod" and dtypes.name_of(element(w, op, "src")) in ("f16", "bf16"):
         source += ".float()"
-    assign(w, op, _REDUCE[fn].format(a=source, dim=dim))
+    forms = _REDUCE if None not in extents else _REDUCE | _REDUCE_MAYBE_EMPTY
+    assign(w, op, forms[fn].format(a=source, dim=dim))
 
 
 def row_expand(w: Writer, op: Operation) -> None:
@@ -385,12 +391,9 @@ def matmul(w: Writer, op: Operation) -> None:
     """Rows and columns of a, columns of b as they are valid. 16-bit operands are multiplied in float32."""
     fn = TABLE[op.name].fn
     a, b = (f"{w.operand(op, role)}[:]" for role in ("a", "b"))
-    kinds = [dtypes.name_of(element(w, op, role)) for role in ("a", "b")]
     for role in ("a", "b"):
         dtypes.torch_dtype(element(w, op, role))
     product = f"matmul({a}, {b})" if not _same_columns(w, op) else f"multiply({a}, {b})"
-    if kinds == ["f32", "f32"]:
-        product = product.replace("multiply(", "torch.mm(")
     if fn == "accumulate":
         acc = w.operand(op, "acc")
         region = f"{acc}[{w.operand(op, 'a')}.valid[0], {w.operand(op, 'b')}.valid[1]]"

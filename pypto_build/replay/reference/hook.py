@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.replay.reference.tasks import Member, Slot, TensorArgument, run_blocks, run_task
 from pypto_build.replay.reference.units import Body, Units
@@ -96,6 +98,7 @@ class ReferenceHook:
     """What the runtime calls for every task. Kernels without a .pto module run as compiled."""
 
     def __init__(self, artifact: Path) -> None:
+        torch.set_num_threads(1)  # tiles are small: more threads would only wait for each other
         self.references = References(artifact)
         self.compiled: set[str] = set()  # kernels without a module
 

@@ -115,7 +115,7 @@ class Tile:
         if not isinstance(value, torch.Tensor):
             value = torch.full(self.valid, value)
         rows, cols = value.shape
-        if rows == 0 or cols == 0:
+        if value.numel() == 0:
             return
         if value.untyped_storage().data_ptr() == self.memory.bytes.untyped_storage().data_ptr():
             value = value.clone()  # source and destination may overlap
@@ -304,10 +304,9 @@ def insert(target: Tile, row: int, col: int, value: torch.Tensor) -> None:
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product, accumulated in float32, or of integers exactly."""
-    if a.dtype.is_floating_point:
-        return a.float() @ b.float()
-    return (a.double() @ b.double()).to(torch.int64)
+    """The product, summed in float64 and rounded once to float32; of integers exactly."""
+    product = a.double() @ b.double()
+    return product.float() if a.dtype.is_floating_point else product.to(torch.int64)
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -80,6 +80,16 @@ def first_extreme(value: torch.Tensor, dim: int, *, greatest: bool) -> torch.Ten
     return torch.where(value == best, position, size).amin(dim, keepdim=True)
 
 
+def highest(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """The greatest of each row or column; nothing where there are no elements."""
+    return value.amax(dim, keepdim=True) if value.numel() else value[:0]
+
+
+def lowest(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """The smallest of each row or column; nothing where there are no elements."""
+    return value.amin(dim, keepdim=True) if value.numel() else value[:0]
+
+
 def gather(source: Tile, index: torch.Tensor) -> torch.Tensor:
     """Elements by their position in memory, counted from the tile's first; zero beyond the memory."""
     elements = source.flat
