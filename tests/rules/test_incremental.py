@@ -215,6 +215,14 @@ def test_platforms_do_not_share(built: Project) -> None:
     check(built.replay(), [])
 
 
+def test_a_kernel_may_use_the_cpp_library(built: Project) -> None:
+    counter = "struct Text { std::string text = std::to_string(2.0f); };\nstatic Text two;\n"
+    built.write_kernel(
+        "twice", "std::stof(two.text) * std::nearbyintf(in[i])", f"#include <cmath>\n#include <string>\n{counter}"
+    )
+    check(built.replay(), ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"])
+
+
 def test_lost_binary(built: Project) -> None:
     (built.out / "kernels/aiv/twice.so").unlink()
     check(built.replay(), ["link kernels/aiv/twice.so"])

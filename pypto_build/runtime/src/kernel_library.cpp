@@ -8,9 +8,18 @@ namespace {
 
 constexpr int32_t kMaxFuncId = 1024;
 
+// Libraries of kernels name none that they need: what the compiler's own libraries define is found here.
+bool share_system_libraries() {
+    for (const char *name : {"libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"})
+        dlopen(name, RTLD_LAZY | RTLD_GLOBAL);
+    return true;
+}
+
 } // namespace
 
 void *load_shared_object(const std::string &path) {
+    static const bool shared = share_system_libraries();
+    (void)shared;
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         const char *reason = dlerror();
