@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.replay.run_options import add_run_options
-
 #: Option on the command line of SCons -> flag of the replay, for those with a value.
 _VALUES = {
     "DATA": "--data",
@@ -19,6 +17,10 @@ _VALUES = {
     "ROUNDS": "--rounds",
     "TIMEOUT": "--timeout",
     "RUNTIME": "--runtime",
+    "SIMPLER": "--simpler",
+    "PTO_ISA": "--isa",
+    "DEVICE": "--device",
+    "PMU": "--pmu",
     "DUMP": "--dump-args",
     "DUMP_ARGS": "--dump-select",
     "DUMP_TASKS": "--dump-tasks",
@@ -32,6 +34,7 @@ _SWITCHES = {
     "ZERO_FILL": "--zero-fill",
     "DEP_GEN": "--dep-gen",
     "SCOPE_STATS": "--scope-stats",
+    "SKIP_COMPILE": "--skip-compile",
 }
 
 #: What a user may give to a tool that only passes it on, by option name.
@@ -56,14 +59,12 @@ class Repeat:
 
 
 def add_passed_on(parser: argparse.ArgumentParser) -> None:
-    """Declare the replay's flags on a tool that looks at a replay."""
-    add = parser.add_argument
-    add("--data", type=Path, help="the directory with in/ and out/ that was replayed on")
-    for flag in ("--rtol", "--atol", "--timeout", "--runtime"):
-        add(flag, help=argparse.SUPPRESS)
-    for flag in ("--seed", "--rounds"):
-        add(flag, type=int, help=argparse.SUPPRESS)
-    add_run_options(parser)
+    """Declare the replay's flags on a tool that only passes them on: the replay has checked their values."""
+    for name, flag in _VALUES.items():
+        kind = Path if name == "DATA" else str
+        parser.add_argument(flag, type=kind, metavar="VALUE", help=f"what the replay was given as {name}=")
+    for name, flag in _SWITCHES.items():
+        parser.add_argument(flag, action="store_true", help=f"the replay ran with {name}=1")
 
 
 def given_options(given: argparse.Namespace, written: Sequence[str]) -> Repeat:

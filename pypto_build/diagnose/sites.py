@@ -28,6 +28,7 @@ _TOKEN = re.compile(
 _ALIAS = re.compile(
     r"\b(?:ChipTensor|Tensor|auto)\s*&?\s+(\w+)\s*=\s*(\w+)\s*(?:;|\.\s*(?:view|slice|reshape|transpose|permute)\s*\()"
 )
+_ASSIGNED = re.compile(r"^[ \t]*(\w+)\s*=(?!=)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -95,7 +96,8 @@ def aliases(source: Path) -> dict[str, str]:
         text = _COMMENT.sub(" ", source.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return {}
-    return {match[1]: match[2] for match in _ALIAS.finditer(text)}
+    varying = set(_ASSIGNED.findall(text))
+    return {match[1]: match[2] for match in _ALIAS.finditer(text) if match[1] not in varying}
 
 
 def match_tasks(graph: TaskGraph, sites: Sequence[Site]) -> dict[int, Site]:

@@ -18,13 +18,17 @@ class OptionError(Exception):
 
 @dataclass(frozen=True)
 class Option:
-    """One option. One with a ``flag`` changes what a run does: it goes to the replay tool and into the run's key."""
+    """One option. One with a ``flag`` changes what a run does: it goes to the replay tool and into the run's key.
+
+    One with a ``runtime`` is for replays on that runtime only.
+    """
 
     name: str
     default: Any
     parse: Callable[[str], Any]
     doc: str
     flag: str = ""
+    runtime: str = ""
 
 
 def _text(value: str) -> str:
@@ -86,7 +90,26 @@ OPTIONS: dict[str, Option] = {
         Option("SEED", 0, _number(int, 0, "a whole number that is 0 or more"), "seed of made-up inputs", flag="--seed"),
         Option("ROUNDS", 1, _number(int, 1, "a whole number that is 1 or more"), "how often to run", flag="--rounds"),
         Option("TIMEOUT", 60.0, _number(float, 0.001, "a number of seconds above 0"), "seconds a run may take"),
-        Option("RUNTIME", "embedded", _choice("embedded"), "what executes the replay", flag="--runtime"),
+        Option("RUNTIME", "embedded", _choice("embedded", "simpler"), "what executes the replay", flag="--runtime"),
+        Option(
+            "SIMPLER",
+            "",
+            _text,
+            "RUNTIME=simpler: a checkout, an environment or a revision of simpler",
+            "--simpler",
+            "simpler",
+        ),
+        Option("PTO_ISA", "", _text, "RUNTIME=simpler: a checkout or a revision of pto-isa", "--isa", "simpler"),
+        Option("DEVICE", 0, _number(int, 0, "the number of a device"), "the device of hardware", "--device", "simpler"),
+        Option(
+            "SKIP_COMPILE",
+            False,
+            _switch,
+            "1: RUNTIME=simpler takes the binaries beside the artifact's sources as they are",
+            "--skip-compile",
+            "simpler",
+        ),
+        Option("PMU", 0, _level(8), "count hardware events: 1 arithmetic, 2 pipes, 4 memory, ...", "--pmu", "simpler"),
         Option("CHECK", False, _switch, "1: kernels record and check what every instruction touches"),
         Option(
             "STRICT", False, _switch, "1: also order readers before writers and overlapping outputs", flag="--strict"
@@ -126,6 +149,8 @@ OPTIONS: dict[str, Option] = {
             _choice("", "pt", "npy", "txt", "dot", "html", "trace"),
             "dump: pt, npy, txt; deps: dot, html, trace",
         ),
+        Option("JSON", "", _text, "lint, hazards, hang, passes: a file for the findings as JSON"),
+        Option("SARIF", "", _text, "lint, hazards, hang, passes: a file for the findings as SARIF, for editors and CI"),
         Option("FORCE", False, _switch, "1: replay though nothing changed"),
         Option("VERBOSE", False, _switch, "1: print full command lines"),
         Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),

@@ -78,6 +78,13 @@ VERBS: dict[str, Verb] = {
             {"DATA": "--data", "FORCE": "--force", **_same("RTOL", "ATOL")},
         ),
         Verb(
+            "lint",
+            "pypto_build.diagnose.lint",
+            "check manifest, wrappers, orchestration and modules against each other, without a run",
+            Needs.ARTIFACT,
+            _flags("JSON", "SARIF"),
+        ),
+        Verb(
             "dump",
             "pypto_build.diagnose.dump",
             "list the arguments that a run dumped, show, export or compare their values",

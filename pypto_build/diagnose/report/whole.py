@@ -13,6 +13,7 @@ from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, in_order, kept_reports
+from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
 from pypto_build.diagnose.report.error_map import error_map
@@ -28,15 +29,15 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
     """All that the page shows."""
     verdict = evidence.verdict
     assert verdict is not None and evidence.build_dir is not None
-    findings = in_order(finding for report in kept_reports(evidence.build_dir) for finding in report.findings)
+    kept = [finding for report in kept_reports(evidence.build_dir) for finding in report.findings]
+    findings = in_order([*kept, *lint(evidence.place, evidence.platform)])
     sources = _sources(evidence, findings, verdict)
     return {
         "artifact": verdict.artifact,
         "facts": _facts(verdict),
         "verdict": _verdict(evidence, verdict, data_dir),
         "findings": [_finding(finding, sources) for finding in findings],
-        "findingsNote": "Nothing found. 'scons lint', 'scons hazards' and 'scons flaky' look for causes; "
-        "what they found last is listed here.",
+        "findingsNote": "Lint finds nothing. What 'scons hazards' and 'scons flaky' find is listed here too.",
         "graph": graph_data(evidence),
         "timeline": timeline_data(evidence),
         "sources": sources,

@@ -1,0 +1,91 @@
+"""Whether two versions of a tensor differ, where, and what stands there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pypto_build.replay.values import Array, decode, is_float, storage
+
+#: Relative difference that the order of a sum, or one unit in the last place, explains.
+_RTOL = {"float32": 1e-4, "float16": 2e-3, "bfloat16": 1.6e-2}
+_CONTEXT = 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is allowed; None stands for what the element type's rounding explains."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Elements that differ: how many, the first one's flat index, both values there, and both in its neighbourhood
+    (flat index of the first neighbour, values)."""
+
+    count: int
+    numel: int
+    first: int
+    actual: float
+    expected: float
+    max_abs: float
+    around: int = 0
+    near_actual: list[float] = field(default_factory=list)
+    near_expected: list[float] = field(default_factory=list)
+
+
+@np.errstate(all="ignore")
+def mask_of(actual: Array, expected: Array, dtype: str, limits: Limits) -> npt.NDArray[np.bool_]:
+    """Which stored elements differ beyond the limits. Not-a-number equals not-a-number here: what nobody wrote is the
+    same on both sides."""
+    if actual.tobytes() == expected.tobytes():
+        return np.zeros(actual.shape, dtype=np.bool_)
+    a, e = decode(actual, dtype), decode(expected, dtype)
+    if not is_float(dtype):
+        return _integers_differ(a, e, limits)
+    a, e = a.astype(np.float64), e.astype(np.float64)
+    rtol = _RTOL.get(dtype, 0.07) if limits.rtol is None else limits.rtol
+    finite = np.abs(e[np.isfinite(e)])
+    scale = float(finite.max()) if finite.size else 0.0
+    atol = 0.1 * rtol * scale if limits.atol is None else limits.atol
+    close = np.abs(a - e) <= atol + rtol * np.abs(e)
+    return np.asarray(~(close | (a == e) | (np.isnan(a) & np.isnan(e))))
+
+
+def _integers_differ(a: Array, e: Array, limits: Limits) -> npt.NDArray[np.bool_]:
+    """Exactly; by default a few that are off by one are taken for ties of a rounding."""
+    mask = np.asarray(a != e)
+    if limits.rtol is None and limits.atol is None and a.dtype != np.bool_:
+        off = np.abs(a.astype(np.float64) - e.astype(np.float64))[mask]
+        if off.size * 200 < a.size and (off <= 1).all():
+            return np.zeros(a.shape, dtype=np.bool_)
+    if limits.atol is not None and a.dtype != np.bool_:
+        return np.asarray(np.abs(a.astype(np.float64) - e.astype(np.float64)) > limits.atol)
+    return mask
+
+
+@np.errstate(all="ignore")
+def describe(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bool_]) -> Difference:
+    """The difference that a mask marks; at least one element is."""
+    flat = mask.reshape(-1)
+    a, e = (decode(side.reshape(-1), dtype).astype(np.float64) for side in (actual, expected))
+    first = int(np.argmax(flat))
+    start = max(first - 1, 0)
+    near = slice(start, min(start + _CONTEXT, flat.size))
+    gap = np.abs(a - e)[flat]
+    finite = gap[np.isfinite(gap)]
+    return Difference(
+        int(np.count_nonzero(flat)), flat.size, first, float(a[first]), float(e[first]),
+        float(finite.max()) if finite.size else float("inf"), start, a[near].tolist(), e[near].tolist(),
+    )  # fmt: skip
+
+
+def compare_bytes(actual: bytes, expected: bytes, dtype: str, limits: Limits) -> Difference | None:
+    """The difference of two stored rows of elements, None where there is none."""
+    left, right = (storage(side, dtype, (-1,)) for side in (actual, expected))
+    mask = mask_of(left, right, dtype, limits)
+    return describe(left, right, dtype, mask) if mask.any() else None

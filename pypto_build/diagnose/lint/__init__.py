@@ -1,0 +1,1 @@
+"""Lint: what can be told wrong about an artifact without running it."""

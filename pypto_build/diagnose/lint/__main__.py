@@ -1,0 +1,104 @@
+"""`scons lint`: manifest, wrappers, orchestration and modules against each other, without a run.
+
+python -m pypto_build.diagnose.lint ARTIFACT_DIR [--platform P] [--json FILE] [--sarif FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, detect_vintage, load_artifacts
+from pypto_build.artifact.derive import derive
+from pypto_build.diagnose.console import progress, run_tool
+from pypto_build.diagnose.findings import Finding, add_output_options, deliver
+from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, submission
+from pypto_build.diagnose.lint.subject import Subject
+
+RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+    arguments.check_signatures,
+    arguments.check_unpacking,
+    arguments.check_submissions,
+    arguments.check_types,
+    arguments.check_start_offset,
+    entry.check_entry_arguments,
+    entry.check_entry_directions,
+    entry.check_meta,
+    submission.check_submits,
+    submission.check_func_ids,
+    submission.check_never_submitted,
+    submission.check_heap,
+    scopes.check_scopes,
+    body.check_drain,
+    body.check_flags,
+    body.check_intrinsics,
+    body.check_core_section,
+    body.check_entry,
+    modules.check_modules,
+)
+
+_PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+))?\Z")
+
+
+def lint(artifact_dir: Path, platform: str) -> list[Finding]:
+    """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding."""
+    try:
+        subjects = [
+            Subject(
+                artifact,
+                detect_vintage(_text(artifact.orchestration.source), artifact.orchestration.source),
+                derive(artifact),
+                platform,
+            )
+            for artifact in load_artifacts(artifact_dir)
+        ]
+    except ArtifactError as error:
+        return [_unreadable(error, artifact_dir)]
+    work = [(subject, rule) for subject in subjects for rule in RULES]
+    found = []
+    for subject, rule in progress(work, "lint", len(work)):
+        found += list(rule(subject))
+    return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _unreadable(error: ArtifactError, root: Path) -> Finding:
+    """What keeps an artifact from being read, as a finding at the place the error names."""
+    match = _PLACE.match(error.path)
+    path = Path(match["path"]) if match else Path(error.path)
+    base = root.resolve()
+    name = path.resolve().relative_to(base).as_posix() if path.resolve().is_relative_to(base) else str(path)
+    line = int(match["line"]) if match and match["line"] else 0
+    return Finding("lint/artifact", error.message.replace(f"{base}/", ""), name, line, error.hint)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="pypto_build.diagnose.lint", description=__doc__.split("\n\n")[0])
+    made.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
+    made.add_argument("--build-dir", type=Path, metavar="OUT", help="also leave the findings there, for the report")
+    made.add_argument("--platform", default="a2a3sim", help="whose limits count")
+    add_output_options(made)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
+    given = parser().parse_args(argv)
+
+    def run() -> int:
+        if not given.artifact.is_dir():
+            raise ArtifactError(given.artifact, "no such directory", "name an artifact's directory")
+        return deliver("lint", given.artifact, lint(given.artifact, given.platform), given, given.build_dir)
+
+    return run_tool("lint", run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

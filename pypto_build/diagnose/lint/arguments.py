@@ -1,0 +1,166 @@
+"""Rules on arguments: manifest, orchestration and wrapper have to agree on their number, kind, direction and type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pypto_build.artifact import ArgDirection, Kernel
+from pypto_build.artifact.dtypes import torch_name
+from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.lint.orchestration import Submit
+from pypto_build.diagnose.lint.subject import DIRECTIONS, Subject
+from pypto_build.diagnose.lint.wrapper import Unpacked
+
+
+def check_signatures(subject: Subject) -> Iterator[Finding]:
+    """The manifest's signature of a kernel is what its first submission hands over."""
+    for kernel in subject.artifact.kernels:
+        submits = subject.submits(kernel.func_id)
+        if kernel.signature is None or not submits or not submits[0].tensors:
+            continue
+        first = submits[0]
+        given = tuple(DIRECTIONS[added.method] for added in first.tensors)
+        if given == kernel.signature:
+            continue
+        needle = f'"name": "{kernel.name}"'
+        if len(given) != len(kernel.signature):
+            yield subject.in_manifest(
+                needle,
+                "signature-count",
+                f"kernel '{kernel.name}': the signature has {_tensors(len(kernel.signature))}, the submission at "
+                f"{subject.orchestration.code.name}:{first.line} hands over {len(given)}",
+                f"make it [{', '.join(f'_D.{direction.name}' for direction in given)}]",
+            )
+            continue
+        for index, (declared, direction) in enumerate(zip(kernel.signature, given, strict=True)):
+            if declared is not direction:
+                added = first.tensors[index]
+                yield subject.in_manifest(
+                    needle,
+                    "signature-direction",
+                    f"kernel '{kernel.name}': argument {index} is {declared.name} in the signature, and "
+                    f"{added.method}({added.expression}) at {subject.orchestration.code.name}:{added.line}",
+                    f"make it _D.{direction.name} in the signature, or add_{_METHOD[declared]} in the orchestration",
+                )
+
+
+_METHOD = {ArgDirection.IN: "input", ArgDirection.OUT: "output", ArgDirection.INOUT: "inout"}
+
+
+def check_unpacking(subject: Subject) -> Iterator[Finding]:
+    """Every wrapper unpacks what every submission hands over: tensors first, then scalars."""
+    for kernel in subject.artifact.kernels:
+        wrapper = subject.wrappers[kernel.func_id]
+        for submit in subject.submits(kernel.func_id):
+            if not submit.tensors:
+                continue
+            for item in wrapper.unpacked:
+                yield from _slot(subject, kernel, submit, item)
+            used = {item.slot for item in wrapper.unpacked}
+            unused = [i for i in range(len(submit.tensors) + len(submit.scalars)) if i not in used]
+            if used and unused and wrapper.called is not None and len(wrapper.unpacked) == len(wrapper.call_arguments):
+                yield subject.in_kernel(
+                    kernel,
+                    wrapper.call_line,
+                    "argument-unused",
+                    f"kernel '{kernel.name}' never unpacks argument {unused[0]}, which "
+                    f"{subject.orchestration.code.name}:{submit.line} hands over",
+                    "unpack it, or take it out of the submission",
+                )
+            break  # the submissions among themselves are compared by `check_submissions`
+
+
+def _slot(subject: Subject, kernel: Kernel, submit: Submit, item: Unpacked) -> Iterator[Finding]:
+    tensors, total = len(submit.tensors), len(submit.tensors) + len(submit.scalars)
+    at = f"{subject.orchestration.code.name}:{submit.line}"
+    if item.slot >= total:
+        yield subject.in_kernel(
+            kernel,
+            item.line,
+            "argument-count",
+            f"'{item.name}' is args[{item.slot}], but {at} hands over {_tensors(tensors)} and {len(submit.scalars)} "
+            f"scalars",
+            "correct the number of arguments on one side",
+        )
+    elif (item.slot < tensors) != (item.kind == "tensor"):
+        handed = "tensor" if item.slot < tensors else "scalar"
+        yield subject.in_kernel(
+            kernel,
+            item.line,
+            "argument-kind",
+            f"'{item.name}' is unpacked as a {item.kind}, but argument {item.slot} is a {handed} at {at}",
+            f"args[] holds {_tensors(tensors)} and then the scalars: correct the index",
+        )
+
+
+def check_submissions(subject: Subject) -> Iterator[Finding]:
+    """All submissions of a kernel hand over as many tensors and scalars as the first."""
+    for kernel in subject.artifact.kernels:
+        submits = [submit for submit in subject.submits(kernel.func_id) if submit.tensors]
+        for submit in submits[1:]:
+            counts = (len(submit.tensors), len(submit.scalars))
+            first = (len(submits[0].tensors), len(submits[0].scalars))
+            if counts != first:
+                yield subject.in_orchestration(
+                    submit.line,
+                    "argument-count",
+                    f"kernel '{kernel.name}' gets {_tensors(counts[0])} and {counts[1]} scalars here, "
+                    f"{_tensors(first[0])} and {first[1]} scalars at line {submits[0].line}",
+                    "hand over the same arguments everywhere",
+                )
+
+
+def check_types(subject: Subject) -> Iterator[Finding]:
+    """A tensor's element type, where both sides tell it, is the one its kernel reads it as."""
+    for kernel in subject.artifact.kernels:
+        for submit in subject.submits(kernel.func_id):
+            for item in subject.wrappers[kernel.func_id].unpacked:
+                if item.kind != "tensor" or item.slot >= len(submit.tensors):
+                    continue
+                added = submit.tensors[item.slot]
+                handed, read = _dtype(subject, added.expression), torch_name(item.ctype) if item.ctype else None
+                if handed and read and not _alike(handed, read):
+                    yield subject.in_kernel(
+                        kernel,
+                        item.line,
+                        "argument-dtype",
+                        f"'{item.name}' is read as {read}, but '{added.expression}' of "
+                        f"{subject.orchestration.code.name}:{added.line} is {handed}",
+                        "correct the pointer's type or the tensor's DataType",
+                    )
+
+
+def _dtype(subject: Subject, variable: str) -> str | None:
+    orchestration = subject.orchestration
+    base = orchestration.base(variable)
+    if base in orchestration.created:
+        return orchestration.created[base].dtype
+    meta = subject.artifact.meta
+    index = orchestration.externals.get(base)
+    if meta is None or index is None or index >= len(meta.tensors):
+        return None
+    return meta.tensors[index].dtype
+
+
+def _alike(one: str, other: str) -> bool:
+    """The same type, or two of one byte: masks and packed formats travel as bytes."""
+    bytes_ = {"bool", "int8", "uint8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"}
+    return one == other or {one, other} <= bytes_
+
+
+def _tensors(count: int) -> str:
+    return f"{count} tensor{'' if count == 1 else 's'}"
+
+
+def check_start_offset(subject: Subject) -> Iterator[Finding]:
+    """A pointer to a tensor's elements starts at its view's first element."""
+    for kernel in subject.artifact.kernels:
+        for item in subject.wrappers[kernel.func_id].unpacked:
+            if item.kind == "tensor" and not item.uses_offset:
+                yield subject.in_kernel(
+                    kernel,
+                    item.line,
+                    "start-offset",
+                    f"the pointer to '{item.name}' leaves out start_offset: a view is read from its buffer's start",
+                    f"add + {item.name}_tensor->start_offset",
+                )

@@ -1,0 +1,100 @@
+"""Rules on the `.pto` modules: valid by themselves, and the same function as the wrapper calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from pypto_build.artifact import Kernel
+from pypto_build.artifact.dtypes import torch_name
+from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.pto import Function, Module, PtoError, parse_file
+from pypto_build.pto.checks import check_module
+
+#: Element types of `!pto.ptr<T>` and scalars, by torch names.
+_PTO_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i1": "bool", "index": "int64"} | {
+    f"{sign}i{bits}": f"{'u' if sign else ''}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+_KINDS = {"cube": "aic", "vector": "aiv"}
+
+
+def check_modules(subject: Subject) -> Iterator[Finding]:
+    """Every module is what the assembler and the hardware take."""
+    for path in _module_paths(subject):
+        module, errors = _parsed(path, subject.platform)
+        for error in errors:
+            operation = f"{error.operation}: " if error.operation else ""
+            yield Finding(
+                "lint/pto", f"{operation}{error.message}", subject.short(path), error.place.line, "correct the module"
+            )
+        if module is not None and not errors:
+            yield from _functions(subject, path, module)
+
+
+def _module_paths(subject: Subject) -> list[Path]:
+    return sorted((subject.artifact.root / "ptoas").glob("*.pto"))
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, platform: str) -> tuple[Module | None, tuple[PtoError, ...]]:
+    try:
+        module = parse_file(path)
+        return module, tuple(check_module(module, platform))
+    except PtoError as error:
+        return None, (error,)
+
+
+def _functions(subject: Subject, path: Path, module: Module) -> Iterator[Finding]:
+    kernels = {kernel.name: kernel for kernel in subject.artifact.kernels}
+    for function in module.functions():
+        kernel = kernels.get(function.name)
+        if kernel is None or function.body is None:
+            continue
+        line = module.source.place(function.token).line
+        wanted = _KINDS.get(function.kernel_kind)
+        if wanted and wanted != kernel.core_type:
+            yield Finding(
+                "lint/pto-core-type",
+                f"@{function.name} is a {function.kernel_kind} kernel, the manifest says {kernel.core_type}",
+                subject.short(path),
+                line,
+                f"correct pto.kernel_kind, or make core_type {wanted}",
+                kernel=kernel.name,
+            )
+        yield from _signature(subject, path, function, kernel, line)
+
+
+def _signature(subject: Subject, path: Path, function: Function, kernel: Kernel, line: int) -> Iterator[Finding]:
+    wrapper = subject.wrappers[kernel.func_id]
+    if wrapper.called is None or wrapper.called.name != function.name:
+        return
+    taken, passed = len(function.args), len(wrapper.call_arguments)
+    if taken != passed:
+        yield Finding(
+            "lint/pto-signature",
+            f"@{function.name} takes {taken} arguments, {wrapper.code.name}:{wrapper.call_line} passes {passed}",
+            subject.short(path),
+            line,
+            "compile again: an edited signature needs a new wrapper",
+            kernel=kernel.name,
+        )
+        return
+    types = {item.name: item.ctype for item in wrapper.unpacked if item.ctype}
+    for argument, expression in zip(function.args, wrapper.call_arguments, strict=True):
+        read, given = _element(str(argument.type)), torch_name(types.get(expression, ""))
+        if read and given and read.removeprefix("u") != given.removeprefix("u"):
+            yield Finding(
+                "lint/pto-signature",
+                f"@{function.name}: {argument.name} is {read}, {wrapper.code.name} passes '{expression}' as {given}",
+                subject.short(path),
+                line,
+                "make the types agree",
+                kernel=kernel.name,
+            )
+
+
+def _element(text: str) -> str | None:
+    inner = text.removeprefix("!pto.ptr<").removesuffix(">").split(",")[0].strip()
+    return _PTO_TYPES.get(inner)
