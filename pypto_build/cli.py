@@ -40,6 +40,10 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--rounds",), "ROUNDS", "how often to run"),
     (("--timeout",), "TIMEOUT", "seconds a run may take"),
     (("--runtime",), "RUNTIME", "what executes the replay"),
+    (("-d", "--device"), "DEVICE", "the device of a hardware platform; a simulated one has none"),
+    (("--isa", "--pto-isa", "--pto-isa-commit"), "PTO_ISA", "a checkout or a revision of pto-isa"),
+    (("--dump-only-args",), "DUMP_ARGS", "which arguments a dump holds"),
+    (("--pmu", "--enable-pmu"), "PMU", "count hardware events"),
     (("--log-level",), "LOG_LEVEL", "debug, info, timing, warn, error or null"),
     (("--build-dir",), "BUILD_DIR", "where everything built goes"),
     (("--build-output",), "BUILD_OUTPUT", "where artifacts are looked for"),
@@ -78,9 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (given.path is None) == (given.runtime_dir is None):
         print("pypto-build: name one artifact, as PATH or with --runtime-dir", file=sys.stderr)
         return 2
-    if given.device is not None and (given.PLATFORM or "a2a3sim").endswith("sim"):
-        no_effect = f"--device {given.device} has no effect: a simulated platform has no devices"
+    if given.DEVICE is not None and (given.PLATFORM or "a2a3sim").endswith("sim"):
+        no_effect = f"--device {given.DEVICE} has no effect: a simulated platform has no devices"
         print(f"pypto-build: {no_effect}", file=sys.stderr)
+        given.DEVICE = None
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
         file = Path(directory, "status")
@@ -110,7 +115,6 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("verb", choices=_VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in _VERBS.items()))
     flags.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
-    flags.add_argument("-d", "--device", help="the device of a hardware platform; a simulated one has none")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
     for names, option, doc in _FLAGS:
         flags.add_argument(*names, dest=option, metavar="VALUE", help=f"{doc} ({option}=)")

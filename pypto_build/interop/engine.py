@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.interface import Interface
 from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
 from pypto_build.interop.faults import run_fault
@@ -54,6 +55,12 @@ class SimplerEngine:
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
         """Starts the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
+        unknown = sorted(set(request.options) - {*_DIAGNOSTICS, "log_level"})
+        if unknown:
+            flag = unknown[0].replace("_", "-")
+            raise ArtifactError(
+                f"--{flag}", "is for the embedded runtime", "leave it out, or replay with RUNTIME=embedded"
+            )
         if self.skip_compile:
             binaries = beside_sources(request.artifact_dir, request.platform)
         else:
@@ -154,7 +161,7 @@ class SimplerRounds:
             "runtime": interface.runtime,
             "device": self._engine.device,
             "log_level": options.get("log_level", _WARNINGS),
-            "config": {name: int(value) if isinstance(value, bool) else value for name, value in config.items()},
+            "config": config,
             "orchestration": {
                 "file": str(binaries.orchestration),
                 "function_name": entry.function_name,

@@ -121,7 +121,10 @@ class Session:
             if spelt is None and name not in _DROPPED:
                 raise Unfit("usage_error", f"this simpler has no option {_CONFIG[name][0]}")
             if spelt is not None:
-                setattr(config, spelt, value)
+                try:
+                    setattr(config, spelt, value)
+                except TypeError:  # a level that used to be a switch
+                    setattr(config, spelt, bool(value))
         return config
 
     def arguments(self) -> Any:

@@ -18,6 +18,7 @@ from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.recipes import recipe_of
 from pypto_build.rules.splice import Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, plan_kernel, plan_orchestration
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
@@ -46,7 +47,7 @@ class ArtifactTargets:
     spliced: Any  # kernel files made anew from edited modules
     binaries: Any  # the list of all binaries by content: depends on every kernel and the orchestration
     config: Any  # [signed kernel_config.py, interface.json]
-    embedded: Any  # the embedded runtime's module
+    embedded: Any  # the embedded runtime's module; None where simpler's runtime is used
 
     @property
     def binaries_dir(self) -> Path:
@@ -56,7 +57,7 @@ class ArtifactTargets:
     @property
     def all(self) -> list[Any]:
         """Everything a replay needs."""
-        return [self.embedded, self.binaries, *self.config]
+        return [*([self.embedded] if self.embedded else []), self.binaries, *self.config]
 
 
 def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
@@ -72,14 +73,13 @@ def declare_loaded(
     """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=)."""
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
-    require_simulated(platform)
     output = workspace.output(artifact.name, artifact.root, platform)
-    variant = workspace.variant if variant is None else variant
+    variant = workspace.variant(platform) if variant is None else variant
     declared: dict[str, ArtifactTargets] = workspace.declared.setdefault(output, {})
     if variant not in declared:
         twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
-        plans = _plan(artifact, _compilation(workspace, artifact, platform, variant), splices)
+        plans = _plans(workspace, artifact, platform, variant, splices)
         declared[variant] = ArtifactTargets(
             artifact,
             platform,
@@ -88,30 +88,27 @@ def declare_loaded(
             tuple(plans),
             splices,
             twin.spliced if twin else declare_splices(env, output, splices),
-            _declare_binaries(env, output / variant, plans),
+            _declare_binaries(env, output / variant, plans) if plans else _prebuilt(env, artifact),
             twin.config if twin else declare_config(env, artifact, output),
-            twin.embedded if twin else embedded_runtime(env),
+            twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != "simpler" else None,
         )
     return declared[variant]
 
 
-def _compilation(workspace: Workspace, artifact: Artifact, platform: Platform, variant: str) -> Compilation:
-    return Compilation(workspace, platform, vintage_number(artifact.orchestration.source), variant)
+def _plans(workspace: Workspace, artifact: Artifact, platform: Platform, variant: str, splices: Splices) -> list[Plan]:
+    """The plan of every unit; none with SKIP_COMPILE=1."""
+    if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == "simpler":
+        return []
+    vintage = vintage_number(artifact.orchestration.source)
+    recipe = recipe_of(workspace, platform, variant, vintage, artifact.runtime)
+    return _plan(artifact, Compilation(workspace, recipe), splices)
 
 
-def require_simulated(platform: Platform) -> None:
-    """Hardware builds need a toolchain from the vendor."""
-    if platform.simulated:
-        return
-    home = os.environ.get("ASCEND_HOME_PATH")
-    compiler = Path(home or "", "bin", "ccec")
-    if not home:
-        problem, way_out = "ASCEND_HOME_PATH is not set", "set it to the toolkit's directory"
-    elif not compiler.exists():
-        problem, way_out = f"{compiler} does not exist", "point ASCEND_HOME_PATH at a toolkit that has bin/ccec"
-    else:
-        problem, way_out = "building for hardware is not supported yet", "leave the toolkit out"
-    raise ArtifactError(f"PLATFORM={platform.name}", problem, f"{way_out}, or replay with PLATFORM={platform.name}sim")
+def _prebuilt(env: Any, artifact: Artifact) -> list[Any]:
+    """The binaries that lie beside the artifact's own sources, for a run that takes them as they are."""
+    sources = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
+    paths = [source.with_suffix(suffix) for source in sources for suffix in (".so", ".o")]
+    return [env.File(escape(str(path))) for path in paths if path.is_file()]
 
 
 def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:

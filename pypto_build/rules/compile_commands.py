@@ -32,5 +32,5 @@ def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> N
 def _entry(workspace: Workspace, plan: Any, prefix: str) -> dict[str, Any]:
     output = f"{prefix}{plan.unit.name}.o"
     source = str(plan.unit.source)
-    arguments = plan.compile_argv(workspace, source, output)
+    arguments = plan.compile_argv(source, output)
     return {"directory": str(workspace.top), "file": source, "output": output, "arguments": arguments}

@@ -30,11 +30,12 @@ class Unit:
     name: str
     source: Path
     key: str
+    suffix: str = ".so"
 
     @property
     def binary(self) -> str:
-        """The loadable library, relative to OUT."""
-        return f"{self.name}.so"
+        """What a runtime loads, relative to OUT."""
+        return f"{self.name}{self.suffix}"
 
 
 @dataclass(frozen=True)

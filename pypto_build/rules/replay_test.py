@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from SCons.Action import Action
 
-from pypto_build.artifact import Snapshot, snapshot
+from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.replay.verdict import Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import command, run_streaming
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
@@ -20,6 +20,7 @@ from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
+from pypto_build.toolchain import Platform
 
 _NUMBER = (int, float)
 
@@ -67,7 +68,7 @@ def declare_replay(
     that a tool that looks at it runs; it is made again the next time if the verdict is not a good one.
     """
     workspace = workspace_of(env)
-    options = workspace.options.of_the_run | dict(chosen or {})
+    options = _options(workspace, targets.platform) | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
     found = snapshot(targets.artifact, data_dir)
@@ -85,7 +86,12 @@ def declare_replay(
     )
     node = env.Command(
         escape(str(verdict)),
-        [targets.embedded, interface, targets.binaries, *_files(env, targets, found)],
+        [
+            *([targets.embedded] if targets.embedded else []),
+            interface,
+            targets.binaries,
+            *_files(env, targets, found),
+        ],
         [run, Action(_note_run, None)],
         SPAWN=run_streaming,
     )
@@ -96,9 +102,11 @@ def declare_replay(
         "comparators": dict(comparators or {}),
         "DATA": str(data or ""),
         "variant": targets.variant,
+        **({"simpler": workspace.simpler.identity} if targets.embedded is None else {}),
     }
     env.Depends(node, [setting(env, name, value) for name, value in settings.items()])
-    env.Depends(node, setting(env, "the replay tool", tool_digest("replay")))
+    tools = tool_digest("replay") + (tool_digest("interop") if targets.embedded is None else "")
+    env.Depends(node, setting(env, "the replay tool", tools))
     env.Precious(node)
     if workspace.options["FORCE"] or not targets.platform.simulated or not _has_passed(verdict):
         env.AlwaysBuild(node)
@@ -129,9 +137,10 @@ def _argv(
     options: Mapping[str, Any],
     comparators: Mapping[str, str],
 ) -> list[str]:
-    words = [sys.executable, "-m", "pypto_build.replay", str(targets.artifact.root)]
+    tool = "pypto_build.replay" if targets.embedded else "pypto_build.interop.run"
+    words = [sys.executable, "-m", tool, str(targets.artifact.root)]
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output)]
-    words += ["--embedded", targets.embedded.get_abspath()]
+    words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += ["--data", str(data_dir)] if data_dir else []
     for name, value in options.items():
@@ -142,6 +151,19 @@ def _argv(
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]
     return [*map(escape, words), "$(", "--timeout", str(workspace.options["TIMEOUT"]), "$)"]
+
+
+def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
+    """The options that the replay tool of this run takes; one that is for another is a mistake."""
+    runtime = workspace.runtime(platform)
+    options = workspace.options.of_the_run
+    for name, value in list(options.items()):
+        if OPTIONS[name].runtime not in ("", runtime):
+            if value != OPTIONS[name].default:
+                only = OPTIONS[name].runtime
+                raise ArtifactError(f"{name}={value}", f"has no effect with RUNTIME={runtime}", f"add RUNTIME={only}")
+            del options[name]
+    return options | ({"RUNTIME": runtime} if "RUNTIME" in options else {})
 
 
 def _files(env: Any, targets: ArtifactTargets, found: Snapshot) -> list[Any]:

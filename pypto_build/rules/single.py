@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
-from pypto_build.rules.artifact import declare_config, require_simulated, vintage_number
+from pypto_build.rules.artifact import declare_config, vintage_number
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.recipes import recipe_of
 from pypto_build.rules.units import Compilation, declare_unit, plan_kernel, plan_orchestration
+from pypto_build.rules.variants import USUAL
 from pypto_build.rules.workspace import Workspace, workspace_of
 from pypto_build.toolchain import PLATFORMS
 
@@ -86,5 +88,5 @@ def _source(workspace: Workspace, path: str | Path) -> Path:
 
 def _loose(workspace: Workspace, platform_name: str | None, vintage: int) -> tuple[Compilation, Path]:
     platform = workspace.platform(platform_name)
-    require_simulated(platform)
-    return Compilation(workspace, platform, vintage), workspace.output(_LOOSE, workspace.top, platform)
+    compilation = Compilation(workspace, recipe_of(workspace, platform, USUAL.directory, vintage))
+    return compilation, workspace.output(_LOOSE, workspace.top, platform)

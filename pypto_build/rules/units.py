@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,54 +13,47 @@ from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.rules.actions import command
 from pypto_build.rules.frontier import Unit
 from pypto_build.rules.reason import setting
-from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import Platform, host
+from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one unit is made: its compile flags, and the directories its headers come from."""
+    """How one unit is made: its recipe, and what it adds to that."""
 
     unit: Unit
-    flags: tuple[str, ...]
+    recipe: UnitRecipe
     extra_dirs: tuple[Path, ...] = ()
+    extra_flags: tuple[str, ...] = ()
     spliced: Path | None = None  # what is compiled instead of the unit's own source
 
     def with_splice(self, file: Path, key: str) -> Plan:
         """The plan for compiling ``file``, a new version of the source that depends on ``key`` besides."""
         combined = hashlib.sha256(f"{self.unit.key} {key}".encode()).hexdigest()
-        flags = (*self.flags, "-iquote", str(self.unit.source.parent))
-        return replace(self, unit=replace(self.unit, key=combined), flags=flags, spliced=file)
+        flags = ("-iquote", str(self.unit.source.parent))
+        return replace(self, unit=replace(self.unit, key=combined), extra_flags=flags, spliced=file)
 
-    def compile_argv(self, workspace: Workspace, source: str, target: str) -> list[str]:
+    def compile_argv(self, source: str, target: str) -> list[str]:
         """The compile command for these file names."""
-        return host.compile_argv(workspace.compiler, self.flags, (host.INCLUDE_DIR, *self.extra_dirs), source, target)
+        return self.recipe.compile_argv(source, target, self.extra_dirs, self.extra_flags)
 
 
 class Compilation:
     """What the compilations of one artifact for one platform have in common."""
 
-    def __init__(self, workspace: Workspace, platform: Platform, vintage: int, variant: str = "") -> None:
-        compiler = workspace.compiler
+    def __init__(self, workspace: Workspace, recipe: Recipe) -> None:
         self._workspace = workspace
-        macro = f"-DPYPTO_VINTAGE={vintage}"
-        arch = workspace.options["ARCH"]
-        extra = VARIANTS[variant].kernel_flags
-        self._flags = {
-            "aic": (*host.kernel_flags(compiler, platform, "aic", arch), macro, *extra),
-            "aiv": (*host.kernel_flags(compiler, platform, "aiv", arch), macro, *extra),
-            "orchestration": (*host.orchestration_flags(compiler, platform), macro),
-        }
+        self._recipe = recipe
 
     def plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
         """The plan of ``source``, keyed over everything its binary depends on."""
-        workspace = self._workspace
-        flags = self._flags[kind]
-        content = workspace.headers.key(str(source), [str(directory) for directory in extra_dirs])
-        link = host.link_argv(workspace.compiler, "", "")
-        recipe = json.dumps([content, workspace.compiler.identity, flags, [str(path) for path in extra_dirs], link])
-        return Plan(Unit(name, source, hashlib.sha256(recipe.encode()).hexdigest()), flags, extra_dirs)
+        recipe = self._recipe[kind]
+        headers = self._workspace.headers(recipe.include_dirs)
+        content = [headers.key(str(source), [str(directory) for directory in extra_dirs])]
+        content += [headers.key(str(path)) for path in recipe.also]
+        commands = [recipe.compile_argv("", "", extra_dirs), *(step.words for step in recipe.steps)]
+        key = hashlib.sha256(json.dumps([content, recipe.identity, commands]).encode()).hexdigest()
+        return Plan(Unit(name, source, key, recipe.suffix), recipe, extra_dirs)
 
 
 def plan_kernel(compilation: Compilation, kernel: Kernel) -> Plan:
@@ -75,32 +68,36 @@ def plan_orchestration(compilation: Compilation, orchestration: Orchestration) -
 
 
 def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
-    """The compile node and the link node of a unit; returns the latter."""
+    """The nodes of a unit, one for each command; returns that of its binary."""
     workspace = workspace_of(env)
-    unit = plan.unit
+    unit, recipe = plan.unit, plan.recipe
     target = str(output / unit.name)
-    compiled = env.Command(
+    node = env.Command(
         escape(f"{target}.o"),
         env.File(escape(str(plan.spliced or unit.source))),
         command(
             "[cpp->.so] compile",
-            [*workspace.launcher, *_template(plan.compile_argv(workspace, "$SOURCE", "${TARGET}.tmp"))],
+            [*workspace.launcher, *_template(plan.compile_argv("$SOURCE", "${TARGET}.tmp"))],
             show=lambda _: workspace.short(unit.source),
         ),
     )
-    headers = workspace.headers.headers(str(unit.source), [str(directory) for directory in plan.extra_dirs])
-    env.Depends(compiled, [env.File(escape(header)) for header in headers])
-    linked = env.Command(
-        escape(f"{target}.so"),
-        compiled,
-        command(
-            "[cpp->.so] link   ",
-            _template(host.link_argv(workspace.compiler, "$SOURCE", "${TARGET}.tmp")),
-            show=lambda _: unit.binary,
-        ),
-    )
-    env.Depends([compiled, linked], setting(env, "the compiler", workspace.compiler.identity))
-    return linked
+    headers = workspace.headers(recipe.include_dirs)
+    env.Depends(node, _files(env, headers.headers(str(unit.source), [str(path) for path in plan.extra_dirs])))
+    made = [node]
+    for step in recipe.steps:
+        binary = f"{unit.name}{step.suffix}"
+        argv = _template(step.argv("$SOURCE", "${TARGET}.tmp"))
+        announced = command(f"[cpp->.so] {step.label}", argv, show=lambda _, binary=binary: binary)  # type: ignore[misc]
+        node = env.Command(escape(f"{target}{step.suffix}"), node, announced)
+        made.append(node)
+    for path in recipe.also:
+        env.Depends(made[1], _files(env, [str(path), *headers.headers(str(path))]))
+    env.Depends(made, setting(env, "the compiler", recipe.identity))
+    return node
+
+
+def _files(env: Any, paths: Iterable[str]) -> list[Any]:
+    return [env.File(escape(path)) for path in paths]
 
 
 def _template(argv: Sequence[str]) -> list[str]:

@@ -19,5 +19,7 @@ class Variant:
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"))
+# Binaries that simpler's simulator loads, compiled as it does and against its headers.
+FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED)}
+VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, FOR_SIMPLER)}

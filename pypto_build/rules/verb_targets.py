@@ -27,7 +27,7 @@ def declare_verb(env: Any, verb: Verb, root: Path, targets: ArtifactTargets | No
         words += ["--build-dir", str(targets.output)]
         needed = list(targets.config)
         if verb.needs is not Needs.INTERFACE:
-            words += ["--embedded", targets.embedded.get_abspath()]
+            words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
             needed = targets.all
         needed += [verdict] if verdict is not None else []

@@ -11,10 +11,11 @@ from pypto_build.rules.database import OutputDatabases
 from pypto_build.rules.headers import HeaderIndex
 from pypto_build.rules.locks import lock_output
 from pypto_build.rules.options import Options
-from pypto_build.rules.variants import CHECKED, USUAL
+from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.toolchain import PLATFORMS, Platform
-from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler
+from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
+from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
@@ -32,17 +33,34 @@ class Workspace:
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
         self.replays: list[Path] = []  # verdicts of the replays declared
         self.replayed: list[Path] = []  # those that ran
-        self.headers = HeaderIndex((str(INCLUDE_DIR),))
+        self._headers: dict[tuple[Path, ...], HeaderIndex] = {}
 
     @property
     def build_dir(self) -> Path:
         """``BUILD_DIR=``, absolute."""
         return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
 
-    @property
-    def variant(self) -> str:
+    def headers(self, include_dirs: tuple[Path, ...]) -> HeaderIndex:
+        """The headers that units with these include directories see."""
+        if include_dirs not in self._headers:
+            self._headers[include_dirs] = HeaderIndex(tuple(map(str, include_dirs)))
+        return self._headers[include_dirs]
+
+    def runtime(self, platform: Platform) -> str:
+        """What executes a replay on ``platform``: hardware is driven by simpler alone."""
+        runtime: str = self.options["RUNTIME"]
+        return runtime if platform.simulated else "simpler"
+
+    def variant(self, platform: Platform) -> str:
         """How binaries are built unless a rule says otherwise."""
+        if self.runtime(platform) == "simpler":
+            return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
         return CHECKED.directory if self.options["CHECK"] else USUAL.directory
+
+    @cached_property
+    def simpler(self) -> SimplerHome:
+        """The simpler of ``SIMPLER=`` and ``PTO_ISA=``."""
+        return find_home(self.options["SIMPLER"], self.options["PTO_ISA"])
 
     @cached_property
     def compiler(self) -> HostCompiler:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
 
@@ -35,7 +36,9 @@ _KERNEL_FLAGS = (
 _GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM")
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
-_LINK_FLAGS = ("-shared", "-Wl,--build-id=sha1")
+# The system's libraries are not linked to: the loader has made them visible, and a link takes a quarter of the time.
+_LINK_FLAGS = ("-shared", "-nodefaultlibs", "-Wl,--build-id=sha1")
+_LINK_LIBRARIES = ("-lgcc",)
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,18 @@ def orchestration_flags(compiler: HostCompiler, platform: Platform, vintage: int
     return [*_ORCHESTRATION_FLAGS, *gcc_only, *macros]
 
 
-def compile_argv(
-    compiler: HostCompiler, flags: Sequence[str], include_dirs: Sequence[Path], source: str, target: str
-) -> list[str]:
-    """One translation unit to one object."""
-    return [compiler.path, *flags, *(f"-I{directory}" for directory in include_dirs), "-c", source, "-o", target]
-
-
-def link_argv(compiler: HostCompiler, source: str, target: str) -> list[str]:
-    """One object to one loadable library."""
-    return [compiler.path, *_LINK_FLAGS, source, "-o", target]
+def host_recipe(
+    compiler: HostCompiler, platform: Platform, vintage: int, arch: str = "", more_kernel_flags: Sequence[str] = ()
+) -> Recipe:
+    """How units become libraries for the embedded runtime."""
+    flags = {
+        **{core: [*kernel_flags(compiler, platform, core, arch), *more_kernel_flags] for core in _CORE_MACRO},
+        "orchestration": orchestration_flags(compiler, platform),
+    }
+    link = Step("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
+    return {
+        kind: UnitRecipe(
+            compiler.identity, (compiler.path, *words, f"-DPYPTO_VINTAGE={vintage}"), (INCLUDE_DIR,), (link,)
+        )
+        for kind, words in flags.items()
+    }

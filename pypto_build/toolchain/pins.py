@@ -137,7 +137,7 @@ def resolve(project: str, chosen: str, cache: Path | None = None) -> Path:
         ToolchainError: there is no such revision here, or no such path.
     """
     option = OPTION[project]
-    if os.sep in chosen and "@" not in chosen or chosen in (".", "..") or Path(chosen).is_dir():
+    if (os.sep in chosen and "@" not in chosen) or chosen in (".", "..") or Path(chosen).is_dir():
         path = Path(os.path.abspath(Path(chosen).expanduser()))
         if not path.is_dir():
             raise ToolchainError(f"{option}={chosen}: no such directory; name a checkout or a revision")
@@ -199,6 +199,12 @@ def build(project: str, place: Path, environment: Mapping[str, str] = os.environ
         if run.returncode:
             raise ToolchainError(f"{place}: {variable} failed with exit status {run.returncode}; see its output above")
         marker.write_text(command, encoding="utf-8")
+
+
+def revision(path: Path) -> str:
+    """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
+    run = subprocess.run(["git", "-C", str(path), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return run.stdout.strip() + ("+" if uncommitted(path) else "")
 
 
 def uncommitted(path: Path) -> list[str]:

@@ -43,10 +43,12 @@ class UnitRecipe:
         """The suffix of what a runtime loads."""
         return self.steps[-1].suffix
 
-    def compile_argv(self, source: str, target: str, extra_dirs: Sequence[Path] = ()) -> list[str]:
+    def compile_argv(
+        self, source: str, target: str, extra_dirs: Sequence[Path] = (), extra_flags: Sequence[str] = ()
+    ) -> list[str]:
         """One translation unit to one object."""
         dirs = [f"-I{directory}" for directory in (*self.include_dirs, *extra_dirs)]
-        return [*self.compiler, *dirs, "-c", source, "-o", target]
+        return [*self.compiler, *extra_flags, *dirs, "-c", source, "-o", target]
 
 
 #: A recipe for each kind of unit.

@@ -40,6 +40,12 @@ class SimplerHome:
     python: str
     paths: tuple[str, ...] = ()
 
+    @property
+    def identity(self) -> str:
+        """What has to be equal for two replays to be interchangeable."""
+        revisions = [f"{root} {pins.revision(root)}" for root in (self.tree.root, self.tree.isa)]
+        return " ".join([*revisions, self.python])
+
 
 def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ) -> SimplerHome:
     """The simpler that ``SIMPLER=`` and ``PTO_ISA=`` name.
@@ -49,7 +55,8 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
     """
     chosen = chosen or environment.get("SIMPLER_ROOT", "")
     isa_dir = pins.resolve(pins.PTO_ISA, isa) if isa else None
-    python, paths = sys.executable, ()
+    python: str = sys.executable
+    paths: tuple[str, ...] = ()
     if chosen:
         place = pins.resolve(pins.SIMPLER, chosen)
         if (place / "bin" / "python").exists():

@@ -1,0 +1,28 @@
+"""Which recipe makes the binaries of an artifact, by platform and variant."""
+
+from __future__ import annotations
+
+import os
+
+from pypto_build.rules.variants import FOR_SIMPLER, VARIANTS
+from pypto_build.rules.workspace import Workspace
+from pypto_build.toolchain import Platform
+from pypto_build.toolchain.ascend import find_toolkit, hardware_recipe
+from pypto_build.toolchain.host import host_recipe
+from pypto_build.toolchain.recipe import Recipe
+from pypto_build.toolchain.simpler import TENSORMAP, simulator_recipe
+
+
+def recipe_of(workspace: Workspace, platform: Platform, variant: str, vintage: int, runtime: str = TENSORMAP) -> Recipe:
+    """The recipe of an artifact's units. ``runtime`` is simpler's runtime that the artifact was compiled for.
+
+    Raises:
+        ToolchainError: a compiler, a toolkit or simpler is missing.
+    """
+    if not platform.simulated:
+        toolkit = find_toolkit(platform, os.environ)
+        return hardware_recipe(toolkit, workspace.simpler.tree, platform, runtime)
+    if variant == FOR_SIMPLER.directory:
+        return simulator_recipe(workspace.simpler.tree, platform, runtime)
+    extra = VARIANTS[variant].kernel_flags
+    return host_recipe(workspace.compiler, platform, vintage, workspace.options["ARCH"], extra)
