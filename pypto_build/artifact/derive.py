@@ -28,12 +28,16 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What an orchestration's code says: kernel signatures by func_id, its arguments, and remarks for people."""
+    """What an orchestration's code says: kernel signatures by func_id, its arguments, and remarks for people.
+
+    ``order`` tells the kinds of an argument array that holds both: ``t`` and ``s``, ``-`` where nothing is read.
+    """
 
     signatures: dict[int, Signature]
     tensors: tuple[Argument, ...]
     scalars: tuple[Argument, ...]
     notes: tuple[str, ...]
+    order: str = ""
 
 
 def derive(artifact: Artifact) -> Derived:
@@ -52,7 +56,7 @@ def derive(artifact: Artifact) -> Derived:
     found = walker.found
     signatures = _signatures(artifact, found)
     notes = _notes(artifact, found, signatures)
-    return Derived(signatures, _tensors(found), _scalars(found), notes)
+    return Derived(signatures, _tensors(found), _scalars(found), notes, _order(found))
 
 
 def _signatures(artifact: Artifact, found: Findings) -> dict[int, Signature]:
@@ -85,6 +89,8 @@ def _notes(artifact: Artifact, found: Findings, signatures: dict[int, Signature]
         title = f"kernel {kernel.func_id} {kernel.name!r}"
         derived = signatures.get(kernel.func_id)
         certain = next((s for s in found.submissions if kernel.func_id in s.func_ids), None)
+        if kernel.func_id in found.listed:
+            continue
         if derived is None:
             notes.append(f"{source}: {title} is never submitted")
         elif certain is None:
@@ -113,6 +119,14 @@ def _scalars(found: Findings) -> tuple[Argument, ...]:
         Argument(index, found.scalar_names.get(slot, ""), ArgDirection.SCALAR, found.scalar_dtypes.get(slot))
         for index, slot in enumerate(_slots(found, slots))
     )
+
+
+def _order(found: Findings) -> str:
+    used = found.tensor_slots | found.scalar_slots if found.shares_slots else set()
+    kinds = (
+        "t" if slot in found.tensor_slots else "s" if slot in used else "-" for slot in range(max(used, default=-1) + 1)
+    )
+    return "".join(kinds)
 
 
 def _slots(found: Findings, used: set[int]) -> Sequence[int]:

@@ -37,7 +37,11 @@ class KernelInterface(msgspec.Struct, frozen=True):
 
 
 class Interface(msgspec.Struct, frozen=True):
-    """The document; field order is the order in the file."""
+    """The document; field order is the order in the file.
+
+    ``parameter_order`` tells how one array holds all parameters (until 2026-03-28): ``t`` for each tensor, ``s`` for
+    each scalar, ``-`` for one that nothing reads; empty where tensors and scalars are apart.
+    """
 
     schema: int
     artifact: str
@@ -49,6 +53,7 @@ class Interface(msgspec.Struct, frozen=True):
     aicpu_thread_num: int | None
     runtime: str
     notes: tuple[str, ...] = ()
+    parameter_order: str = ""
 
 
 class Signed(msgspec.Struct, frozen=True):
@@ -84,6 +89,7 @@ def sign(artifact: Artifact) -> Signed:
         aicpu_thread_num=config.get("aicpu_thread_num"),
         runtime=artifact.runtime,
         notes=tuple(note.replace(f"{artifact.root}/", "") for note in derived.notes),
+        parameter_order=derived.order,
     )
     return Signed(signed, interface)
 

@@ -17,29 +17,25 @@ class Vintage(msgspec.Struct, frozen=True):
     """One generation of the API: ``name`` is the month or day it begins.
 
     ``marks`` are regular expressions that must all be found in the orchestration, ``absent`` ones that must not.
-    ``replayable`` says whether orchestration arguments are the ``tensor(i)``/``scalar(i)`` pools that the embedded
-    runtime serves (from 2026-03-28 on).
     """
 
     name: str
     api: str
     marks: tuple[str, ...]
     absent: tuple[str, ...] = ()
-    replayable: bool = False
 
 
 #: Newest first; the first that fits wins.
 VINTAGES: tuple[Vintage, ...] = (
-    Vintage("2026-08", "ChipTaskArgs", (r"\b(ChipTaskArgs|CoreTaskArgs\w*|ChipTensor)\b",), replayable=True),
-    Vintage("2026-06", "L2TaskArgs", (r"\b(L2TaskArgs|L0TaskArgs\w*)\b",), replayable=True),
+    Vintage("2026-08", "ChipTaskArgs", (r"\b(ChipTaskArgs|CoreTaskArgs\w*|ChipTensor)\b",)),
+    Vintage("2026-06", "L2TaskArgs", (r"\b(L2TaskArgs|L0TaskArgs\w*)\b",)),
     Vintage(
         "2026-05",
         "Arg + rt_submit_*",
         (r"\b(ChipStorageTaskArgs|from_tensor_arg|Arg|ArgWithDeps)\b", r"\brt_submit_\w+|\bPTO2ScopeMode\b"),
         (r"\bpto2_rt_submit_\w+",),
-        replayable=True,
     ),
-    Vintage("2026-04", "pto2_rt_submit_*", (r"\b(ChipStorageTaskArgs|from_tensor_arg)\b",), replayable=True),
+    Vintage("2026-04", "pto2_rt_submit_*", (r"\b(ChipStorageTaskArgs|from_tensor_arg)\b",)),
     Vintage("2026-03-26", "from_task_arg", (r"\bfrom_task_arg\b|\bTaskArg\s*\*",)),
     Vintage("2026-03-24", "OrchArg", (r"\bOrchArg\s*\*",)),
     Vintage("2026-03-22", "PTOParam", (r"\buint64_t\s*\*\s*\w+\s*,\s*int\s+\w+",), (r"\bPTO2Runtime\s*\*",)),

@@ -285,7 +285,12 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         entry.config_name,
         tuple(scalar.bits for scalar in binding.scalars),
         request.threads,
-        {**request.options, "seed": request.seed, "output_dir": str(out / "dfx_outputs")},
+        {
+            **request.options,
+            "seed": request.seed,
+            "output_dir": str(out / "dfx_outputs"),
+            "parameter_order": interface.parameter_order,
+        },
         reference,
     )
 

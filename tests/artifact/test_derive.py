@@ -35,6 +35,33 @@ def test_every_vintage(tmp_path: Path, vintage: str) -> None:
     assert found.notes == ()
 
 
+def test_order_of_a_shared_argument_array(tmp_path: Path) -> None:
+    text = generated("2026-03-11").replace("ARG_PTR_Y 2", "ARG_PTR_Y 4").replace("ARG_ALPHA 3", "ARG_ALPHA 2")
+    assert derived(tmp_path, text).order == "tts-t"
+    assert derived(tmp_path / "new", generated("2026-04")).order == ""
+
+
+GRAPH = """
+int build_graph(OrchestrationRuntime* rt, const ChipStorageTaskArgs& orch_args) {
+    void* x = device_malloc(rt, 64);
+    copy_to_device(rt, x, orch_args.tensor(0).data_as<void>(), 64);
+    void* y = device_malloc(rt, 64);
+    record_tensor_pair(rt, orch_args.tensor(1).data_as<void>(), y, 64);
+    uint64_t words[3] = {(uint64_t)x, (uint64_t)y, orch_args.scalar(0)};
+    int first = add_task(rt, words, 3, 0, CoreType::AIV);
+    int second = add_task(rt, words, 3, 1, CoreType::AIV);
+    add_successor(rt, first, second);
+    return 0;
+}
+"""
+
+
+def test_listed_graph(tmp_path: Path) -> None:
+    found = derived(tmp_path, GRAPH, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
+    assert [(a.index, a.direction) for a in found.tensors] == [(0, IN), (1, OUT)]
+    assert (len(found.scalars), found.signatures, found.notes) == (1, {}, ())
+
+
 def test_dtypes_of_external_tensors_in_the_older_api(tmp_path: Path) -> None:
     found = derived(tmp_path, generated("2026-03-22"))
     assert [a.dtype for a in found.tensors] == ["float32", "float16", "float32"]

@@ -90,6 +90,7 @@ def test_interface(tmp_path: Path) -> None:
         "aicpu_thread_num": 4,
         "runtime": "tensormap_and_ringbuffer",
         "notes": [],
+        "parameter_order": "",
     }
     interface = read_interface(tmp_path / "out" / "interface.json")
     assert interface == sign(load_artifact(root)).interface

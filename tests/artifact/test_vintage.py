@@ -18,10 +18,6 @@ def test_detects(name: str) -> None:
     assert detect_vintage(generated(name)).name == name
 
 
-def test_replayable_from_2026_03_28_on() -> None:
-    assert [vintage.name for vintage in VINTAGES if vintage.replayable] == ["2026-08", "2026-06", "2026-05", "2026-04"]
-
-
 def test_comments_and_strings_do_not_count() -> None:
     text = '// ChipTaskArgs\n/* L2TaskArgs\n */ const char* s = "CoreTaskArgs";\n' + generated("2026-05")
     assert detect_vintage(text).name == "2026-05"

@@ -107,7 +107,7 @@ METHODS: dict[str, Method] = {
     "clear": _clear,
     "push_back": _push,
     "emplace_back": _push,
-    **dict.fromkeys(("ref", "at", "front", "back", "get", "value"), _same),
+    **dict.fromkeys(("ref", "at", "front", "back", "get", "value", "data_as"), _same),
     **dict.fromkeys((name for name in _ADD if name.startswith("add_")), _add_arguments),
 }
 
@@ -178,6 +178,35 @@ def _write_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     return UNKNOWN
 
 
+def _submit_graph(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    """``rt_submit_graph([key,] function, args, ...)`` calls the function with what follows it."""
+    for index, argument in enumerate(arguments):
+        if argument.functions:
+            return walker.call(argument.functions[-1], arguments[index + 1 :], [])
+    return UNKNOWN
+
+
+def _copy_in(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    """``copy_to_device(rt, device, host, size)``"""
+    if len(arguments) > 2:
+        walker.found.touch(arguments[2], ArgDirection.IN)
+    return UNKNOWN
+
+
+def _copy_out(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    """``record_tensor_pair(rt, host, device, size)``"""
+    if len(arguments) > 1:
+        walker.found.touch(arguments[1], ArgDirection.OUT)
+    return UNKNOWN
+
+
+def _listed_task(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    """``add_task(rt, words, count, func_id, core_type)``: the words do not tell tensors from scalars."""
+    if len(arguments) > 3:
+        walker.found.listed |= arguments[3].numbers
+    return UNKNOWN
+
+
 FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(("rt_submit_aic_task", "pto2_rt_submit_aic_task"), _submit("aic")),
     **dict.fromkeys(("rt_submit_aiv_task", "pto2_rt_submit_aiv_task"), _submit("aiv")),
@@ -201,4 +230,8 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "get_tensor_data": _read_element,
     "set_tensor_data": _write_element,
+    "rt_submit_graph": _submit_graph,
+    "copy_to_device": _copy_in,
+    "record_tensor_pair": _copy_out,
+    **dict.fromkeys(("add_task", "add_task_with_tensor_info"), _listed_task),
 }

@@ -27,12 +27,13 @@ class Findings:
     """Filled while walking; slots are numbers of entry arguments.
 
     ``shares_slots`` tells the older API, where tensors and scalars lie in one argument array, from the newer one, which
-    numbers each kind by itself.
+    numbers each kind by itself. ``listed`` are the kernels of tasks that a graph lists word by word.
     """
 
     def __init__(self) -> None:
         self.submissions: list[Submission] = []
         self.shares_slots = False
+        self.listed: set[int] = set()
         self.tensor_slots: set[int] = set()
         self.scalar_slots: set[int] = set()
         self.tensor_names: dict[int, str] = {}

@@ -12,6 +12,7 @@
 #include "pypto/task_id.h"
 
 inline constexpr uint32_t MAX_TENSOR_DIMS = 5;
+inline constexpr uint32_t RUNTIME_MAX_TENSOR_DIMS = MAX_TENSOR_DIMS; // its name in spring 2026
 
 enum class AddressSpace : uint8_t { HOST = 0, DEVICE = 1 };
 
@@ -35,6 +36,13 @@ struct alignas(64) ChipTensor {
     uint32_t strides[MAX_TENSOR_DIMS];
     uint32_t reserved_words[9];
 
+    ChipTensor() = default;
+    /// A rectangle of a row-major buffer, as orchestrations of spring 2026 make it (pypto/spring_api.h). With the two
+    /// sizes of a matrix exchanged in `raw_shapes` it is column-major. The flags were shortcuts of its layout then.
+    template <typename Count>
+    ChipTensor(void *addr, uint64_t bytes, const Count raw_shapes[], const Count view_shapes[], const Count offsets[],
+               uint64_t dims, DataType type, int32_t number = 0, bool no_offsets = false, bool whole = false);
+
     uint64_t numel() const {
         uint64_t count = 1;
         for (uint32_t d = 0; d < ndims; ++d)
@@ -51,6 +59,20 @@ struct alignas(64) ChipTensor {
     }
 
     ChipTensor view(const uint32_t view_shapes[], const uint32_t view_offsets[], bool view_manual_dep = false) const;
+    template <typename Count>
+    ChipTensor view(const Count view_shapes[], const Count view_offsets[], bool view_manual_dep = false) const {
+        uint32_t narrow[2][MAX_TENSOR_DIMS] = {};
+        for (uint32_t d = 0; d < ndims; ++d) {
+            narrow[0][d] = static_cast<uint32_t>(view_shapes[d]);
+            narrow[1][d] = static_cast<uint32_t>(view_offsets[d]);
+        }
+        return view(static_cast<const uint32_t *>(narrow[0]), static_cast<const uint32_t *>(narrow[1]),
+                    view_manual_dep);
+    }
+    template <uint32_t Dims>
+    ChipTensor view(const uint64_t (&&view_shapes)[Dims], const uint64_t (&&view_offsets)[Dims]) const {
+        return view<uint64_t>(view_shapes, view_offsets, false);
+    }
     ChipTensor reshape(const uint32_t new_shapes[], uint32_t new_ndims, bool new_manual_dep = false) const;
     ChipTensor transpose(uint32_t x, uint32_t y, bool new_manual_dep = false) const;
     ChipTensor permute(const uint32_t order[]) const;

@@ -278,7 +278,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
 }
 
 void Executor::call(Activation &activation, const Task &task, const Place &place) {
-    int64_t slots[kMaxArguments];
+    int64_t slots[kSlots];
     LocalContext local{};
     local.block_idx = place.block;
     local.block_num = task.block_num;

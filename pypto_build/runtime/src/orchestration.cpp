@@ -27,13 +27,15 @@ void EntryParameters::arrange(const std::string &order) {
         } else if (kind == 's' && scalar < scalars.size()) {
             argument.kind = EntryArg::SCALAR;
             argument.scalar = scalars[scalar++];
+        } else if (kind == '-') {
+            argument.kind = EntryArg::SCALAR; // a parameter that nothing reads
         } else {
             break;
         }
         arguments.push_back(argument);
         words.push_back(argument.scalar);
     }
-    if (arguments.size() != tensors.size() + scalars.size() || all.size() != arguments.size())
+    if (tensor != tensors.size() || scalar != scalars.size() || all.size() != arguments.size())
         throw FaultError{make_fault(Code::InvalidArgs,
                                     format("parameter_order \"%s\" does not name %zu tensors and %zu scalars",
                                            all.c_str(), tensors.size(), scalars.size()),
@@ -81,7 +83,7 @@ int Orchestration::expected_args(const EntryParameters &parameters) const {
     case Form::Objects:
         return as<PTO2OrchestrationConfig (*)(const EntryArgs &)>(config_)(args).expected_arg_count;
     case Form::Array:
-        return as<PTO2OrchestrationConfig (*)(const EntryArg *, int)>(config_)(parameters.arguments.data(), count)
+        return as<PTO2OrchestrationConfig (*)(const EntryArg *)>(config_)(parameters.arguments.data())
             .expected_arg_count;
     default:
         return as<PTO2OrchestrationConfig (*)(const uint64_t *, int)>(config_)(parameters.words.data(), count)
@@ -100,7 +102,7 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
         as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
         return 0;
     case Form::Array:
-        as<void (*)(const EntryArg *, int, int, int)>(entry_)(parameters.arguments.data(), count, 1, 0);
+        as<void (*)(const EntryArg *, int, int)>(entry_)(parameters.arguments.data(), 1, 0);
         return 0;
     case Form::Words:
         as<void (*)(const uint64_t *, int, int, int)>(entry_)(parameters.words.data(), count, 1, 0);

@@ -16,7 +16,8 @@ struct EntryParameters {
     std::vector<uint64_t> words;     // in declaration order: addresses and scalars
     std::vector<EntryArg> arguments; // the same as objects
 
-    /// `order`: 't' and 's' in declaration order; empty means tensors first. Throws FaultError if it does not fit.
+    /// `order`: 't' and 's' in declaration order, '-' for a parameter that is never read; empty means tensors first.
+    /// Throws FaultError if it does not fit.
     void arrange(const std::string &order);
 };
 

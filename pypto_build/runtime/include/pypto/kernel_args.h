@@ -32,14 +32,12 @@ namespace pypto {
 
 inline constexpr uint32_t kLateContextSlot = 48;   // since 2026-04-20: 32 tensors + 16 scalars come before
 inline constexpr uint32_t kEarlyContextSlot = 144; // 2026-03-31 to 2026-04-20: 16 tensors + 128 scalars
-inline constexpr uint32_t kMaxArguments = 160; // the most any generation allowed; the runtime provides as many slots
+inline constexpr uint32_t kMaxArguments = 144;     // the most any generation allowed
 
-#if defined(PYPTO_VINTAGE) && PYPTO_VINTAGE < 202604
+// The runtime fills both; the early one is free whatever the arguments are.
 inline constexpr uint32_t kLocalContextSlot = kEarlyContextSlot;
-#else
-inline constexpr uint32_t kLocalContextSlot = kLateContextSlot;
-#endif
 inline constexpr uint32_t kGlobalContextSlot = kLocalContextSlot + 1;
+inline constexpr uint32_t kSlots = kGlobalContextSlot + 1;
 
 } // namespace pypto
 

@@ -7,6 +7,8 @@
 #include "pypto/log.h"
 #include "pypto/submit.h"
 
+#define debug_assert(condition) ((void)sizeof(!(condition)))
+
 enum PTO2WorkerType : int32_t { PTO2_WORKER_CUBE = 0, PTO2_WORKER_VECTOR = 1 };
 
 /// One parameter in an array of them (February), or all parameters of a task (from 2026-03-17).
@@ -58,6 +60,30 @@ template <typename T> PTOParam make_scalar_param(T value) {
     PTOParam param;
     param.add_scalar(value);
     return param;
+}
+
+template <typename Count>
+ChipTensor::ChipTensor(void *addr, uint64_t bytes, const Count raw_shapes[], const Count view_shapes[],
+                       const Count offsets[], uint64_t dims, DataType type, int32_t number, bool, bool)
+    : ChipTensor() {
+    *this = {};
+    pypto::check_dims(static_cast<uint32_t>(dims));
+    const bool exchanged = dims == 2 && raw_shapes[0] == view_shapes[1] && raw_shapes[1] == view_shapes[0];
+    buffer = {reinterpret_cast<uint64_t>(addr), bytes};
+    owner_task_id = PTO2TaskId::invalid();
+    version = number;
+    ndims = static_cast<uint32_t>(dims);
+    dtype = type;
+    address_space = addr ? AddressSpace::HOST : pypto::kUnallocated;
+    uint64_t stride = 1;
+    for (uint32_t i = 0; i < ndims; ++i) {
+        const uint32_t d = exchanged ? i : ndims - 1 - i;
+        shapes[d] = static_cast<uint32_t>(view_shapes[d]);
+        strides[d] = static_cast<uint32_t>(stride);
+        start_offset += offsets[d] * stride;
+        stride *= exchanged ? view_shapes[d] : raw_shapes[d];
+    }
+    pypto::refresh(*this);
 }
 
 /// A tensor without storage: the runtime allocates it when a task first writes it.
@@ -174,6 +200,9 @@ inline TaskOutputTensors pto2_rt_submit_aic_task(PTO2Runtime *, int32_t kernel_i
 }
 inline TaskOutputTensors pto2_rt_submit_aiv_task(PTO2Runtime *, int32_t kernel_id, const pypto::TaskArgsBase &args) {
     return pypto::submit_with_handle(pypto::one_kernel(PTO2_WORKER_VECTOR, kernel_id), args);
+}
+inline void pto2_rt_init_tensor_pool(PTO2Runtime *) {
+    pypto::keep_marker(pypto_entry_takes_runtime);
 }
 inline void pto2_rt_scope_begin(PTO2Runtime *) {
     pypto::keep_marker(pypto_entry_takes_runtime);

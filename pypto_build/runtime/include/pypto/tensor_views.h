@@ -58,6 +58,10 @@ inline void check_axis(const ChipTensor &tensor, uint32_t axis, const char *mess
 inline ChipTensor ChipTensor::view(const uint32_t view_shapes[], const uint32_t view_offsets[],
                                    bool view_manual_dep) const {
     ChipTensor result = *this;
+    // How spring 2026 wrote a column-major matrix: its two sizes exchanged.
+    if (ndims == 2 && view_shapes[0] == shapes[1] && view_shapes[1] == shapes[0] && shapes[0] != shapes[1] &&
+        view_offsets[0] == 0 && view_offsets[1] == 0)
+        return transpose(0, 1, view_manual_dep);
     bool empty = false;
     for (uint32_t d = 0; d < ndims; ++d)
         empty |= view_shapes[d] == 0;
