@@ -14,7 +14,7 @@ import numpy as np
 from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.tasks import Slot, TensorArgument
-from pypto_build.replay.values import STORAGE
+from pypto_build.replay.values import STORAGE, storage
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Copies:
 def _bytes(address: int, size: int) -> Any:
     import ctypes
 
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype=np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), dtype=np.uint8)
 
 
 def _window(slot: TensorArgument) -> Any:
@@ -209,7 +209,7 @@ class ReferenceInputs:
             if not isinstance(slot, TensorArgument) or call.args[number].direction == "OUT":
                 continue
             expected = np.ascontiguousarray(_window(slot))
-            actual = np.frombuffer(before, dtype=expected.dtype).reshape(expected.shape)
+            actual = storage(before, slot.dtype, slot.shape)
             if mask_of(actual, expected, slot.dtype, self.limits).any():
                 differing.append(number)
         return differing

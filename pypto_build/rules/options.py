@@ -149,6 +149,7 @@ OPTIONS: dict[str, Option] = {
             _choice("", "pt", "npy", "txt", "dot", "html", "trace"),
             "dump: pt, npy, txt; deps: dot, html, trace",
         ),
+        Option("LOG", "", _text, "hang: a log, or the directory of the host's and the device's logs"),
         Option("JSON", "", _text, "lint, hazards, hang, passes: a file for the findings as JSON"),
         Option("SARIF", "", _text, "lint, hazards, hang, passes: a file for the findings as SARIF, for editors and CI"),
         Option("FORCE", False, _switch, "1: replay though nothing changed"),

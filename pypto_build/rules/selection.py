@@ -35,6 +35,10 @@ _FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$
 _current: list[tuple[Path, str, Any]] = []
 
 
+#: Tools that need nothing built.
+_WITHOUT_NODES = (Needs.FILES, Needs.ARTIFACT)
+
+
 def declare_selected(env: Any) -> None:
     """Declare the artifact of ``JIT=`` under the targets of this module."""
     workspace = workspace_of(env)
@@ -42,7 +46,12 @@ def declare_selected(env: Any) -> None:
     wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in TARGETS]
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
     declare_compile(env)
+    verbs = [VERBS[target] for target in wanted if target in VERBS]
     if not jit:
+        for verb in verbs:
+            if verb.needs is Needs.FILES:
+                declare_verb(env, verb, None, None, None)
+                wanted.remove(verb.name)
         if wanted:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
@@ -51,14 +60,13 @@ def declare_selected(env: Any) -> None:
     name = artifact_name(root)
     _current.append((workspace.build_dir / workspace.options["PLATFORM"] / name, name, workspace.options))
     atexit.register(_record_build_failures)
-    verbs = [VERBS[target] for target in wanted if target in VERBS]
     for verb in verbs:
-        if verb.needs is Needs.ARTIFACT:
+        if verb.needs in _WITHOUT_NODES:
             declare_verb(env, verb, root, None, None)
     if "pto_diff" in wanted:
         declare_pto_diff(env, root, *places)
-    if not verbs or set(wanted) - set(VERBS) or any(verb.needs is not Needs.ARTIFACT for verb in verbs):
-        _declare_nodes(env, root, wanted, [verb for verb in verbs if verb.needs is not Needs.ARTIFACT])
+    if not verbs or set(wanted) - set(VERBS) or any(verb.needs not in _WITHOUT_NODES for verb in verbs):
+        _declare_nodes(env, root, wanted, [verb for verb in verbs if verb.needs not in _WITHOUT_NODES])
     _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs] or _current
 
 

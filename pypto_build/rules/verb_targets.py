@@ -8,7 +8,7 @@ from typing import Any
 
 from SCons.Action import Action
 
-from pypto_build.artifact import ArtifactError
+from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.rules.actions import run_streaming
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.options import OPTIONS
@@ -16,12 +16,17 @@ from pypto_build.rules.verbs import Needs, Verb
 from pypto_build.rules.workspace import escape, workspace_of
 
 
-def declare_verb(env: Any, verb: Verb, root: Path, targets: ArtifactTargets | None, verdict: Any) -> None:
+def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTargets | None, verdict: Any) -> None:
     """The target of ``verb`` on the artifact in ``root``.
 
-    ``targets`` are its nodes, None for a tool that needs the artifact only; ``verdict`` is the node of its replay.
+    ``root`` is None for a tool that was given files instead of one. ``targets`` are its nodes, None for a tool that
+    needs the artifact only; ``verdict`` is the node of its replay.
     """
-    words = [sys.executable, "-m", verb.module, str(root), "--platform", workspace_of(env).options["PLATFORM"]]
+    workspace = workspace_of(env)
+    platform = workspace.options["PLATFORM"]
+    words = [sys.executable, "-m", verb.module, *([str(root)] if root else []), "--platform", platform]
+    if root is not None and verb.needs is Needs.FILES:
+        words += ["--build-dir", str(workspace.build_dir / platform / artifact_name(root))]
     needed: list[Any] = []
     if targets is not None:
         words += ["--build-dir", str(targets.output)]

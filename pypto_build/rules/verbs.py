@@ -17,6 +17,7 @@ from pypto_build.rules.options import OPTIONS
 class Needs(Enum):
     """What has to be there before a tool runs, and with it which arguments the tool gets."""
 
+    FILES = "files that an option names; the artifact where JIT= names one, and --build-dir where it was replayed"
     ARTIFACT = "nothing but the artifact: no --build-dir"
     INTERFACE = "the signed manifest and interface.json: --build-dir"
     BINARIES = "all that a replay needs: --build-dir, --embedded"
@@ -43,7 +44,8 @@ class Verb:
     @property
     def usage(self) -> str:
         """How the target is typed."""
-        return " ".join([self.name, "JIT=x", *(f"{name}=..." for name in self.required)])
+        artifact = ["[JIT=x]" if self.needs is Needs.FILES else "JIT=x"]
+        return " ".join([self.name, *artifact, *(f"{name}=..." for name in self.required)])
 
 
 def _same(*names: str) -> dict[str, str]:
@@ -83,6 +85,14 @@ VERBS: dict[str, Verb] = {
             "check manifest, wrappers, orchestration and modules against each other, without a run",
             Needs.ARTIFACT,
             _flags("JSON", "SARIF"),
+        ),
+        Verb(
+            "hang",
+            "pypto_build.diagnose.hang",
+            "what the host's and the device's logs of a run on simpler say: stalled task, kernel, error code",
+            Needs.FILES,
+            _flags("LOG", "JSON", "SARIF"),
+            required=("LOG",),
         ),
         Verb(
             "dump",

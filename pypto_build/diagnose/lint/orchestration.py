@@ -71,7 +71,7 @@ class Created:
 
 @dataclass(frozen=True)
 class Orchestration:
-    """The whole file. `dtypes` are those of variables, as far as the code or the program's parameters tell."""
+    """The whole file. `entry_args` are lines of first use by kind and index, `allocations` the lines that allocate."""
 
     code: Code
     submits: tuple[Submit, ...]
@@ -80,6 +80,7 @@ class Orchestration:
     bases: dict[str, str]
     expected: tuple[int, int] | None
     entry_args: dict[str, dict[int, int]]
+    allocations: tuple[int, ...]
 
     def base(self, variable: str) -> str:
         """The variable of which this one is a view or another name."""
@@ -106,6 +107,7 @@ def read_orchestration(path: Path, name: str) -> Orchestration:
         _bases(text),
         (int(expected[1]), code.line(expected.start())) if expected else None,
         args,
+        tuple(code.line(match.start()) for match in _ALLOCATED.finditer(text)),
     )
 
 

@@ -1,0 +1,174 @@
+"""Reads simpler's logs, host and device: latched codes, the scheduler's picture of a stall, faults of cores.
+
+Lines of several threads and files come in any order, each complete by itself; of a stall's rounds the last counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError
+
+_MAX_BYTES = 64 << 20
+_SUFFIXES = ("", ".log", ".txt", ".out", ".err")
+
+_LATCHED = re.compile(r"orch_error_code=(?P<orch>-?\d+)\s+sched_error_code=(?P<sched>-?\d+)")
+_RETURNED = re.compile(r"runtime failed with rc=-(?P<code>\d+)")
+_TIMEOUT = re.compile(
+    r"sub_class=(?P<name>S\d|unknown)\S*.*?completed=(?P<done>\d+)/(?P<total>\d+)\s+running=(?P<running>\d+)\s+"
+    r"ready=(?P<ready>\d+)\s+waiting=(?P<waiting>\d+)\s+orch_done=(?P<orch_done>\d+)"
+    r"(?:\s+stuck_task_id=(?P<task>-?\d+))?(?:\s+stuck_core=(?P<core>-?\d+))?"
+)
+_STALL = re.compile(
+    r"\[STALL thread=\d+ idle_iterations=(?P<round>\d+)\] TASK ring=(?P<ring>\d+) task_id=(?P<task>\d+)\s+"
+    r"state=(?P<state>RUNNING|READY|WAIT)\s+fanin_refcount=(?P<met>\d+)/(?P<fanin>\d+)\s+"
+    r"kernels=\[aic:(?P<aic>-?\d+) aiv0:(?P<aiv0>-?\d+) aiv1:(?P<aiv1>-?\d+)\]"
+    r"(?:\s+running_on=\[owner_thread=\d+ cores=\[(?P<cores>[^\]]*)\]\])?"
+)
+_EXCEPTION = re.compile(r"(?:run|simpler_run|run_prepared) failed with code (?P<code>-?\d+)")
+_CANN = re.compile(r"\b(?P<code>107022|207001|5070\d\d|507899)\b")
+_FAULT = re.compile(r"(?P<unit>VEC|CUBE|MTE|CCU|FIXP|SU) instruction error:?\s*(?P<what>[^\n]*)")
+_FAULT_CORE = re.compile(
+    r"core id (?P<core>\d+)(?:,\s*blk:\s*(?P<block>\d+))?(?:.*?errcode\s+(?P<code>0x[0-9a-fA-F]+))?"
+)
+
+
+@dataclass(frozen=True)
+class StalledTask:
+    """A task that had not ended, as the scheduler saw it. `id` has the ring in its upper half."""
+
+    id: int
+    state: str
+    met: int
+    fanin: int
+    func_ids: tuple[int, ...]
+    cores: str = ""
+
+
+@dataclass(frozen=True)
+class Timeout:
+    """The scheduler's verdict on a stall."""
+
+    name: str
+    done: int
+    total: int
+    running: int
+    ready: int
+    waiting: int
+    orchestration_done: bool
+    task: int | None
+    core: int | None
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of a log."""
+
+    path: Path
+    line: int
+
+
+@dataclass
+class LogFacts:
+    """What the logs say; places where each fact stands."""
+
+    code: int | None = None
+    code_at: Where | None = None
+    exception: int | None = None
+    cann: int | None = None
+    cann_at: Where | None = None
+    timeout: Timeout | None = None
+    timeout_at: Where | None = None
+    fault: str = ""
+    fault_at: Where | None = None
+    rounds: dict[int, dict[int, StalledTask]] = field(default_factory=dict)
+
+    @property
+    def stalled(self) -> list[StalledTask]:
+        """The tasks of the last round."""
+        return list(self.rounds[max(self.rounds)].values()) if self.rounds else []
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was recognised."""
+        known = (self.code, self.exception, self.cann, self.timeout)
+        return all(fact is None for fact in known) and not self.rounds and not self.fault
+
+
+def log_files(place: Path) -> list[Path]:
+    """The logs at or below a place. Raises a usage error if there are none."""
+    if place.is_file():
+        return [place]
+    if not place.is_dir():
+        raise ArtifactError(f"LOG={place}", "no such file or directory", "name the directory of the logs")
+    found = [path for path in sorted(place.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES]
+    if not found:
+        raise ArtifactError(f"LOG={place}", "holds no log", "name the directory with the host's and the device's logs")
+    return found
+
+
+def read_logs(paths: Iterable[Path]) -> LogFacts:
+    """All facts of all files."""
+    facts = LogFacts()
+    for path in paths:
+        for number, line in _lines(path):
+            _take(facts, line, Where(path, number))
+    return facts
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file; of a huge one its beginning, where the first error stands, and numbers stay right."""
+    with path.open("rb") as file:
+        text = file.read(_MAX_BYTES).decode("utf-8", "replace")
+    yield from enumerate(text.splitlines(), 1)
+
+
+def _take(facts: LogFacts, line: str, at: Where) -> None:
+    if "error_code=" in line and (found := _LATCHED.search(line)) and facts.code is None:
+        code = int(found["orch"]) or int(found["sched"])
+        facts.code, facts.code_at = (code, at) if code else (None, None)
+    if "failed with rc=" in line and (found := _RETURNED.search(line)) and facts.code is None:
+        facts.code, facts.code_at = int(found["code"]), at
+    if (
+        "sub_class=" in line
+        and (found := _TIMEOUT.search(line))
+        and (facts.timeout is None or facts.timeout.task is None)
+    ):
+        facts.timeout, facts.timeout_at = _timeout(found), at
+    if "[STALL" in line and (found := _STALL.search(line)):
+        task = _stalled(found)
+        facts.rounds.setdefault(int(found["round"]), {})[task.id] = task
+    if (found := _EXCEPTION.search(line)) and facts.exception is None:
+        facts.exception = int(found["code"])
+    if (found := _CANN.search(line)) and facts.cann is None:
+        facts.cann, facts.cann_at = int(found["code"]), at
+    if "instruction error" in line and (found := _FAULT.search(line)) and not facts.fault:
+        facts.fault, facts.fault_at = f"{found['unit']} instruction error: {found['what'].strip()}", at
+    elif facts.fault and "errcode" not in facts.fault and (found := _FAULT_CORE.search(line)):
+        block = f", block {found['block']}" if found["block"] else ""
+        facts.fault += f" (core {found['core']}{block}" + (f", errcode {found['code']})" if found["code"] else ")")
+
+
+def _timeout(found: re.Match[str]) -> Timeout:
+    def known(name: str) -> int | None:
+        return int(found[name]) if found[name] is not None and int(found[name]) >= 0 else None
+
+    done, total, running, ready, waiting = (int(found[i]) for i in ("done", "total", "running", "ready", "waiting"))
+    ended = found["orch_done"] != "0"
+    return Timeout(found["name"], done, total, running, ready, waiting, ended, known("task"), known("core"))
+
+
+def _stalled(found: re.Match[str]) -> StalledTask:
+    raw = int(found["task"])
+    lanes = tuple(dict.fromkeys(int(found[lane]) for lane in ("aic", "aiv0", "aiv1") if int(found[lane]) >= 0))
+    return StalledTask(
+        raw if raw >> 32 else int(found["ring"]) << 32 | raw,
+        found["state"],
+        int(found["met"]),
+        int(found["fanin"]),
+        lanes,
+        (found["cores"] or "").strip(),
+    )
