@@ -28,6 +28,7 @@ struct PyptoMemory {
     uint64_t size; // bytes
 };
 
+struct PyptoCheck;
 struct PyptoPipe; // a ring shared by the members of one group; lives in the runtime
 
 struct PyptoPipeSpec {
@@ -64,6 +65,9 @@ struct PyptoCoreContext {
     // SYNCALL: returns when every block of the task has called it. `cores` is 0 for vector cores only, 1 for cube cores
     // only, 2 for both. Null in a runtime without such a barrier.
     void (*sync_all)(struct PyptoCoreContext *, uint32_t cores);
+
+    // What a checked kernel reports its accesses to (pypto/check_abi.h); null when nobody wants to know.
+    const struct PyptoCheck *check;
 };
 
 #ifdef __cplusplus

@@ -117,23 +117,27 @@ PTO_WITH_SCALAR(TPOWS, Power, is_number, "TPOWS: unsupported element type")
 // TADDC(dst, a, b, c) = a + b + c, TSUBC = a - b + c; TADDSC and TSUBSC have a scalar in place of b.
 template <class D, class A, class B, class C, class... Rest>
 PTO_INST RecordEvent TADDC(D &dst, const A &a, const B &b, const C &c, Rest &...) {
+    PTO_CHECK(TADDC, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(c, valid(dst)), writes(dst));
     detail::elementwise(detail::AddAdd{}, dst, a, b, c);
     return {};
 }
 template <class D, class A, class B, class C, class... Rest>
 PTO_INST RecordEvent TSUBC(D &dst, const A &a, const B &b, const C &c, Rest &...) {
+    PTO_CHECK(TSUBC, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(c, valid(dst)), writes(dst));
     detail::elementwise(detail::SubAdd{}, dst, a, b, c);
     return {};
 }
 template <class D, class A, class Scalar, class C, class... Rest>
 PTO_INST RecordEvent TADDSC(D &dst, const A &a, Scalar scalar, const C &c, Rest &...) {
     using T = detail::ElementType<D>;
+    PTO_CHECK(TADDSC, PIPE_V, reads(a, valid(dst)), reads(c, valid(dst)), writes(dst));
     detail::elementwise(detail::WithMiddle<detail::AddAdd, T>{detail::scalar_operand<T>(scalar)}, dst, a, c);
     return {};
 }
 template <class D, class A, class Scalar, class C, class... Rest>
 PTO_INST RecordEvent TSUBSC(D &dst, const A &a, Scalar scalar, const C &c, Rest &...) {
     using T = detail::ElementType<D>;
+    PTO_CHECK(TSUBSC, PIPE_V, reads(a, valid(dst)), reads(c, valid(dst)), writes(dst));
     detail::elementwise(detail::WithMiddle<detail::SubAdd, T>{detail::scalar_operand<T>(scalar)}, dst, a, c);
     return {};
 }
@@ -145,6 +149,7 @@ PTO_INST RecordEvent TAXPY(D &dst, const A &src, Scalar scalar, Rest &...) {
     using S = detail::ElementType<A>;
     static_assert(detail::is_float<T> && detail::is_float<S>, "TAXPY: the element types are floating-point types");
     const auto scale = detail::scalar_operand<S>(scalar);
+    PTO_CHECK(TAXPY, PIPE_V, reads(src, valid(dst)), reads(dst), writes(dst));
     if constexpr (detail::is_same<T, S>) {
         detail::elementwise(detail::Axpy<T>{scale}, dst, src, dst);
     } else {
@@ -160,16 +165,19 @@ PTO_INST RecordEvent TAXPY(D &dst, const A &src, Scalar scalar, Rest &...) {
 // TFUSEDMULADD(dst, a, b): dst = a * dst + b. TMULADDDST(dst, a, b): dst = a * b + dst.
 template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TFUSEDMULADD(D &dst, const A &a, const B &b, Rest &...) {
+    PTO_CHECK(TFUSEDMULADD, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
     detail::elementwise(detail::MulAdd{}, dst, a, dst, b);
     return {};
 }
 template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TFUSEDMULADDRELU(D &dst, const A &a, const B &b, Rest &...) {
+    PTO_CHECK(TFUSEDMULADDRELU, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
     detail::elementwise(detail::MulAddRelu{}, dst, a, dst, b);
     return {};
 }
 template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TMULADDDST(D &dst, const A &a, const B &b, Rest &...) {
+    PTO_CHECK(TMULADDDST, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
     detail::elementwise(detail::MulAdd{}, dst, a, b, dst);
     return {};
 }
@@ -178,6 +186,7 @@ PTO_INST RecordEvent TMULADDDST(D &dst, const A &a, const B &b, Rest &...) {
 #define PTO_PARTIAL(NAME, OPERATION)                                                                                   \
     template <class D, class A, class B, class... Rest>                                                                \
     PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, Rest &...) {                                       \
+        PTO_CHECK(NAME, PIPE_V, reads(src0), reads(src1), writes(dst));                                                \
         detail::partial(detail::OPERATION{}, dst, src0, src1);                                                         \
         return {};                                                                                                     \
     }

@@ -82,15 +82,18 @@ PTO_NOINLINE void copy_global(T *to, const Extent5 &te, const T *from, const Ext
 // TPUT(dst, src, staging[, second staging | atomic type]) and TGET(...): dst = src, over the shape of dst.
 template <AtomicType atomic = AtomicType::AtomicNone, class D, class S, class Staging, class... Rest>
 PTO_INST RecordEvent TPUT(D &dst, S &src, Staging &, Rest &...) {
+    PTO_CHECK(TPUT, PIPE_MTE2, loads(src, all, all), stores(dst, all, all, atomic == AtomicType::AtomicAdd));
     detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src), atomic);
     return {};
 }
 template <class D, class S, class Staging> PTO_INST RecordEvent TPUT(D &dst, S &src, Staging &, AtomicType atomic) {
+    PTO_CHECK(TPUT, PIPE_MTE2, loads(src, all, all), stores(dst, all, all, atomic == AtomicType::AtomicAdd));
     detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src), atomic);
     return {};
 }
 template <class D, class S, class Staging, class... Rest>
 PTO_INST RecordEvent TGET(D &dst, S &src, Staging &, Rest &...) {
+    PTO_CHECK(TGET, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
     detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src),
                         AtomicType::AtomicNone);
     return {};
@@ -100,6 +103,7 @@ PTO_INST RecordEvent TGET(D &dst, S &src, Staging &, Rest &...) {
 // it.
 template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value, NotifyOp op, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TNOTIFY: signals are int32");
+    PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
     detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         int32_t *const place = (int32_t *)signal.data() + offset;
         if (op == NotifyOp::AtomicAdd)
@@ -113,6 +117,7 @@ template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value
 // TTEST(signal, value, comparison): whether it holds for every signal of the view.
 template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TTEST: signals are int32");
+    PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
     return detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         return detail::holds(__atomic_load_n((int32_t *)signal.data() + offset, __ATOMIC_SEQ_CST), value, comparison);
     });

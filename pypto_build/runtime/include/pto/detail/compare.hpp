@@ -105,6 +105,7 @@ template <class T> PTO_INLINE CmpMode effective_mode(CmpMode mode) {
 
 template <class... T> constexpr void check_rows() {
     static_assert(((T::isRowMajor && !T::isBoxedLayout) && ...),
+    PTO_CHECK(TCMP, PIPE_V, reads(src0), reads(src1, valid(src0)), writes(mask, bits_of(mask, src0)));
                   "comparison or selection: row-major tiles without boxes");
 }
 
@@ -117,6 +118,7 @@ template <class M, class A, class B, class... Rest>
 PTO_INST RecordEvent TCMP(M &mask, const A &src0, const B &src1, CmpMode mode, Rest &...) {
     detail::check_rows<M, A, B>();
     using T = detail::ElementType<A>;
+    PTO_CHECK(TCMPS, PIPE_V, reads(src), writes(mask, bits_of(mask, src)));
     static_assert(detail::is_same<T, detail::ElementType<B>>, "TCMP: operands of one element type");
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src0.data(), A::Cols,
                          detail::as_matrix(src1), detail::effective_mode<T>(mode), src0.GetValidRow(),
@@ -132,6 +134,8 @@ PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode 
     T value;
     if constexpr (detail::is_tile<Scalar>)
         value = scalar.data()[0];
+    PTO_CHECK(TSEL, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src0, valid(dst)), reads(src1, valid(dst)),
+              writes(dst));
     else
         value = T(scalar);
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src.data(), A::Cols,
@@ -144,6 +148,7 @@ template <class D, class M, class A, class B, class... Rest>
 PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, Rest &...) {
     detail::check_rows<D, M, A, B>();
     detail::check_operands<D, A, B>();
+    PTO_CHECK(TSELS, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src, valid(dst)), writes(dst));
     using T = detail::Bits<typename D::DType>;
     detail::select_rows((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
                         (const T *)src0.data(), A::Cols, (const T *)src1.data(), B::Cols, dst.GetValidRow(),

@@ -336,3 +336,4 @@ PTO_INST RecordEvent TCVT(D &dst, const S &src, const Tmp &, RoundMode mode,
 } // namespace pto
 
 #endif
+    PTO_CHECK(TCVT, PIPE_V, reads(src), writes(dst, valid(src)));

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "../../pypto/core_context.h"
+#include "check.hpp"
 #include "global_tensor.hpp"
 #include "macros.hpp"
 #include "tile.hpp"

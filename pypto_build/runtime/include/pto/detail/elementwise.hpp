@@ -83,6 +83,7 @@ namespace pto {
     template <auto..., class D, class A, class B, class... Rest>                                                       \
     PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, Rest &...) {                                       \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
+        PTO_CHECK(NAME, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst));                        \
         detail::elementwise(detail::OPERATION{}, dst, src0, src1);                                                     \
         return {};                                                                                                     \
     }
@@ -92,6 +93,7 @@ namespace pto {
     PTO_INST RecordEvent NAME(D &dst, const A &src, Scalar scalar, Rest &...) {                                        \
         using T = detail::ElementType<D>;                                                                              \
         static_assert(detail::accepts<T>, message);                                                                    \
+        PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst));                                                  \
         detail::elementwise(detail::WithRight<detail::OPERATION, T>{detail::scalar_operand<T>(scalar)}, dst, src);     \
         return {};                                                                                                     \
     }
@@ -99,6 +101,7 @@ namespace pto {
 #define PTO_UNARY(NAME, OPERATION, accepts, message)                                                                   \
     template <auto..., class D, class A, class... Rest> PTO_INST RecordEvent NAME(D &dst, const A &src, Rest &...) {   \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
+        PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst));                                                  \
         detail::elementwise(detail::OPERATION{}, dst, src);                                                            \
         return {};                                                                                                     \
     }
@@ -137,9 +140,11 @@ template <auto..., class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TDIVS(D &dst, const A &left, const B &right, Rest &...) {
     using T = detail::ElementType<D>;
     static_assert(detail::is_number<T>, "TDIVS: unsupported element type");
-    if constexpr (detail::is_tile<A>)
+    if constexpr (detail::is_tile<A>) {
+        PTO_CHECK(TDIVS, PIPE_V, reads(left, valid(dst)), writes(dst));
         detail::elementwise(detail::WithRight<detail::Div, T>{detail::scalar_operand<T>(right)}, dst, left);
-    else
+    } else {
+        PTO_CHECK(TDIVS, PIPE_V, reads(right, valid(dst)), writes(dst));
         detail::elementwise(detail::WithLeft<detail::Div, T>{detail::scalar_operand<T>(left)}, dst, right);
     return {};
 }
@@ -194,6 +199,7 @@ PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_
 
 template <class D, class Scalar, class... Rest> PTO_INST RecordEvent TEXPANDS(D &dst, Scalar scalar, Rest &...) {
     detail::fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), detail::ElementType<D>(scalar));
+    PTO_CHECK(TEXPANDS, PIPE_V, writes(dst));
     return {};
 }
 

@@ -59,6 +59,7 @@ namespace pto {
 template <class D, class S, class... Rest> PTO_INST RecordEvent TROWEXPAND(D &dst, const S &src, const Rest &...) {
     detail::check_operands<D, S>();
     detail::check_expand<D>();
+    PTO_CHECK(TROWEXPAND, PIPE_V, reads(src, {0, 0, dst.GetValidRow(), 1}), writes(dst));
     detail::map(detail::Copy{}, dst.data(), D::Cols, dst.GetValidRow(), dst.GetValidCol(), detail::per_row(src));
     return {};
 }
@@ -68,6 +69,7 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
     detail::check_operands<D, S>();
     detail::check_expand<D>();
     detail::check_expand<S>();
+    PTO_CHECK(TCOLEXPAND, PIPE_V, reads(src, {0, 0, 1, dst.GetValidCol()}), writes(dst));
     detail::map(detail::Copy{}, dst.data(), D::Cols, dst.GetValidRow(), dst.GetValidCol(),
                 detail::Matrix<detail::ElementType<S>>{src.data(), 0});
     return {};
@@ -78,11 +80,15 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
 #define PTO_EXPANSION(SUFFIX, OPERATION)                                                                               \
     template <auto..., class D, class A, class B, class... Rest>                                                       \
     PTO_INST RecordEvent TROWEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
+        PTO_CHECK(TROWEXPAND##SUFFIX, PIPE_V, reads(src0, row_operand(src0, dst)), reads(src1, row_operand(src1, dst)),\
+                  writes(dst));                                                                                        \
         detail::row_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
     }                                                                                                                  \
     template <auto..., class D, class A, class B, class... Rest>                                                       \
     PTO_INST RecordEvent TCOLEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
+        PTO_CHECK(TCOLEXPAND##SUFFIX, PIPE_V, reads(src0, valid(dst)), reads(src1, {0, 0, 1, dst.GetValidCol()}),      \
+                  writes(dst));                                                                                        \
         detail::col_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
     }

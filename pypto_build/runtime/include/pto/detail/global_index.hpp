@@ -86,15 +86,21 @@ PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) 
     const detail::Extent5 e = detail::extent_of(table);
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol(), width = detail::col_count(e);
     const T *const from = (const T *)table.data();
+    PTO_CHECK(MGATHER, PIPE_MTE2, writes(dst));
     for (int64_t r = 0; r < rows; ++r) {
         if constexpr (coalesce == Coalesce::Row) {
             const int64_t row = detail::gathered_position(detail::row_index(index, r), detail::row_count(e), oob);
+            if (row >= 0)
+                PTO_CHECK(MGATHER, PIPE_MTE2, run(from + detail::element_offset(e, row, 0), cols, PYPTO_READ));
             for (int64_t c = 0; c < cols; ++c)
                 dst.data()[D::plane.offset(r, c)] = row < 0 ? T{} : from[detail::element_offset(e, row, c)];
         } else {
             for (int64_t c = 0; c < cols; ++c) {
                 const int64_t at = detail::gathered_position(int64_t(index.data()[I::plane.offset(r, c)]),
                                                              detail::row_count(e) * width, oob);
+                if (at >= 0)
+                    PTO_CHECK(MGATHER, PIPE_MTE2,
+                              run(from + detail::element_offset(e, at / width, at % width), 1, PYPTO_READ));
                 dst.data()[D::plane.offset(r, c)] =
                     at < 0 ? T{} : from[detail::element_offset(e, at / width, at % width)];
             }
@@ -118,9 +124,15 @@ PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...)
     const int64_t rows = src.GetValidRow(), cols = src.GetValidCol(), width = detail::col_count(e);
     constexpr GatherOOB mode = detail::as_gather(oob);
     T *const to = (T *)table.data();
+#ifdef PYPTO_CHECK
+    constexpr int kind = PYPTO_WRITE | (atomic == ScatterAtomicOp::None ? 0 : PYPTO_ATOMIC);
+#endif
+    PTO_CHECK(MSCATTER, PIPE_MTE3, reads(src));
     for (int64_t r = 0; r < rows; ++r) {
         if constexpr (coalesce == Coalesce::Row) {
             const int64_t row = detail::gathered_position(detail::row_index(index, r), detail::row_count(e), mode);
+            if (row >= 0)
+                PTO_CHECK(MSCATTER, PIPE_MTE3, run(to + detail::element_offset(e, row, 0), cols, kind));
             for (int64_t c = 0; c < cols && row >= 0; ++c)
                 detail::combine_global(to + detail::element_offset(e, row, c), src.data()[S::plane.offset(r, c)],
                                        atomic);
@@ -128,6 +140,9 @@ PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...)
             for (int64_t c = 0; c < cols; ++c) {
                 const int64_t at = detail::gathered_position(int64_t(index.data()[I::plane.offset(r, c)]),
                                                              detail::row_count(e) * width, mode);
+                if (at >= 0)
+                    PTO_CHECK(MSCATTER, PIPE_MTE3,
+                              run(to + detail::element_offset(e, at / width, at % width), 1, kind));
                 if (at >= 0)
                     detail::combine_global(to + detail::element_offset(e, at / width, at % width),
                                            src.data()[S::plane.offset(r, c)], atomic);

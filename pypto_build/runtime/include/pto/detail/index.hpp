@@ -65,6 +65,7 @@ PTO_INST auto TGATHER(D &dst, const S &src, const I &index, Rest &...)
     static_assert(detail::is_int<detail::ElementType<I>>, "TGATHER: the index is an integer tile");
     using B = detail::Bits<typename D::DType>;
     const B *const from = (const B *)src.data();
+    PTO_CHECK(TGATHER, PIPE_V, carries(src, whole(src)), reads(index, valid(dst)), writes(dst));
     detail::gather((B *)dst.data(), D::Cols, from, detail::elements_until_end(from), index.data(), I::Cols,
                    dst.GetValidRow(), dst.GetValidCol());
     return {};
@@ -80,6 +81,7 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
     constexpr detail::MaskChoice choice = detail::mask_choice(pattern);
     const int64_t rows = src.GetValidRow(),
                   cols = (src.GetValidCol() + choice.period - 1 - choice.first) / choice.period;
+    PTO_CHECK(TGATHER, PIPE_V, reads(src), writes(dst, {0, 0, rows, cols}));
     const detail::Plane every = detail::strided_plane(S::Cols, choice.period);
     detail::copy_plane((B *)dst.data(), D::plane, {0, 0}, (const B *)src.data() + choice.first, every, {0, 0}, rows,
                        cols);
@@ -95,6 +97,8 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count,
     using T = detail::ElementType<S>;
     static_assert(sizeof(T) <= sizeof(typename K::DType),
                   "TGATHER by comparison: the threshold is as wide as the source");
+    PTO_CHECK(TGATHER, PIPE_V, reads(src), carries(threshold, valid(threshold)), writes(dst, whole(dst)),
+              writes(count));
     for (int64_t r = 0; r < src.GetValidRow(); ++r) {
         T limit;
         __builtin_memcpy(&limit,
@@ -121,6 +125,8 @@ template <class D, class S, class O, class... Rest>
 PTO_INST RecordEvent TGATHERB(D &dst, const S &src, const O &offset, Rest &...) {
     detail::check_plain<D, O>();
     constexpr int64_t block = 32 / sizeof(typename D::DType);
+    PTO_CHECK(TGATHERB, PIPE_V, carries(src, whole(src)),
+              reads(offset, {0, 0, dst.GetValidRow(), (dst.GetValidCol() + block - 1) / block}), writes(dst));
     const uint8_t *const from = (const uint8_t *)src.data();
     const uint64_t limit = detail::elements_until_end(from);
     const int64_t cols = dst.GetValidCol();
@@ -140,6 +146,7 @@ PTO_INST auto TSCATTER(D &dst, const S &src, const I &index, Rest &...)
     -> detail::enable_if_t<detail::is_tile<I>, RecordEvent> {
     detail::check_plain<S, I>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TSCATTER: operands of one element type");
+    PTO_CHECK(TSCATTER, PIPE_V, reads(src), reads(index, valid(src)), writes(dst, whole(dst)));
     const uint64_t limit = detail::elements_until_end(dst.data());
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
@@ -156,6 +163,7 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
     detail::check_plain<D, S>();
     constexpr detail::MaskChoice choice = detail::mask_choice(pattern);
     constexpr bool by_column = int(axis) == int(ScatterAxis::ROW);
+    PTO_CHECK(TSCATTER, PIPE_V, reads(src), writes(dst, whole(dst)));
     using T = typename D::DType;
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c)
@@ -173,6 +181,7 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
 template <class D, class T, int descending, class Start, class... Rest>
 PTO_INST RecordEvent TCI(D &dst, Start start, Rest &...) {
     static_assert(D::isRowMajor || D::Cols == 1, "TCI: the destination is one row");
+    PTO_CHECK(TCI, PIPE_V, writes(dst));
     for (int64_t i = 0; i < dst.GetValidCol(); ++i)
         dst.data()[i] = typename D::DType(descending ? T(start) - T(i) : T(start) + T(i));
     return {};
@@ -185,6 +194,7 @@ PTO_INST RecordEvent TCI(D &dst, Start start, Tmp &, Rest &...) {
 // TTRI<Tile, upper>(dst, diagonal): ones on and below (or above) the diagonal, zeros elsewhere.
 template <class D, int upper, class... Rest> PTO_INST RecordEvent TTRI(D &dst, int64_t diagonal, Rest &...) {
     detail::check_plain<D>();
+    PTO_CHECK(TTRI, PIPE_V, writes(dst));
     using T = typename D::DType;
     for (int64_t r = 0; r < dst.GetValidRow(); ++r)
         for (int64_t c = 0; c < dst.GetValidCol(); ++c)

@@ -143,6 +143,8 @@ PTO_INST RecordEvent TMATMUL_ACC(Out &out, const In &in, const A &a, const B &b)
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B>
 PTO_INST RecordEvent TMATMUL_ACC(C &c, const A &a, const B &b) {
+    PTO_CHECK(TMATMUL, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
+              writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     return TMATMUL_ACC(c, c, a, b);
 }
 
@@ -150,6 +152,9 @@ PTO_INST RecordEvent TMATMUL_ACC(C &c, const A &a, const B &b) {
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, class Bias, class... Rest>
 PTO_INST RecordEvent TMATMUL_BIAS(C &c, const A &a, const B &b, const Bias &bias, const Rest &...) {
     static_assert(Bias::isRowMajor && !Bias::isBoxedLayout, "TMATMUL_BIAS: the bias is row-major without boxes");
+    PTO_CHECK(TMATMUL_ACC, PIPE_M, reads(in, {0, 0, a.GetValidRow(), b.GetValidCol()}), reads(a),
+              reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
+              writes(out, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     static_assert(detail::is_same<detail::ElementType<Bias>, detail::ElementType<C>>,
                   "TMATMUL_BIAS: the bias has the element type of the accumulator");
     detail::multiply_tiles(c, nullptr, C::plane, bias.data(), a, b);
@@ -164,6 +169,8 @@ PTO_INST RecordEvent TGEMV(C &c, const A &a, const B &b, const Rest &...) {
 template <AccPhase phase = AccPhase::Unspecified, class Out, class In, class A, class B, class... Rest>
 PTO_INST RecordEvent TGEMV_ACC(Out &out, const In &in, const A &a, const B &b, const Rest &...) {
     return TMATMUL_ACC(out, in, a, b);
+    PTO_CHECK(TMATMUL_BIAS, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
+              reads(bias, {0, 0, 1, b.GetValidCol()}), writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, class Bias, class... Rest>
 PTO_INST RecordEvent TGEMV_BIAS(C &c, const A &a, const B &b, const Bias &bias, const Rest &...) {

@@ -90,6 +90,8 @@ template <class D, class G, class... Rest> PTO_INST RecordEvent TLOAD(D &dst, co
     static_assert(sizeof(typename D::DType) == sizeof(typename G::DType), "TLOAD: operands of one element type");
     using B = detail::Bits<typename D::DType>;
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
+    PTO_CHECK(TLOAD, PIPE_MTE2, loads(src, rows, cols),
+              writes(dst, D::PadVal != PadValue::Null ? whole(dst) : valid(dst)));
     detail::load_global((B *)dst.data(), D::plane, (const B *)src.data(), detail::extent_of(src), rows, cols);
     if constexpr (D::PadVal != PadValue::Null)
         detail::pad_tile(dst, rows, cols);
@@ -107,6 +109,7 @@ PTO_INST RecordEvent TSTORE(G &dst, const S &src, Rest &...) {
                       (S::Loc == TileType::Acc && detail::is_float<To> && detail::is_float<From>),
                   "TSTORE: this conversion of elements needs a scale, or the accumulator as source");
     const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
+    PTO_CHECK(TSTORE, store_pipe(src), reads(src), stores(dst, rows, cols, atomic == AtomicType::AtomicAdd));
     if constexpr (atomic == AtomicType::AtomicAdd)
         detail::add_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
     else if constexpr (sizeof(To) == sizeof(From))

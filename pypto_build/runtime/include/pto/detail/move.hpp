@@ -23,6 +23,8 @@ namespace pto {
 template <class D, class S, class... Rest>
 PTO_INST RecordEvent TEXTRACT(D &dst, const S &src, int64_t row, int64_t col, Rest &...) {
     detail::check_move<D, S>();
+    PTO_CHECK(TEXTRACT, move_pipe(dst, src), carries(src, {row, col, dst.GetValidRow(), dst.GetValidCol()}),
+              writes(dst));
     detail::copy_elements(dst.data(), D::plane, {0, 0}, src.data(), S::plane, {row, col}, dst.GetValidRow(),
                           dst.GetValidCol());
     return {};
@@ -32,6 +34,8 @@ PTO_INST RecordEvent TEXTRACT(D &dst, const S &src, int64_t row, int64_t col, Re
 template <class D, class S, class... Rest>
 PTO_INST RecordEvent TINSERT(D &dst, const S &src, int64_t row, int64_t col, Rest &...) {
     detail::check_move<D, S>();
+    PTO_CHECK(TINSERT, move_pipe(dst, src), carries(src, valid(src)),
+              writes(dst, {row, col, src.GetValidRow(), src.GetValidCol()}));
     detail::copy_elements(dst.data(), D::plane, {row, col}, src.data(), S::plane, {0, 0}, src.GetValidRow(),
                           src.GetValidCol());
     return {};
@@ -46,6 +50,7 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TMOV(D &dst, con
 template <class D, class S, class... Rest> PTO_INST RecordEvent TTRANS(D &dst, const S &src, Rest &...) {
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TTRANS: operands of one element type");
     constexpr detail::Plane to = D::plane.transposed();
+    PTO_CHECK(TTRANS, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidCol(), src.GetValidRow()}));
     detail::copy_elements(dst.data(), to, {0, 0}, src.data(), S::plane, {0, 0}, src.GetValidRow(), src.GetValidCol());
     return {};
 }

@@ -52,6 +52,7 @@ PTO_INST RecordEvent TFILLPAD(D &dst, const S &src, Rest &...) {
     static_assert(D::PadVal != PadValue::Null, "TFILLPAD: the destination names no pad value (PadValue::Null)");
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TFILLPAD: operands of one element type");
     const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
+    PTO_CHECK(TFILLPAD, PIPE_V, carries(src, valid(src)), writes(dst, whole(dst)));
     if ((const void *)dst.data() != (const void *)src.data())
         detail::copy_elements(dst.data(), D::plane, {0, 0}, src.data(), S::plane, {0, 0}, rows, cols);
     detail::pad_tile(dst, rows, cols);

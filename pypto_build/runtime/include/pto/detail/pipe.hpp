@@ -108,6 +108,7 @@ PTO_INST auto TPUSH(Pipe &pipe, T &tile, Rest &...) -> detail::enable_if_t<detai
     if (!Pipe::takes_part())
         return {};
     using E = detail::ElementType<T>;
+    PTO_CHECK(TPUSH, store_pipe(tile), reads(tile));
     E *const slot = (E *)pipe.acquire();
     if (detail::has_data<split, Pipe>()) {
         const detail::SlotPart part = detail::slot_part<split>(tile);
@@ -129,6 +130,7 @@ template <class Pipe, class T, TileSplitAxis split, class... Rest>
 PTO_INST auto TPOP(Pipe &pipe, T &tile, Rest &...) -> detail::enable_if_t<detail::is_tile<T>, RecordEvent> {
     TASSIGN(tile, pipe.next_buffer());
     const int64_t rows = tile.GetValidRow(), cols = tile.GetValidCol();
+    PTO_CHECK(TPOP, PIPE_MTE2, writes(tile));
     using E = detail::ElementType<T>;
     const E *const slot = Pipe::takes_part() ? (const E *)pipe.front() : nullptr;
     if (slot && detail::has_data<split, Pipe>()) {

@@ -54,6 +54,8 @@ template <class D, class S, class Scale>
 PTO_INLINE void move_rescaled(D &dst, Position at, const S &src, Position from, int64_t rows, int64_t cols, Scale scale,
                               bool relu) {
     static_assert(S::Loc == TileType::Acc, "a move with a scale or relu takes its source from the accumulator");
+    PTO_CHECK(TMOV, move_pipe(dst, src), carries(src, {from.row, from.col, rows, cols}),
+              writes(dst, {at.row, at.col, rows, cols}));
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)
             dst.data()[D::plane.offset(at.row + r, at.col + c)] =
@@ -65,6 +67,8 @@ PTO_INLINE void store_rescaled(G &dst, const S &src, Scale scale, bool relu) {
     static_assert(S::Loc == TileType::Acc, "TSTORE with a scale or relu takes its source from the accumulator");
     using To = ElementType<G>;
     const Extent5 extent = extent_of(dst);
+    PTO_CHECK(TSTORE, PIPE_FIX, reads(src),
+              stores(dst, src.GetValidRow(), src.GetValidCol(), atomic == AtomicType::AtomicAdd));
     for_each_matrix(
         extent, src.GetValidRow(), src.GetValidCol(), [&](int64_t offset, Position at, int64_t h, int64_t w) {
             for (int64_t r = 0; r < h; ++r)
@@ -83,9 +87,10 @@ PTO_INLINE void store_rescaled(G &dst, const S &src, Scale scale, bool relu) {
 template <class D, class S>
 PTO_INLINE void move_relu(D &dst, Position at, const S &src, Position from, int64_t rows, int64_t cols, bool relu) {
     if (relu)
-        move_rescaled(dst, at, src, from, rows, cols, UniformScale{1.0f}, true);
-    else
-        copy_elements(dst.data(), D::plane, at, src.data(), S::plane, from, rows, cols);
+        return move_rescaled(dst, at, src, from, rows, cols, UniformScale{1.0f}, true);
+    PTO_CHECK(TMOV, move_pipe(dst, src), carries(src, {from.row, from.col, rows, cols}),
+              writes(dst, {at.row, at.col, rows, cols}));
+    copy_elements(dst.data(), D::plane, at, src.data(), S::plane, from, rows, cols);
 }
 
 // A move to one of two vector cores, or split between them: the part of the source that this core takes.
@@ -198,6 +203,7 @@ template <QuantType type, class D, class S, class P>
 PTO_INST RecordEvent TQUANT(D &dst, const S &src, const P &scale, const P *offset = nullptr) {
     static_assert(type == QuantType::INT8_SYM || type == QuantType::INT8_ASYM,
                   "TQUANT: only to int8; mx formats are not supported");
+    PTO_CHECK(TQUANT, PIPE_V, reads(src), reads(scale), writes(dst, valid(src)));
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
             using detail::Rounding;
@@ -220,6 +226,7 @@ template <class D, class S, class P, class... Rest>
 PTO_INST RecordEvent TDEQUANT(D &dst, const S &src, const P &scale, const P &offset, Rest &...) {
     static_assert(detail::is_int<detail::ElementType<S>> && detail::is_same<detail::ElementType<D>, float>,
                   "TDEQUANT: from an integer to a float tile");
+    PTO_CHECK(TDEQUANT, PIPE_V, reads(src), reads(scale), reads(offset), writes(dst, valid(src)));
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c)
             dst.data()[D::plane.offset(r, c)] =

@@ -32,6 +32,7 @@ PTO_INST RecordEvent TRANDOM(D &dst, const TRandomKey &key, const TRandomCounter
     static_assert(sizeof(typename D::DType) == 4 && D::isRowMajor && !D::isBoxedLayout,
                   "TRANDOM: the destination has 32-bit integers, row-major without boxes");
     static_assert(rounds == 7 || rounds == 10, "TRANDOM: seven or ten rounds");
+    PTO_CHECK(TRANDOM, PIPE_V, writes(dst));
     uint32_t word[4] = {};
     uint64_t i = 0;
     for (int64_t r = 0; r < dst.GetValidRow(); ++r)

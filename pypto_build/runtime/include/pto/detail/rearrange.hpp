@@ -12,6 +12,8 @@ template <class D, class S, class... Rest>
 PTO_INST RecordEvent TINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0, Rest &...) {
     detail::check_plain<D, S>();
     const int64_t cols = dst0.GetValidCol();
+    PTO_CHECK(TINTERLEAVE, PIPE_V, reads(src0, valid(dst0)), reads(src1, valid(dst0)), writes(dst0),
+              writes(dst1, valid(dst0)));
     typename D::DType line[2 * D::Cols];
     for (int64_t r = 0; r < dst0.GetValidRow(); ++r) {
         for (int64_t c = 0; c < cols; ++c) {
@@ -31,6 +33,8 @@ template <class D, class S, class... Rest>
 PTO_INST auto TDEINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0, Rest &...) -> RecordEvent {
     detail::check_plain<D, S>();
     const int64_t cols = dst0.GetValidCol();
+    PTO_CHECK(TDEINTERLEAVE, PIPE_V, reads(src0, valid(dst0)), reads(src1, valid(dst0)), writes(dst0),
+              writes(dst1, valid(dst0)));
     typename D::DType line[2 * D::Cols];
     for (int64_t r = 0; r < dst0.GetValidRow(); ++r) {
         for (int64_t c = 0; c < cols; ++c) {
@@ -46,6 +50,8 @@ PTO_INST auto TDEINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0, Rest
 }
 template <class D, class S> PTO_INST RecordEvent TDEINTERLEAVE(D &dst1, D &dst0, const S &src) {
     detail::check_plain<D, S>();
+    PTO_CHECK(TDEINTERLEAVE, PIPE_V, reads(src), writes(dst0, {0, 0, src.GetValidRow(), src.GetValidCol() / 2}),
+              writes(dst1, {0, 0, src.GetValidRow(), src.GetValidCol() / 2}));
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol() / 2; ++c) {
             const auto first = src.data()[r * S::Cols + 2 * c], second = src.data()[r * S::Cols + 2 * c + 1];
@@ -60,6 +66,7 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TPAIRREDUCESUM(D
     detail::check_plain<D, S>();
     using T = detail::ElementType<D>;
     const int64_t cols = dst.GetValidCol(), pairs = (cols + 1) / 2;
+    PTO_CHECK(TPAIRREDUCESUM, PIPE_V, reads(src, valid(dst)), writes(dst));
     for (int64_t r = 0; r < dst.GetValidRow(); ++r) {
         const T *const from = src.data() + r * S::Cols;
         T *const to = dst.data() + r * D::Cols;
@@ -76,6 +83,7 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TPACK(D &dst, co
     detail::check_plain<D, S>();
     static_assert(sizeof(typename D::DType) < sizeof(typename S::DType) && sizeof(typename S::DType) <= 4,
                   "TPACK: from 32 to 16 or 8 bits, or from 16 to 8");
+    PTO_CHECK(TPACK, PIPE_V, reads(src), writes(dst, valid(src)));
     using To = detail::Bits<typename D::DType>;
     const auto *const from = (const detail::Bits<typename S::DType> *)src.data();
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
@@ -94,6 +102,8 @@ PTO_INST RecordEvent THISTOGRAM(D &dst, const S &src, const I &index, Rest &...)
     static_assert(chosen < bytes, "THISTOGRAM: the byte lies beyond the source's elements");
     static_assert(D::Cols >= 256 && sizeof(typename D::DType) == 4,
                   "THISTOGRAM: the destination has 256 counters of 32 bits");
+    PTO_CHECK(THISTOGRAM, PIPE_V, reads(src), carries(index, valid(index)),
+              writes(dst, {0, 0, src.GetValidRow(), 256}));
     for (int64_t r = 0; r < src.GetValidRow(); ++r) {
         uint32_t count[256] = {};
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {

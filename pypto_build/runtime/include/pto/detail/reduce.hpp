@@ -132,10 +132,12 @@ namespace pto {
         detail::reduce_rows<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }                                                                                                                  \
+        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidRow(), 1}));                                 \
     template <class D, class S, class... Rest> PTO_INST RecordEvent COL(D &dst, const S &src, const Rest &...) {       \
         detail::reduce_cols<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }
+        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, {0, 0, 1, src.GetValidCol()}));                                 \
 PTO_REDUCTION(TROWSUM, TCOLSUM, Sum)
 PTO_REDUCTION(TROWPROD, TCOLPROD, Product)
 PTO_REDUCTION(TROWMAX, TCOLMAX, Greatest)

@@ -98,6 +98,8 @@ PTO_INST RecordEvent TSORT32(D &dst, const S &src, const I &index, Rest &...) {
     detail::check_sort<T>();
     static_assert(sizeof(typename I::DType) == 4, "TSORT32: the indices have 32 bits");
     const int64_t cols = src.GetValidCol();
+    PTO_CHECK(TSORT32, PIPE_V, reads(src), reads(index, {0, 0, I::Rows == 1 ? 1 : src.GetValidRow(), cols}),
+              writes(dst, whole(dst)));
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < cols; c += 32)
             detail::sort_group((detail::SortRecord *)(dst.data() + r * D::Cols) + c, src.data() + r * S::Cols + c,
@@ -116,6 +118,7 @@ PTO_INST auto TMRGSORT(D &dst, const S &src, Block block, Rest &...)
     const int64_t records = src.GetValidCol() / detail::elements_a_record<T>;
     const int64_t length = int64_t(block) / detail::elements_a_record<T>;
     const SortRecord *const from = (const SortRecord *)src.data();
+    PTO_CHECK(TMRGSORT, PIPE_V, reads(src, {0, 0, 1, src.GetValidCol()}), writes(dst, whole(dst)));
     for (int64_t start = 0; start < records && length > 0; start += 4 * length) {
         detail::SortLists lists{};
         for (lists.count = 0; lists.count < 4 && start + lists.count * length < records; ++lists.count) {
@@ -136,6 +139,8 @@ PTO_INLINE void merge_tiles(D &dst, MrgSortExecutedNumList &executed, Tmp &tmp, 
     using T = ElementType<D>;
     check_sort<T>();
     constexpr int64_t per = elements_a_record<T>;
+    PTO_CHECK(TMRGSORT, PIPE_V, reads(src, {0, 0, 1, src.GetValidCol()})..., writes(dst, whole(dst)),
+              writes(tmp, whole(tmp)));
     SortLists lists{{(const SortRecord *)src.data()...}, {src.GetValidCol() / per...}, {}, int(sizeof...(S))};
     const int64_t written = merge_lists<T>((SortRecord *)tmp.data(), lists, dst.GetValidCol() / per, exhausted);
     __builtin_memmove(dst.data(), tmp.data(), uint64_t(written) * sizeof(SortRecord));

@@ -3,14 +3,26 @@
 #ifndef PTO_DETAIL_SYNC_HPP
 #define PTO_DETAIL_SYNC_HPP
 
+#include "check.hpp"
 #include "enums.hpp"
 #include "macros.hpp"
 
-PTO_INLINE void set_flag(pipe_t, pipe_t, event_t) {}
-PTO_INLINE void wait_flag(pipe_t, pipe_t, event_t) {}
-PTO_INLINE void pipe_barrier(pipe_t) {}
-template <class... A> PTO_INLINE void get_buf(A...) {}
-template <class... A> PTO_INLINE void rls_buf(A...) {}
+PTO_INLINE void set_flag([[maybe_unused]] pipe_t from, [[maybe_unused]] pipe_t to, [[maybe_unused]] event_t id) {
+    PTO_CHECK_ORDER(PYPTO_SET_FLAG, from, to, uint32_t(id));
+}
+PTO_INLINE void wait_flag([[maybe_unused]] pipe_t from, [[maybe_unused]] pipe_t to, [[maybe_unused]] event_t id) {
+    PTO_CHECK_ORDER(PYPTO_WAIT_FLAG, from, to, uint32_t(id));
+}
+PTO_INLINE void pipe_barrier([[maybe_unused]] pipe_t pipe) {
+    PTO_CHECK_ORDER(PYPTO_BARRIER, pipe, pipe, 0);
+}
+// Which buffer is whose: taken by the checked build to order everything.
+template <class... A> PTO_INLINE void get_buf(A...) {
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+}
+template <class... A> PTO_INLINE void rls_buf(A...) {
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+}
 PTO_INLINE void set_mask_norm() {}
 PTO_INLINE void set_mask_count() {}
 template <class... A> PTO_INLINE void set_vector_mask(A...) {}
@@ -73,8 +85,12 @@ template <Op From, Op To> struct Event {
     void Wait() const {}
     void Record() const {}
 };
-template <class... A> PTO_INLINE void TSYNC(const A &...) {}
-template <Op...> PTO_INLINE void TSYNC() {}
+template <class... A> PTO_INLINE void TSYNC(const A &...) {
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+}
+template <Op...> PTO_INLINE void TSYNC() {
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+}
 
 } // namespace pto
 

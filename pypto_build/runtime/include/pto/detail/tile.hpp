@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "check.hpp"
 #include "enums.hpp"
 #include "global_tensor.hpp"
 #include "plane.hpp"
@@ -72,10 +73,12 @@ struct Tile {
     // Scalar access by physical element number; only the vector core's memory is visible to its scalar unit.
     E GetValue(int64_t offset) const {
         static_assert(Loc_ == TileType::Vec, "GetValue: only Vec tiles can be read element by element");
+        PTO_CHECK(GetValue, PIPE_S, element(*this, offset, PYPTO_READ));
         return pointer_[offset];
     }
     void SetValue(int64_t offset, E value) {
         static_assert(Loc_ == TileType::Vec, "SetValue: only Vec tiles can be written element by element");
+        PTO_CHECK(SetValue, PIPE_S, element(*this, offset, PYPTO_WRITE));
         pointer_[offset] = value;
     }
     static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane.offset(row, col); }

@@ -1,0 +1,54 @@
+// C ABI between a checked kernel (compiled with PYPTO_CHECK) and the runtime that records and checks what it touches.
+//
+// A kernel finds the table through PyptoCoreContext::check. Where in the kernel an instruction stands follows from the
+// return address of the call.
+#ifndef PYPTO_CHECK_ABI_H
+#define PYPTO_CHECK_ABI_H
+
+#include <stdint.h>
+
+struct PyptoCoreContext;
+
+enum PyptoAccessKind {
+    PYPTO_READ = 1,
+    PYPTO_WRITE = 2,
+    PYPTO_ATOMIC = 4, // with PYPTO_WRITE: commutes with other atomic writes
+    PYPTO_CARRY = 8,  // with PYPTO_READ: a move; bytes never written are carried along, not used
+};
+
+// A rectangle of a tile that an instruction reads or writes.
+struct PyptoTileAccess {
+    const void *base;
+    uint8_t space; // PyptoSpace
+    uint8_t access;
+    uint8_t boxed;
+    uint8_t row_major;     // of the boxes, or of the elements where there are none
+    uint32_t element;      // bytes
+    int32_t rows, cols;    // of the tile
+    int32_t valid_row, valid_col;
+    int32_t row, col;      // first element of the rectangle
+    int32_t height, width; // of the rectangle
+    int32_t box_rows, box_cols;
+};
+
+// What an instruction reads or writes of a view of global memory: the part that a matrix of rows x cols covers.
+struct PyptoGlobalAccess {
+    const void *base;
+    uint8_t access;
+    uint8_t layout; // pto::Layout
+    uint32_t element;
+    int64_t shape[5], stride[5]; // elements
+    int64_t rows, cols;
+};
+
+enum PyptoOrderKind { PYPTO_SET_FLAG, PYPTO_WAIT_FLAG, PYPTO_BARRIER, PYPTO_SIGNAL };
+
+// All null-terminated names are literals of the kernel, which stays loaded.
+struct PyptoCheck {
+    void (*tiles)(struct PyptoCoreContext *, const char *instruction, uint32_t pipe, const struct PyptoTileAccess *,
+                  uint32_t count);
+    void (*global)(struct PyptoCoreContext *, const char *instruction, uint32_t pipe, const struct PyptoGlobalAccess *);
+    void (*order)(struct PyptoCoreContext *, uint32_t kind, uint32_t from, uint32_t to, uint32_t id);
+};
+
+#endif
