@@ -39,7 +39,7 @@ def alloc_tile(w: Writer, op: Operation) -> None:
     if address:
         _declare(w, op, type_, address, rows, cols)
         return
-    own = f'Memory("{type_.loc}", {max(type_.bytes, 32)})'
+    own = f'Memory("", {max(type_.bytes, 32)})'
     w.out.add(f"{w.name_result(op)} = {own}.tile(0, {shape_text(type_)}{extent_text(type_, rows, cols)})")
 
 
@@ -55,7 +55,7 @@ def alloc_multi(w: Writer, op: Operation) -> None:
     tile, step = type_.tile, type_.tile.bytes
     address, memory = w.operand(op, "addr"), w.memory(type_.tile.loc)
     if not address:
-        memory, address = f'Memory("{tile.loc}", {step * type_.count})', "0"
+        memory, address = f'Memory("", {step * type_.count})', "0"
     valid = extent_text(tile, w.operand(op, "valid_row"), w.operand(op, "valid_col"))
     name = w.name_result(op)
     if memory.startswith("Memory("):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ..model import Function, Module, Operation, Region
+from ..ops import TABLE
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, TileType, Type
 from . import dtypes
@@ -45,6 +46,7 @@ class Scope:
     scheduled: frozenset[str] = frozenset()
     reserved: frozenset[str] = frozenset()
     check_shapes: bool = False
+    probes: bool = False  # tell `_probe` what every instruction wrote
     unsplit: dict[int, str] = field(default_factory=dict)
 
 
@@ -122,7 +124,24 @@ class Writer:
             self.problems.append((op, str(error)))
             for value in self.resolved.results(op):
                 self.bound.setdefault(id(value), sanitize(value.name))
+        if self.scope.probes:
+            self._probe(op)
         self.out.token = outer
+
+    def _probe(self, op: Operation) -> None:
+        """`_probe(line, instruction, what it wrote)`, for those that compute or move data."""
+        definition = TABLE.get(op.name)
+        if definition is None:
+            return
+        role = "tile" if definition.fn == "push" or definition.family == "element" else "dst"
+        value = self.resolved.value(op, role) if role in op.operands else None
+        if definition.family == "pipe" and definition.fn == "pop":
+            value = self.resolved.results(op)[0]
+        elif not definition.cpp and definition.fn != "push":
+            return
+        if value is not None and id(value) in self.bound:
+            line = self.scope.module.source.place(op.token).line
+            self.out.add(f'_probe({line}, "{op.name}", {self.bound[id(value)]})')
 
     def note(self, op: Operation) -> str:
         """The comment that says where an operation stands: in the module, and in the program it was made from."""

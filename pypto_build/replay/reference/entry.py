@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # kinds of what an argument is
 TENSOR, SCALAR, EXTENT, BLOCK, BLOCKS, LANE = "tensor", "scalar", "extent", "block", "blocks", "lane"
@@ -20,6 +20,7 @@ class Passed:
     kind: str
     slot: int = 0
     axis: int = 0
+    name: str = ""  # of the variable that the entry forwards
 
 
 _ENTRY = re.compile(r"\bkernel_entry\s*\([^)]*\)\s*\{(.*?)^\}", re.S | re.M)
@@ -42,10 +43,10 @@ def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed
         _learn(statement, known)
         call = _CALL.search(statement)
         if call is not None and call[1] in functions:
-            given = [known.get(name.strip()) for name in call[2].split(",") if name.strip()]
-            if None in given:
+            names = [name.strip() for name in call[2].split(",") if name.strip()]
+            if any(name not in known for name in names):
                 return None
-            return call[1], tuple(value for value in given if value is not None)
+            return call[1], tuple(replace(known[name], name=name.partition("__ssa")[0]) for name in names)
     return None
 
 

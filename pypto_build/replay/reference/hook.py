@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ class ReferenceFault(Exception):
 class References:
     """The PyTorch of an artifact's kernels, by func_id."""
 
-    def __init__(self, artifact: Path) -> None:
-        self.units = Units(artifact)
+    def __init__(self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None) -> None:
+        """`probe` is told what every instruction wrote; see Units."""
+        self.units = Units(artifact, probe)
         self.sources: Mapping[int, tuple[str, Path]] = {
             kernel.func_id: (kernel.name, kernel.source) for kernel in load_artifact(artifact).kernels
         }

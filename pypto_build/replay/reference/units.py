@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,10 @@ class Body:
 class Units:
     """All units of an artifact, by the functions they define."""
 
-    def __init__(self, artifact: Path) -> None:
+    def __init__(self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None) -> None:
+        """`probe` is told (line, operation, tile or view) whenever an instruction has written."""
         self.artifact = artifact
+        self.probe = probe
         self._files: dict[str, Path] = {}
         self._units: dict[Path, Unit] = {}
         for path in sorted(artifact.glob("ptoas/**/*.pto")):
@@ -94,12 +96,13 @@ class Units:
         if path not in self._units:
             try:
                 module = parse_file(str(path))
-                generated = generate(module)
+                generated = generate(module, probes=self.probe is not None)
             except PtoError as error:
                 raise ArtifactError("", str(error), kind="build_error") from None
             except UnsupportedOperations as error:
                 raise ArtifactError(path, str(error), kind="build_error") from None
             unit = Unit(path, generated, {f.name: f for f in module.functions() if f.body is not None})
+            unit.namespace["_probe"] = self.probe
             exec(compile(generated.text, f"<{path.name}>", "exec"), unit.namespace)
             self._units[path] = unit
         return self._units[path]

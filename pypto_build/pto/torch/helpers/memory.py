@@ -17,7 +17,8 @@ def _widened(value: torch.Tensor) -> torch.Tensor:
 
 
 class Memory:
-    """One on-chip memory of a core: bytes, of which tiles are views. It has room for tiles that end beyond it."""
+    """One on-chip memory of a core: bytes, of which tiles are views. It has room for tiles that end beyond it.
+    `space` is empty for the memory of one tile whose address is left to the assembler."""
 
     def __init__(self, space: str, size: int) -> None:
         self.space = space

@@ -1,0 +1,131 @@
+"""A run of what is built with a callback in place of the kernels, in a process of its own, for instruments."""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.interface import Interface, read_interface
+from pypto_build.artifact.snapshot import snapshot
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding, bind
+from pypto_build.replay.child import load_embedded
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.verdict import ErrorInfo
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Launch:
+    """An artifact that is built in `build_dir`, and the data it runs on. `arena` has what the last run left."""
+
+    artifact: Path
+    build_dir: Path
+    embedded: Path
+    platform: str
+    interface: Interface
+    binding: Binding
+    arena: Arena
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, callback: Callable[[Any], None], libraries: Mapping[str, Path] | None = None) -> Any:
+        """Run the orchestration on fresh inputs, `callback` for each task in submission order; `libraries` stand in for
+        the kernels of these names. Returns the runtime's statistics; raises what the callback raises, and RuntimeFault.
+        """
+        for index, tensor in enumerate(self.binding.tensors):
+            self.arena.fill(index, tensor.initial)
+        module = load_embedded(self.embedded)
+        runtime = module.Runtime(platform=self.platform, threads=0)
+        for kernel in self.interface.kernels:
+            path = (libraries or {}).get(kernel.name) or self.library(kernel.core_type, kernel.name)
+            runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(path) if path.is_file() else "")
+        entry = self.interface.orchestration
+        orchestration = self.build_dir / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
+        runtime.load_orchestration(str(orchestration), entry.function_name, entry.config_name)
+        tensors = [
+            (self.arena.tensor(index), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
+            for index, tensor in enumerate(self.binding.tensors)
+        ]
+        scalars = [scalar.bits for scalar in self.binding.scalars]
+        return runtime.run(tensors=tensors, scalars=scalars, options={**self.options, "on_task": callback})
+
+    def library(self, core_type: str, name: str) -> Path:
+        """Where a kernel is built."""
+        return self.build_dir / "kernels" / core_type / f"{name}.so"
+
+
+def open_launch(
+    artifact: Path, build_dir: Path, embedded: Path, platform: str, data: Path | None = None, seed: int = 0
+) -> Launch:
+    """What is built in a directory, with its data read. Raises ArtifactError."""
+    interface = read_interface(build_dir / "interface.json")
+    binding = bind(interface, snapshot(artifact, data), seed=seed)
+    arena = Arena([tensor.nbytes for tensor in binding.tensors])
+    options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs")}
+    return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)
+
+
+class Progress:
+    """The number of the task that runs, seen by the parent of a child that dies."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 8)
+        self.set(-1)
+
+    def set(self, number: int) -> None:
+        self._memory[:8] = struct.pack("<q", number)
+
+    @property
+    def task(self) -> int:
+        return int(struct.unpack("<q", self._memory[:8])[0])
+
+
+def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float) -> Result:
+    """What `work` returns, done in a forked child. Raises RunFault for a crash, the time limit, and what else
+    it raised than ArtifactError."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_serve, args=(work, send), daemon=True)
+    child.start()
+    send.close()
+    try:
+        if not receive.poll(timeout_s):
+            text = f"the run had not finished after {timeout_s:g} s, {_where(progress)}"
+            raise RunFault("hang", ErrorInfo("hang", text, hint="raise the limit with TIMEOUT="))
+        kind, value = receive.recv()
+    except EOFError:
+        child.join()
+        text = f"the run died {_where(progress)} (exit status {child.exitcode})"
+        hint = "scons replay tells the kernel and the cause"
+        raise RunFault("runtime_error", ErrorInfo("crash", text, hint=hint)) from None
+    finally:
+        child.kill()
+        child.join()
+    if kind == "artifact":
+        raise value
+    if kind == "fault":
+        raise RunFault(value[1], ErrorInfo(value[1], value[0]))
+    result: Result = value
+    return result
+
+
+def _where(progress: Progress) -> str:
+    return f"in task {progress.task}" if progress.task >= 0 else "before the first task"
+
+
+def _serve(work: Callable[[], Any], send: Connection) -> None:
+    try:
+        send.send(("result", work()))
+    except ArtifactError as error:
+        send.send(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind)))
+    except Exception as error:
+        status = "hang" if getattr(error, "kind", "") == "hang" else "runtime_error"
+        send.send(("fault", (str(error) or type(error).__name__, status)))
