@@ -42,7 +42,7 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--runtime",), "RUNTIME", "what executes the replay"),
     (("-d", "--device"), "DEVICE", "the device of a hardware platform; a simulated one has none"),
     (("--isa", "--pto-isa", "--pto-isa-commit"), "PTO_ISA", "a checkout or a revision of pto-isa"),
-    (("--dump-only-args",), "DUMP_ARGS", "which arguments a dump holds"),
+    (("--dump-select",), "DUMP_ARGS", "which arguments a dump holds"),
     (("--pmu", "--enable-pmu"), "PMU", "count hardware events"),
     (("--log-level",), "LOG_LEVEL", "debug, info, timing, warn, error or null"),
     (("--build-dir",), "BUILD_DIR", "where everything built goes"),

@@ -2,7 +2,8 @@
 
 from simpler import VINTAGE
 
-assert VINTAGE >= "2026-05", "no module of April 2026"
+if VINTAGE < "2026-05":
+    raise ImportError("no such module in April 2026")
 
 if VINTAGE >= "2026-08":
 

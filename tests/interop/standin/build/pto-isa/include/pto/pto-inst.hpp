@@ -1,0 +1,2 @@
+// Stand-in for the header of pto-isa.
+#pragma once

@@ -1,0 +1,1 @@
+// Stand-in for a source of simpler that orchestrations are linked with.

@@ -1,0 +1,189 @@
+"""Replays on simpler, through the stand-in: verdicts, faults, diagnostics, binaries that do not fit."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.interop.rig import library, make_rig, put_binaries
+from tests.interop.standins import STANDIN, VINTAGES
+
+
+@pytest.mark.parametrize("vintage", VINTAGES)
+def test_every_generation_of_the_worker(tmp_path: Path, vintage: str) -> None:
+    rig = make_rig(tmp_path)
+    run = rig.run("--rounds", "2", vintage=vintage)
+    assert run.returncode == 0, run.stderr
+    assert "[RUN]   'y' PASS  shape=(2,) dtype=torch.float32" in run.stdout.splitlines()
+    verdict = rig.verdict()
+    assert [verdict[name] for name in ("status", "runtime", "platform", "rounds")] == ["pass", "simpler", "a2a3sim", 2]
+    assert (rig.out / "actual" / "y.pt").is_file()
+
+
+def test_a_mismatch(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path, golden=(9, 22))
+    run = rig.run()
+    assert run.returncode == 1
+    outputs = rig.verdict()["outputs"]
+    assert isinstance(outputs, list)
+    assert outputs[0]["first"] == [{"index": [1], "actual": 21.0, "expected": 22.0}]
+
+
+@pytest.mark.parametrize(
+    "variables, status, error",
+    [
+        (
+            {"STANDIN_FAULT": "run failed with code -2"},
+            6,
+            "simpler: HEAP_RING_DEADLOCK (code 2): the outputs that are alive do not fit the heap of their ring; give "
+            "the rings more room with PTO2_RING_TASK_WINDOW, PTO2_RING_HEAP or PTO2_RING_DEP_POOL",
+        ),
+        (
+            {"STANDIN_FAULT": "simpler_run failed with code -5"},
+            5,
+            "simpler: INVALID_ARGS (code 5): a task was submitted with arguments that do not fit; look at what the "
+            "orchestration submits",
+        ),
+        ({"STANDIN_FAULT": "something\nelse"}, 5, "simpler: something else; "),
+        (
+            {"STANDIN_CRASH": "11"},
+            5,
+            "the run crashed: SIGSEGV (Segmentation fault); it read or wrote an address that is not mapped; look at "
+            "its offsets and at its tensors' sizes",
+        ),
+        (
+            {"STANDIN_HANG": "1"},
+            6,
+            "the run had not finished at the time limit of 1 s; replay with RUNTIME=embedded, which names the task, or "
+            "raise the limit with TIMEOUT=",
+        ),
+    ],
+    ids=["deadlock", "arguments", "unknown", "crash", "hang"],
+)
+def test_faults(tmp_path: Path, variables: dict[str, str], status: int, error: str) -> None:
+    rig = make_rig(tmp_path)
+    run = rig.run(*(["--timeout", "1"] if "STANDIN_HANG" in variables else []), **variables)
+    assert (run.returncode, rig.error()) == (status, error)
+
+
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    for name in ("aic/mm", "aiv/scale"):
+        (rig.out / "kernels" / f"{name}.bin").write_bytes(b"\x7fELF")
+    orchestration = rig.out / "orchestration" / "scaled_mm.so"
+    data = bytearray(orchestration.read_bytes())
+    data[18:20] = struct.pack("<H", 183)
+    orchestration.write_bytes(data)
+    run = rig.run("--device", "3", platform="a2a3")
+    assert (run.returncode, rig.error()) == (
+        5,
+        "device 3 of a2a3 cannot be used: device 3 is not there; is the device there, and free? -d N",
+    )
+
+
+def test_diagnostics(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    assert rig.run("--dep-gen", "--pmu", "2").returncode == 0
+    assert sorted(path.name for path in (rig.out / "dfx_outputs").iterdir()) == ["deps.json", "pmu.csv"]
+
+
+def test_an_option_that_this_generation_lacks(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    run = rig.run("--scope-stats", vintage="2026-05")
+    assert (run.returncode, rig.error()) == (
+        2,
+        "this simpler has no option enable_scope_stats; name another one with SIMPLER=",
+    )
+    run = rig.run("--shuffle")
+    assert (run.returncode, rig.error()) == (
+        2,
+        "--shuffle: is for the embedded runtime; leave it out, or replay with RUNTIME=embedded",
+    )
+
+
+@pytest.mark.parametrize(
+    "name, content, problem",
+    [
+        ("kernels/aiv/scale.so", None, "is missing; build the artifact again, without SKIP_COMPILE=1"),
+        ("kernels/aiv/scale.so", b"text", "is no ELF file; build it again"),
+        ("kernels/aiv/scale.so", "other", "does not define kernel_entry; build it again"),
+        (
+            "kernels/aiv/scale.so",
+            "kernel_entry pypto_bind_core",
+            "was built for the embedded runtime, whose interface is not simpler's; build it again",
+        ),
+        (
+            "orchestration/scaled_mm.so",
+            "aicpu_orchestration_entry",
+            "does not define framework_bind_runtime, so it was not built with simpler's sources; build it again",
+        ),
+        (
+            "orchestration/scaled_mm.so",
+            183,
+            "was built for aarch64, but a2a3sim runs it on x86-64; build it again",
+        ),
+    ],
+)
+def test_binaries_that_do_not_fit(tmp_path: Path, name: str, content: bytes | str | int | None, problem: str) -> None:
+    rig = make_rig(tmp_path)
+    path = rig.out / name
+    if content is None:
+        path.unlink()
+    elif isinstance(content, int):
+        data = bytearray(path.read_bytes())
+        data[18:20] = struct.pack("<H", content)
+        path.write_bytes(data)
+    else:
+        path.write_bytes(library(content) if isinstance(content, str) else content)
+    run = rig.run()
+    assert (run.returncode, rig.error()) == (3, f"{path}: {problem}")
+
+
+def test_skip_compile_takes_what_lies_in_the_artifact(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    shutil.rmtree(rig.out / "kernels")
+    run = rig.run("--skip-compile")
+    missing = rig.root / "kernels" / "aic" / "mm.so"
+    assert (run.returncode, rig.error()) == (
+        3,
+        f"{missing}: is missing; build the artifact again, without SKIP_COMPILE=1",
+    )
+    put_binaries(rig.root)
+    before = {path: path.stat().st_mtime_ns for path in rig.root.rglob("*.so")}
+    assert rig.run("--skip-compile").returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in rig.root.rglob("*.so")} == before
+
+
+def test_two_versions_in_one_environment(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    first, second = tmp_path / "one" / "python" / "simpler", tmp_path / "two" / "simpler_setup"
+    for package in (first, second):
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+    paths = f"{first.parent}:{second.parent}:{Path(__file__).resolve().parents[2]}"
+    run = rig.run(PYTHONPATH=paths, SIMPLER_ROOT="")
+    assert (run.returncode, run.stderr) == (
+        2,
+        f"[RUN] FAIL: usage_error: RUNTIME=simpler: two versions of simpler in one environment, simpler from {first} "
+        f"and simpler_setup from {second}; uninstall one\n",
+    )
+    run = rig.run("--simpler", str(tmp_path / "none"))
+    assert run.stderr == (
+        f"[RUN] FAIL: usage_error: SIMPLER={tmp_path}/none: no such directory; name a checkout or a revision\n"
+    )
+
+
+def test_no_simpler(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    run = rig.run(PYTHONPATH=str(Path(__file__).resolve().parents[2]), SIMPLER_ROOT="")
+    assert (run.returncode, run.stderr) == (
+        2,
+        f"[RUN] FAIL: usage_error: RUNTIME=simpler: {sys.executable} has no package 'simpler'; name a checkout, an "
+        "environment or a revision with SIMPLER=\n",
+    )
+    assert rig.verdict()["runtime"] == "simpler"
+    assert STANDIN.is_dir()
