@@ -8,14 +8,15 @@ submission of a kernel gives its signature, as in PyPTO's own manifests.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from .cpp.findings import Findings
+from .cpp.findings import Findings, Submission
 from .cpp.syntax import parse
 from .cpp.walk import Walker
 from .errors import ArtifactError
-from .records import ArgDirection, Artifact, Signature
+from .records import DEFAULT_ENTRY, ArgDirection, Artifact, Signature
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -45,18 +46,26 @@ def derive(artifact: Artifact) -> Derived:
 
     Raises a usage error naming file and line if the entry is missing or a kernel is submitted that the manifest lacks.
     """
-    orchestration = artifact.orchestration
-    walker = Walker(parse(orchestration.source.read_bytes()))
-    if not walker.run(orchestration.function_name):
-        raise ArtifactError(
-            orchestration.source,
-            f"does not define {orchestration.function_name}",
-            "correct ORCHESTRATION.function_name or ORCHESTRATION.source",
-        )
-    found = walker.found
+    found = _walk(artifact.orchestration.source, artifact.orchestration.function_name)
     signatures = _signatures(artifact, found)
     notes = _notes(artifact, found, signatures)
     return Derived(signatures, _tensors(found), _scalars(found), notes, _order(found))
+
+
+def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submission, ...]:
+    """The submit calls of an orchestration in the order of its text, whether or not there is a manifest.
+
+    Raises a usage error naming the file if the entry is missing.
+    """
+    return tuple(_walk(source, function_name).submissions)
+
+
+def _walk(source: Path, function_name: str) -> Findings:
+    walker = Walker(parse(source.read_bytes()))
+    if not walker.run(function_name):
+        hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source"
+        raise ArtifactError(source, f"does not define {function_name}", hint)
+    return walker.found
 
 
 def _signatures(artifact: Artifact, found: Findings) -> dict[int, Signature]:

@@ -118,9 +118,11 @@ def relative_source(source: Path, root: Path) -> str:
 
 
 def _with_signature(kernel: Kernel, derived: Derived) -> Kernel:
-    if kernel.signature is not None:
+    """What the manifest declares, unless the orchestration passes another number of tensors: its code is what runs."""
+    submitted = derived.signatures.get(kernel.func_id)
+    if kernel.signature is not None and (submitted is None or len(submitted) == len(kernel.signature)):
         return kernel
-    return msgspec.structs.replace(kernel, signature=derived.signatures.get(kernel.func_id))
+    return msgspec.structs.replace(kernel, signature=submitted)
 
 
 def _orchestration(orchestration: Orchestration, root: Path) -> OrchestrationInterface:

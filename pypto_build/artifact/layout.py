@@ -65,12 +65,18 @@ def find_children(root: Path) -> tuple[Path, ...]:
 
 def is_artifact(path: Path) -> bool:
     """Whether ``path`` looks like something the compiler wrote, loadable or not."""
-    return (path / MANIFEST_NAME).is_file() or bool(find_children(path)) or is_distributed(path)
+    return (path / MANIFEST_NAME).is_file() or bool(find_children(path)) or is_distributed(path) or lacks_kernels(path)
 
 
 def is_distributed(root: Path) -> bool:
     """Whether ``root`` is a distributed (L3) build: a Python host driver and no manifest."""
     return not (root / MANIFEST_NAME).is_file() and (root / "orchestration" / "host_orch.py").is_file()
+
+
+def lacks_kernels(root: Path) -> bool:
+    """Whether ``root`` was compiled without ptoas (skip_ptoas): its kernels are `.pto` modules and nothing else."""
+    kernels = root / "kernels"
+    return any(kernels.rglob("*.pto")) and not any(kernels.rglob("*.cpp"))
 
 
 def _not_loadable(root: Path) -> ArtifactError:
@@ -84,11 +90,11 @@ def _not_loadable(root: Path) -> ArtifactError:
         return ArtifactError(root, "not supported: distributed (L3) build, driven by orchestration/host_orch.py", hint)
     if children:
         return ArtifactError(root, "holds several orchestrations and none of its own", f"pick one of {children}")
-    if next(root.glob("kernels/**/*.pto"), None) is not None:
+    if lacks_kernels(root):
         return ArtifactError(
             root,
             f"compiled without ptoas (skip_ptoas): kernels/ holds .pto files and there is no {MANIFEST_NAME}",
-            "compile again with ptoas on PATH or in PTOAS_ROOT",
+            "'scons build' completes it below build/, 'scons splice WRITE=1' in place",
         )
     failures = root / "report" / "codegen_errors.txt"
     if failures.is_file():

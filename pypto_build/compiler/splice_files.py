@@ -1,36 +1,102 @@
-"""Splices an assembled unit into kernel files: ``python -m pypto_build.pto.splice_files BODY --into WRAPPER OUTPUT …``.
+"""Splices an assembled unit into kernel files.
 
-Each wrapper takes the body of the function it is named after. Either all outputs are written or none.
+    python -m pypto_build.compiler.splice_files BODY --into FUNC_ID WRAPPER OUTPUT … [--module PTO] [--orchestration C]
+
+Each wrapper takes the body of the function it is named after. Where the function takes other arguments than before, its
+`kernel_entry` is made anew from the module and from what the orchestration passes, or the argument without a value is
+named. Either all outputs are written or none.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.derive import submissions
+from pypto_build.pto import PtoError, parse_file
 from pypto_build.pto.assemble import write_atomically
-from pypto_build.pto.errors import PtoError
-from pypto_build.pto.splice import preprocess, splice_unit
+from pypto_build.pto.splice import (
+    find_sentinels,
+    forwarded_arguments,
+    functions_of,
+    has_signature,
+    preprocess,
+    replace_body,
+    splice_unit,
+)
+from pypto_build.pto.wrapper import (
+    BODY_SENTINEL,
+    Payload,
+    bridges_subblock,
+    read_entry,
+    refit_arguments,
+    write_entry,
+)
+
+
+class Unit:
+    """One assembled unit and what there is to know about its arguments."""
+
+    def __init__(self, body: Path, module: Path | None, orchestration: Path | None) -> None:
+        self.raw = body.read_text(encoding="utf-8")
+        self.module, self.orchestration = module, orchestration
+
+    def splice(self, func_id: int, wrapper: Path) -> str:
+        """The wrapper with the unit's body; raises PtoError or ArtifactError when they do not fit."""
+        text = wrapper.read_text(encoding="utf-8")
+        body, name = preprocess(self.raw, text), wrapper.stem
+        functions = functions_of(body)
+        if name in functions and self.module and not has_signature(text, name, functions[name], str(wrapper)):
+            return self._refit(text, name, func_id, wrapper, body)
+        return splice_unit(body, {name: (str(wrapper), text)})[name].text
+
+    def _refit(self, text: str, name: str, func_id: int, wrapper: Path, body: str) -> str:
+        """The wrapper with a new `kernel_entry`."""
+        assert self.module is not None
+        module = parse_file(self.module)
+        function = next((f for f in module.functions() if f.name == name and f.body is not None), None)
+        entry = find_sentinels(text, str(wrapper)).end
+        old = read_entry(text[entry:], [p.name for p in forwarded_arguments(text, name, str(wrapper))])
+        if function is None or old is None:
+            return splice_unit(body, {name: (str(wrapper), text)})[name].text  # which says what does not fit
+        passed = refit_arguments(function, module, old, self._payload(func_id))
+        tensor_class = "ChipTensor" if re.search(r"\bChipTensor\b", text[entry:]) else "Tensor"
+        bridge = bridges_subblock(function, module) and "pypto_runtime_subblock_id" in text[:entry]
+        print(f"[pto->cpp]   {name} takes other arguments: kernel_entry made anew")
+        head = replace_body(text, body, str(wrapper))
+        head = head[: find_sentinels(head).end] + write_entry(name, passed, tensor_class, bridge=bridge)
+        needs_ids = any(p.kind == "launch" or p.shared for p in passed)
+        if needs_ids and '#include "intrinsic.h"' not in head.partition("#include <pto/pto-inst.hpp>")[2]:
+            head = head.replace(BODY_SENTINEL, f'#include "intrinsic.h"\n\n{BODY_SENTINEL}', 1)
+        return head
+
+    def _payload(self, func_id: int) -> Payload | None:
+        """What the orchestration passes to a kernel; None if it does not say."""
+        calls = submissions(self.orchestration) if self.orchestration else ()
+        call = next((c for c in calls if func_id in c.func_ids), None)
+        return Payload(len(call.signature), call.scalars) if call else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 0, 1 when the body does not fit a wrapper, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.splice_files", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m pypto_build.compiler.splice_files", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("body", type=Path, help="the unit as assembled, by ptoas or by pypto_build.pto.assemble")
-    parser.add_argument("--into", nargs=2, type=Path, action="append", required=True, metavar=("WRAPPER", "OUTPUT"))
+    parser.add_argument("--into", nargs=3, action="append", required=True, metavar=("FUNC_ID", "WRAPPER", "OUTPUT"))
+    parser.add_argument("--module", type=Path, help="the .pto module, for functions whose arguments changed")
+    parser.add_argument("--orchestration", type=Path, help="the C++ that says what kernels are passed")
     given = parser.parse_args(argv)
     try:
-        raw = given.body.read_text(encoding="utf-8")
-        written: list[tuple[Path, str]] = []
-        for wrapper, output in given.into:
-            text = wrapper.read_text(encoding="utf-8")
-            spliced = splice_unit(preprocess(raw, text), {wrapper.stem: (str(wrapper), text)})
-            written.append((output, spliced[wrapper.stem].text))
+        unit = Unit(given.body, given.module, given.orchestration)
+        written = [(Path(output), unit.splice(int(number), Path(wrapper))) for number, wrapper, output in given.into]
         for output, text in written:
             write_atomically(output, text)
-    except PtoError as error:
+    except (PtoError, ArtifactError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:

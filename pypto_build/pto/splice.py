@@ -163,6 +163,15 @@ def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, 
     )
 
 
+def has_signature(wrapper: str, function: str, parameters: tuple[Parameter, ...], path: str = "<wrapper>") -> bool:
+    """Whether what the wrapper forwards fits the function."""
+    try:
+        compare_signature(wrapper, function, parameters, path)
+    except PtoError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Spliced:
     """The new text of a wrapper, and whether it differs from the old one."""

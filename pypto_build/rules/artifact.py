@@ -11,9 +11,10 @@ from typing import Any
 
 from SCons.Action import Action
 
-from pypto_build.artifact import Artifact, ArtifactError, detect_vintage, load_artifact
+from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.rules.actions import command
 from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
 from pypto_build.rules.reason import setting
@@ -63,7 +64,8 @@ class ArtifactTargets:
 def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
     """Implements the rule."""
     values = ARTIFACT.check(given)
-    artifact = load_artifact(os.path.join(workspace_of(env).top, values["dir"]))
+    root = Path(os.path.abspath(workspace_of(env).top / values["dir"]))
+    artifact = open_artifact(workspace_of(env), root, values["platform"])
     return declare_loaded(env, artifact, values["platform"])
 
 

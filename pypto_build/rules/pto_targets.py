@@ -11,22 +11,31 @@ from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError, resolve_jit
 from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.completion import is_completed, write_completed
 from pypto_build.rules.splice import write_back
 from pypto_build.rules.workspace import escape, workspace_of
 
 
 def declare_splice(env: Any, artifacts: Sequence[ArtifactTargets]) -> None:
     """``splice``: the spliced files; with ``WRITE=1`` they go into the artifact."""
-    workspace = workspace_of(env)
     nodes = [node for targets in artifacts for node in targets.spliced]
-
-    def write(target: Any, source: Any, env: Any) -> None:
-        for targets in artifacts:
-            for path in write_back(targets.output, targets.splices):
-                print(f"[pto->cpp] wrote {workspace.short(path)}, the previous one is {path.name}.bak")
-
-    alias = env.Alias("splice", nodes, [Action(write, None)] if workspace.options["WRITE"] else [])
+    if workspace_of(env).options["WRITE"]:
+        alias = env.Alias("splice", nodes, Action(_write, None), PYPTO_SPLICED=artifacts)
+    else:
+        alias = env.Alias("splice", nodes)
     env.AlwaysBuild(alias)
+
+
+def _write(target: Any, source: Any, env: Any) -> None:
+    """Not a closure: SCons would look at everything it holds to tell whether the action changed."""
+    workspace = workspace_of(env)
+    for targets in env["PYPTO_SPLICED"]:
+        made = targets.artifact
+        root = workspace.outputs[targets.output]
+        written = write_completed(made, root) if is_completed(made) else write_back(targets.output, targets.splices)
+        for path, kept in written:
+            note = f", the previous one is {kept.name}" if kept else ""
+            print(f"[pto->cpp] wrote {workspace.short(path)}{note}")
 
 
 def declare_pto_diff(env: Any, root: Path, *places: Path) -> None:

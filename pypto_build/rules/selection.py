@@ -11,11 +11,12 @@ from typing import Any
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
 
-from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, load_artifacts, resolve_jit
+from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, show_cached
@@ -73,7 +74,7 @@ def declare_selected(env: Any) -> None:
 def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
     workspace = workspace_of(env)
-    artifacts = load_artifacts(root)
+    artifacts = open_artifacts(workspace, root)
     selected = [declare_loaded(env, artifact) for artifact in artifacts]
     built = [node for targets in selected for node in targets.all]
     chosen = {name: value for verb in verbs for name, value in verb.replay_with.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from SCons.Action import Action
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.rules.actions import command
+from pypto_build.rules.completion import is_completed
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remember
@@ -49,6 +51,7 @@ class Splices:
     units: tuple[PtoUnit, ...] = ()
     assembler: Assembler | None = None
     files: dict[str, Path] | None = None  # by kernel name
+    orchestration: Path | None = None
 
     def file(self, kernel: str) -> Path | None:
         """The spliced file of a kernel; None if its own is current."""
@@ -67,6 +70,8 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
         ArtifactError: a module and its body were both edited.
         ToolchainError: there is no assembler for this platform.
     """
+    if is_completed(artifact):
+        return Splices()  # assembled from its modules just now
     units = find_units(artifact)
     stale = find_stale(output, units, workspace.options["PREFER"])
     if not stale:
@@ -84,7 +89,7 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
         for unit in stale
         for kernel in unit.kernels
     }
-    return Splices(tuple(stale), assembler, files)
+    return Splices(tuple(stale), assembler, files, artifact.orchestration.source)
 
 
 def declare_splices(env: Any, output: Path, splices: Splices) -> list[Any]:
@@ -107,35 +112,54 @@ def _declare_unit(env: Any, output: Path, splices: Splices, unit: PtoUnit) -> li
         command("[pto->cpp] regenerating from", argv, show=lambda node: workspace.short(str(node))),
     )
     env.Depends(assembled, setting(env, "the assembler", splices.assembler.identity))
-    words = [sys.executable, "-m", "pypto_build.pto.splice_files", str(body)]
+    words = [sys.executable, "-m", "pypto_build.compiler.splice_files", str(body), "--module", str(unit.path)]
+    words += ["--orchestration", str(splices.orchestration)]
     for kernel in unit.kernels:
-        words += ["--into", str(kernel.source), f"{splices.files[kernel.name]}.tmp"]
+        words += ["--into", str(kernel.func_id), str(kernel.source), f"{splices.files[kernel.name]}.tmp"]
     spliced = env.Command(
         [escape(str(splices.files[kernel.name])) for kernel in unit.kernels],
-        [assembled, *(env.File(escape(str(kernel.source))) for kernel in unit.kernels)],
+        [
+            assembled,
+            *(env.File(escape(str(kernel.source))) for kernel in unit.kernels),
+            env.File(escape(str(splices.orchestration))),
+        ],
         command(
             "[pto->cpp]   spliced ->",
             [escape(word) for word in words],
             show=lambda _: ", ".join(workspace.short(kernel.source) for kernel in unit.kernels),
         ),
     )
-    env.Depends(spliced, setting(env, "the splicer", tool_digest("pto")))
+    env.Depends(spliced, setting(env, "the splicer", tool_digest("pto") + tool_digest("compiler")))
     return list(spliced)
 
 
-def write_back(output: Path, splices: Splices) -> list[Path]:
+def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]:
     """Put the spliced files, and the assembled units PyPTO tells staleness by, into the artifact.
 
-    Each file is replaced by one rename, and the previous one kept beside it with the suffix ``.bak``.
+    Each file is replaced by one rename. Returns the files with what keeps the previous one.
     """
     written = []
     for unit in splices.units:
         pairs = [(output / "ptoas" / f"{unit.name}.cpp", unit.path.with_suffix(".cpp"))]
         pairs += [(file, kernel.source) for kernel in unit.kernels if (file := splices.file(kernel.name))]
         for made, place in reversed(pairs):  # the unit last: it is what says that the others are done
-            if place.exists():
-                shutil.copy2(place, f"{place}.bak")
-            write_bytes(place, made.read_bytes())
-            written.append(place)
+            written.append((place, replace_kept(place, made.read_bytes())))
     remember(output, splices.units)
     return written
+
+
+def replace_kept(place: Path, data: bytes) -> Path | None:
+    """Write ``place`` atomically; what was there is kept beside it under a name with ``.bak``, which is returned.
+
+    A ``.bak`` with another content is never overwritten: the next is ``.bak2``. None if nothing had to be kept.
+    """
+    kept = None
+    if place.exists() and (before := place.read_bytes()) != data:
+        names = itertools.chain([".bak"], (f".bak{number}" for number in itertools.count(2)))
+        candidates = (place.with_name(place.name + name) for name in names)
+        kept = next(path for path in candidates if not path.exists() or path.read_bytes() == before)
+        if not kept.exists():
+            write_bytes(kept, before)
+            shutil.copystat(place, kept)
+    write_bytes(place, data)
+    return kept

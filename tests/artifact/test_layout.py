@@ -67,7 +67,7 @@ def test_compiled_without_ptoas(tmp_path: Path, pto: str) -> None:
     write(tmp_path / pto)
     assert complaint(tmp_path) == (
         f"{tmp_path}: compiled without ptoas (skip_ptoas): kernels/ holds .pto files and there is no kernel_config.py; "
-        "compile again with ptoas on PATH or in PTOAS_ROOT"
+        "'scons build' completes it below build/, 'scons splice WRITE=1' in place"
     )
 
 

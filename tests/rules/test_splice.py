@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -231,3 +232,92 @@ def test_pto_diff(built: Project) -> None:
     assert run.output.endswith(
         "scons: *** OTHER=: 'scons pto_diff' compares two artifacts; name the second with OTHER=\n"
     )
+
+
+SHIFT = "ptoas/kernel_shift.pto"
+SHIFT_SPLICED = [
+    "compile kernels/aiv/kernel_shift.cpp",
+    "link kernels/aiv/kernel_shift.so",
+    "regenerating from ptoas/kernel_shift.pto",
+    "run _jit_vector_dag",
+    "spliced -> kernels/aiv/kernel_shift.cpp",
+]
+
+
+def forwarded(project: Project) -> str:
+    """The call of the kernel function in the spliced file."""
+    text = (project.out / "spliced/kernels/aiv/kernel_shift.cpp").read_text(encoding="utf-8")
+    return text.partition("// Forward to ptoas-generated function\n")[2].split("\n")[0].strip()
+
+
+def test_function_that_drops_an_argument_gets_a_new_entry(built: Project) -> None:
+    """Without steps, both shifts are by alpha: the run differs from the golden, and runs."""
+    built.edit(SHIFT, ", %arg3: i32)", ")")
+    built.edit(SHIFT, "  %0 = arith.sitofp %arg3 : i32 to f32\n", "")
+    built.edit(SHIFT, "%1 = arith.mulf %arg2, %0 : f32", "%1 = arith.addf %arg2, %arg2 : f32")
+    run = built.replay()
+    check(run, 2, SHIFT_SPLICED)
+    assert "[pto->cpp]   kernel_shift takes other arguments: kernel_entry made anew" in run.output
+    assert forwarded(built) == "kernel_shift(x, out, alpha);"
+
+
+def test_function_that_swaps_arguments_gets_a_new_entry(built: Project) -> None:
+    built.edit(SHIFT, "%arg2: f32, %arg3: i32)", "%arg3: index, %arg2: f32)")
+    built.edit(SHIFT, "%0 = arith.sitofp %arg3 : i32 to f32", "%i = arith.index_cast %arg3 : index to i32\n"
+               "  %0 = arith.sitofp %i : i32 to f32")  # fmt: skip
+    run = built.replay()
+    check(run, 0, SHIFT_SPLICED)
+    assert forwarded(built) == "kernel_shift(x, out, steps, alpha);"
+
+
+def test_new_argument_that_the_orchestration_passes(built: Project) -> None:
+    """Orchestration and module gain a tensor; the signed manifest says so though the artifact's own does not."""
+    built.edit("orchestration/vector_dag.cpp", "params_t1.add_output(d);",
+               "params_t1.add_output(d);\n        params_t1.add_input(ext_b);")  # fmt: skip
+    built.edit("orchestration/vector_dag.cpp", "params_t2.add_output(e);",
+               "params_t2.add_output(e);\n        params_t2.add_input(ext_b);")  # fmt: skip
+    built.edit(SHIFT, "%arg2: f32, %arg3: i32)", "%arg2: f32, %arg3: i32, %more: !pto.ptr<f32>)")
+    run = built.replay()
+    assert run.status == 0, run.output
+    assert forwarded(built) == "kernel_shift(x, out, alpha, steps, more);"
+    text = (built.out / "spliced/kernels/aiv/kernel_shift.cpp").read_text(encoding="utf-8")
+    assert "more_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[2]);" in text
+    assert "alpha_conv.u64 = args[3];" in text
+    kernels = json.loads((built.out / "interface.json").read_bytes())["kernels"]
+    assert [kernel["signature"] for kernel in kernels if kernel["name"] == "kernel_shift"] == [["IN", "OUT", "IN"]]
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (
+            "%arg2: f32, %arg3: i32, %w: !pto.ptr<f32>)",
+            "argument 4 (%w: !pto.ptr<f32>) has no value: the orchestration passes 2 tensors and 2 scalars",
+        ),
+        (
+            "%arg2: i32, %arg3: i32)",
+            "argument 2 (%arg2: i32) no longer fits: kernel_entry passes float alpha, which the orchestration decides",
+        ),
+    ],
+)
+def test_argument_without_a_value_is_named(built: Project, new: str, message: str) -> None:
+    built.edit(SHIFT, "%arg2: f32, %arg3: i32)", new)
+    if "%arg2: i32" in new:
+        built.edit(SHIFT, "%1 = arith.mulf %arg2, %0 : f32", "%q = arith.sitofp %arg2 : i32 to f32\n"
+                   "  %1 = arith.mulf %q, %0 : f32")  # fmt: skip
+    run = built.replay()
+    assert run.status == 2
+    assert f"error: {built.artifact}/{SHIFT}:2:3: func.func @kernel_shift: {message}\n" in run.output
+    assert not (built.out / "spliced/kernels/aiv/kernel_shift.cpp").exists()
+
+
+def test_older_backups_are_never_overwritten(built: Project) -> None:
+    original = (built.artifact / KERNEL).read_bytes()
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    built.scons("splice", "JIT=_jit_vector_dag", "WRITE=1")
+    added = (built.artifact / KERNEL).read_bytes()
+    built.edit(UNIT, "pto.tadd", "pto.tsub")
+    run = built.scons("splice", "JIT=_jit_vector_dag", "WRITE=1")
+    assert f"[pto->cpp] wrote {KERNEL}, the previous one is kernel_mul.cpp.bak2\n" in run.output
+    assert (built.artifact / f"{KERNEL}.bak").read_bytes() == original
+    assert (built.artifact / f"{KERNEL}.bak2").read_bytes() == added

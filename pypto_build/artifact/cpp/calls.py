@@ -77,6 +77,12 @@ def _add_arguments(walker: Walker, node: Node, owner: Value, arguments: list[Val
     return owner
 
 
+def _add_scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    if owner.args is not None:
+        owner.args.directions += [ArgDirection.SCALAR] * len(arguments)
+    return owner
+
+
 def _clear(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
         owner.args.directions.clear()
@@ -105,6 +111,7 @@ METHODS: dict[str, Method] = {
     "to_tensor": _slot_tensor,
     "reset": _clear,
     "clear": _clear,
+    "add_scalar": _add_scalar,
     "push_back": _push,
     "emplace_back": _push,
     **dict.fromkeys(("ref", "at", "front", "back", "get", "value", "data_as"), _same),

@@ -10,7 +10,7 @@ from .values import TaskArgs, Value
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """One submit call: the kernels it submits and the directions of the tensors it hands them.
+    """One submit call: the kernels it submits, the directions of the tensors it hands them, the number of scalars.
 
     Each of ``func_ids`` is submitted if ``exact``, else any of them may be; others may be too if ``open``.
     """
@@ -21,6 +21,7 @@ class Submission(msgspec.Struct, frozen=True):
     open: bool
     core_type: CoreType | None
     signature: Signature
+    scalars: int = 0
 
 
 class Findings:
@@ -72,6 +73,7 @@ class Findings:
             open=ids.open or not ids.numbers,
             core_type=core_type,
             signature=tuple(d for d in directions if d is not ArgDirection.SCALAR),
+            scalars=sum(d is ArgDirection.SCALAR for d in directions),
         )
         self.submissions.append(submission)
 

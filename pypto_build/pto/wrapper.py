@@ -1,0 +1,342 @@
+"""Kernel files (wrappers) made from a module: preamble, body between sentinels, and `kernel_entry`, which unpacks the
+argument array and calls the kernel function.
+
+The array holds all tensors, then all scalars, in the order in which the orchestration adds them. A kernel function
+takes them in that order, then the dynamic extents of its tensors, then what the launch tells it. Facts: PyPTO's
+wrappers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from .attributes import int_value
+from .cpp.spell import Names, scalar
+from .errors import PtoError
+from .model import Argument, Function, Module
+from .ops import TABLE
+from .resolve import Resolved, Value, resolve
+from .types import PtrType, ScalarType
+
+BODY_SENTINEL = "// --- ptoas-generated code ---"
+ENTRY_SENTINEL = "// --- Kernel entry point ---"
+
+_PREAMBLE = """\
+#include <cstdint>
+
+#ifndef __gm__
+#define __gm__
+#endif
+
+#ifndef __aicore__
+#if defined(__CPU_SIM)
+#define __aicore__
+#else
+#define __aicore__ [aicore]
+#endif
+#endif
+"""
+# on a2a3 both vector cores of a group run one kernel, and learn which they are from the launch
+_BRIDGE = """\
+#if !defined(__CPU_SIM)
+#include "intrinsic.h"
+[[block_local]] static int32_t pypto_runtime_subblock_id;
+#define get_subblockid() pypto_runtime_subblock_id
+#endif
+"""
+_LAUNCH = {
+    "__pypto_spmd_block_idx": "get_block_idx(args)",
+    "__pypto_spmd_block_num": "get_block_num(args)",
+    "__pypto_spmd_subblock_idx": "get_sub_block_id(args)",
+}
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What `kernel_entry` passes for one parameter.
+
+    `kind` is tensor (`ctype` is that of an element), scalar, extent or launch; `slot` the place in the argument array
+    of tensors and scalars; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe,
+    of which every block has a part.
+    """
+
+    kind: str
+    name: str
+    ctype: str
+    slot: int = 0
+    value: str = ""
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Payload:
+    """How many tensors and scalars the orchestration passes to a kernel."""
+
+    tensors: int
+    scalars: int
+
+
+class _Slots:
+    """Hands out places of the argument array; raises PtoError naming the parameter that has none."""
+
+    def __init__(self, function: Function, module: Module, payload: Payload | None) -> None:
+        self.function = function
+        self.module = module
+        self.payload = payload or Payload(sum(isinstance(a.type, PtrType) for a in function.args), len(function.args))
+        self.resolved = resolve(function, module)
+        self.taken: set[int] = set()
+        by_block = any(cpp_name(a) == "__pypto_spmd_block_idx" for a in function.args)
+        self.pipes = set(_pipe_buffers(self.resolved)) if by_block else set()
+
+    def passed(self, number: int, argument: Argument, tensors: list[Passed]) -> Passed:
+        """Where the value of a parameter comes from; `tensors` are those before it."""
+        name = cpp_name(argument)
+        if name in _LAUNCH:
+            return Passed("launch", name, "int32_t", value=_LAUNCH[name])
+        first, count = (
+            (0, self.payload.tensors)
+            if isinstance(argument.type, PtrType)
+            else (self.payload.tensors, self.payload.scalars)
+        )
+        slot = next((s for s in range(first, first + count) if s not in self.taken), None)
+        if isinstance(argument.type, PtrType) and slot is not None:
+            self.taken.add(slot)
+            return Passed("tensor", name, scalar(argument.type.element), slot, shared=number in self.pipes)
+        if slot is not None:
+            self.taken.add(slot)
+            return Passed("scalar", name, scalar(argument.type), slot)
+        extent = self.extent(number, tensors)
+        if extent:
+            return Passed("extent", name, "int64_t", value=extent)
+        counts = f"{self.payload.tensors} tensors and {self.payload.scalars} scalars"
+        raise PtoError(
+            self.module.source.place(self.function.token),
+            f"argument {number} ({argument.name}: {argument.type}) has no value: the orchestration passes {counts}",
+            f"func.func @{self.function.name}",
+        )
+
+    def extent(self, number: int, tensors: list[Passed]) -> str:
+        """The extent of a tensor that is this parameter; empty when no view has it."""
+        wanted, found = self.resolved.arguments[number], []
+        assert self.function.body is not None
+        for op in self.function.body.walk():
+            if op.name != "pto.make_tensor_view":
+                continue
+            pointer = self.resolved.value(op, "ptr")
+            for axis, extent in enumerate(self.resolved.values(op, "shape")):
+                undo = _inverse(self.resolved, extent, wanted)
+                if undo is not None and pointer is not None and pointer.is_argument:
+                    found.append((pointer.number, axis, undo))
+        for pointer_number, axis, undo in sorted(found, key=lambda place: place[:2]):
+            tensor = next((t for t in tensors if t.name == cpp_name(self.function.args[pointer_number])), None)
+            if tensor is not None:
+                return undo(f"static_cast<int64_t>({tensor.name}_tensor->shapes[{axis}])")
+        return ""
+
+
+def _inverse(resolved: Resolved, extent: Value, wanted: Value) -> Callable[[str], str] | None:
+    """How `wanted` is computed from an extent that was computed from it."""
+    if extent is wanted:
+        return lambda text: text
+    op = extent.op
+    if op is None or TABLE[op.name].fn not in ("add", "sub", "mul") or "lhs" not in op.operands:
+        return None
+    lhs, rhs = resolved.value(op, "lhs"), resolved.value(op, "rhs")
+    if lhs is None or rhs is None or rhs.constant is None:
+        return None
+    inner = _inverse(resolved, lhs, wanted)
+    sign = {"add": "-", "sub": "+", "mul": "/"}[TABLE[op.name].fn]
+    return None if inner is None else lambda text, c=rhs.constant: inner(f"({text} {sign} {c})")  # type: ignore[misc]
+
+
+def _pipe_buffers(resolved: Resolved) -> Iterator[int]:
+    """The parameters that are buffers of pipes in global memory."""
+    assert resolved.function.body is not None
+    for op in resolved.function.body.walk():
+        if "gm_slot_buffer" in op.operands:
+            value = resolved.value(op, "gm_slot_buffer")
+            if value is not None and value.is_argument:
+                yield value.number
+
+
+def cpp_name(argument: Argument) -> str:
+    """A parameter's name in C++."""
+    return Names().new(argument.name)
+
+
+def plan_arguments(function: Function, module: Module, payload: Payload | None) -> tuple[Passed, ...]:
+    """What `kernel_entry` passes for each parameter of a function; `payload` is None where it is not known.
+
+    Raises PtoError naming the first parameter that has no value.
+    """
+    slots = _Slots(function, module, payload)
+    plan: list[Passed] = []
+    for number, argument in enumerate(function.args):
+        plan.append(slots.passed(number, argument, [p for p in plan if p.kind == "tensor"]))
+    return tuple(plan)
+
+
+def refit_arguments(
+    function: Function, module: Module, old: tuple[Passed, ...], payload: Payload | None
+) -> tuple[Passed, ...]:
+    """What `kernel_entry` has to pass after the parameters changed.
+
+    A parameter still called `%argK` is the one that was number K; others are new, and get what the orchestration
+    passes beyond what the old `kernel_entry` took, an extent of a tensor, or a number of the launch. Raises PtoError
+    naming the first parameter that has no value or another type than before.
+    """
+    before = Payload(sum(p.kind == "tensor" for p in old), sum(p.kind == "scalar" for p in old))
+    payload = payload or before
+    shift = payload.tensors - before.tensors  # scalars lie behind the tensors
+    kept = {number: _kept(argument, old, shift) for number, argument in enumerate(function.args)}
+    slots = _Slots(function, module, payload)
+    slots.taken = {p.slot for p in kept.values() if p is not None and p.kind in ("tensor", "scalar")}
+    slots.taken |= {p.slot + (shift if p.kind == "scalar" else 0) for p in old if p.kind in ("tensor", "scalar")}
+    plan: list[Passed] = []
+    for number, argument in enumerate(function.args):
+        same = kept[number]
+        if same is not None and not _fits(argument, same):
+            what = f"{same.ctype}*" if same.kind == "tensor" else same.ctype
+            raise PtoError(
+                module.source.place(function.token),
+                f"argument {number} ({argument.name}: {argument.type}) no longer fits: kernel_entry passes {what} "
+                f"{same.name}, which the orchestration decides",
+                f"func.func @{function.name}",
+            )
+        tensors = [p for p in plan if p.kind == "tensor"]
+        if same is not None and same.kind == "extent" and not any(f"{t.name}_tensor" in same.value for t in tensors):
+            same = None  # its tensor is no longer taken
+        plan.append(same or slots.passed(number, argument, tensors))
+    return tuple(plan)
+
+
+def _kept(argument: Argument, old: tuple[Passed, ...], shift: int) -> Passed | None:
+    numbered = re.fullmatch(r"%arg(\d+)", argument.name)
+    if numbered:
+        number = int(numbered[1])
+        found = old[number] if number < len(old) else None
+    else:
+        found = next((p for p in old if p.kind == "launch" and p.name == cpp_name(argument)), None)
+    return replace(found, slot=found.slot + shift) if found is not None and found.kind == "scalar" else found
+
+
+def _fits(argument: Argument, passed: Passed) -> bool:
+    """Tensors keep their element type; whole numbers convert into each other, as C++ does it."""
+    type_ = argument.type
+    if isinstance(type_, PtrType):
+        return passed.kind == "tensor" and scalar(type_.element) == passed.ctype
+    if not isinstance(type_, ScalarType) or passed.kind == "tensor":
+        return False
+    return scalar(type_) == passed.ctype or not (type_.is_float or _is_float(passed.ctype))
+
+
+def _is_float(ctype: str) -> bool:
+    return "float" in ctype or ctype in ("half", "double", "bfloat16_t")
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def write_wrapper(
+    function: Function, module: Module, body: str, passed: tuple[Passed, ...], tensor_class: str = "ChipTensor"
+) -> str:
+    """A whole kernel file around `body`; `tensor_class` is what the vintage calls a tensor."""
+    ids = any(p.kind == "launch" or p.shared for p in passed)
+    bridge = bridges_subblock(function, module)
+    parts = [
+        f"// Kernel Function: {function.name}\n// Generated by pypto-build, in the form of PyPTO's PTO backend\n",
+        _PREAMBLE,
+        *([_BRIDGE] if bridge else []),
+        "#include <pto/pto-inst.hpp>\n"
+        '#include "tensor.h"\n' + ('#include "intrinsic.h"\n' if ids else "") + "\nusing namespace pto;\n",
+        f"{BODY_SENTINEL}\n{body.strip(chr(10))}\n",
+        write_entry(function.name, passed, tensor_class, bridge=bridge),
+    ]
+    return "\n".join(parts)
+
+
+def bridges_subblock(function: Function, module: Module) -> bool:
+    """Whether the function runs on both vector cores of a group and asks which one it is."""
+    cores = {f.kernel_kind for f in module.functions()}
+    if function.kernel_kind != "vector" or "cube" not in cores or function.body is None:
+        return False
+    named = any(cpp_name(a) == "__pypto_spmd_subblock_idx" for a in function.args)
+    return named or any(
+        int_value(op.attrs.get("split")) or op.name == "pto.get_subblock_idx" for op in function.body.walk()
+    )
+
+
+def write_entry(function: str, passed: tuple[Passed, ...], tensor_class: str, *, bridge: bool = False) -> str:
+    """The entry point's sentinel and `kernel_entry`."""
+    lines = [
+        ENTRY_SENTINEL,
+        'extern "C" __aicore__ __attribute__((always_inline)) void kernel_entry(__gm__ int64_t* args)',
+        "{",
+        "#if !defined(__CPU_SIM) && !defined(__COSTMODEL)",
+        "    set_atomic_none();",
+        "#endif",
+    ]
+    if bridge:
+        lines += ["#if !defined(__CPU_SIM)", "    pypto_runtime_subblock_id = get_sub_block_id(args);", "#endif"]
+    order = {"launch": 0, "tensor": 1, "scalar": 2, "extent": 3}
+    for p in sorted(passed, key=lambda p: (order[p.kind], p.slot)):
+        lines += ["", *_unpack(p, tensor_class)]
+    lines += ["", "    // Forward to ptoas-generated function"]
+    lines += [f"    {function}({', '.join(p.name for p in passed)});", "}", ""]
+    return "\n".join(lines)
+
+
+def _unpack(p: Passed, tensor_class: str) -> list[str]:
+    if p.kind == "scalar":
+        return [
+            f"    // Unpack scalar: {p.name}",
+            f"    union {{ uint64_t u64; {p.ctype} val; }} {p.name}_conv;",
+            f"    {p.name}_conv.u64 = args[{p.slot}];",
+            f"    {p.ctype} {p.name} = {p.name}_conv.val;",
+        ]
+    if p.kind != "tensor":
+        title = [f"    // Dynamic dim: {p.name}"] if p.kind == "extent" else []
+        return [*title, f"    {p.ctype} {p.name} = {p.value};"]
+    tensor, start = f"{p.name}_tensor", f"{p.name}_tensor->start_offset"
+    lines = [
+        f"    // Unpack tensor: {p.name}",
+        f"    __gm__ {tensor_class}* {tensor} = reinterpret_cast<__gm__ {tensor_class}*>(args[{p.slot}]);",
+    ]
+    if p.shared:  # each block of the launch has its own part
+        lines += [
+            f"    int64_t {p.name}_blocks = get_block_num(args) > 0 ? get_block_num(args) : 1;",
+            f"    int64_t {p.name}_part = static_cast<int64_t>({tensor}->shapes[0]) / {p.name}_blocks;",
+        ]
+        start += f" + get_block_idx(args) * {p.name}_part"
+    pointer = f"reinterpret_cast<__gm__ {p.ctype}*>({tensor}->buffer.addr)"
+    return [*lines, f"    __gm__ {p.ctype}* {p.name} = {pointer} + {start};"]
+
+
+# --- reading an entry that is there ------------------------------------------------------------------------------
+
+_SLOT = r"args\[(\d+)\]"
+
+
+def read_entry(entry: str, names: list[str]) -> tuple[Passed, ...] | None:
+    """What an existing `kernel_entry` passes as `names`; None when one of them is made in a way not known here."""
+    found = [_read(entry, name) for name in names]
+    return None if None in found else tuple(p for p in found if p is not None)
+
+
+def _read(entry: str, name: str) -> Passed | None:
+    here = re.escape(name)
+    tensor = re.search(rf"\b{here}_tensor\s*=\s*reinterpret_cast<[^;]*{_SLOT}", entry)
+    pointer = re.search(rf"__gm__\s+([\w:]+)\s*\*\s*{here}\s*=\s*([^;]*);", entry)
+    if tensor and pointer:
+        return Passed("tensor", name, pointer[1], int(tensor[1]), shared="+" in pointer[2].partition("start_offset")[2])
+    packed = re.search(rf"\b{here}_conv\.u64\s*=\s*{_SLOT}", entry)
+    declared = re.search(rf"^[ \t]*([\w:]+)\s+{here}\s*=\s*([^;]*);", entry, re.M)
+    if packed and declared:
+        return Passed("scalar", name, declared[1], int(packed[1]))
+    if declared and "->shapes[" in declared[2]:
+        return Passed("extent", name, declared[1], value=declared[2])
+    if declared and declared[2] in _LAUNCH.values():
+        return Passed("launch", name, declared[1], value=declared[2])
+    return None

@@ -1,0 +1,121 @@
+"""Artifacts that have only ``.pto`` modules build and replay; an edit of a module reaches its kernels."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.rules.project import Project
+
+UNIT = "kernels/aiv/kernel_mul.pto"
+MADE = "completed/_jit_vector_dag/kernels/aiv"
+
+
+@pytest.fixture
+def modules(project: Project) -> Project:
+    """The example as a compilation without ptoas writes it."""
+    project.use_example("_jit_vector_dag")
+    strip(project)
+    return project
+
+
+def strip(project: Project) -> None:
+    root = project.artifact
+    for path in (root / "ptoas").glob("*.pto"):
+        path.rename(root / "kernels" / "aiv" / path.name)
+    shutil.rmtree(root / "ptoas")
+    (root / "kernel_config.py").unlink()
+    for path in root.glob("kernels/*/*.cpp"):
+        path.unlink()
+
+
+def before(project: Project) -> list[str]:
+    return sorted(str(path.relative_to(project.artifact)) for path in project.artifact.rglob("*"))
+
+
+def test_modules_alone_replay(modules: Project) -> None:
+    files = before(modules)
+    run = modules.replay()
+    assert run.status == 0, run.output
+    assert run.actions == [
+        "compile completed/_jit_vector_dag/kernels/aiv/kernel_add.cpp",
+        "compile completed/_jit_vector_dag/kernels/aiv/kernel_mul.cpp",
+        "compile completed/_jit_vector_dag/kernels/aiv/kernel_shift.cpp",
+        "compile completed/_jit_vector_dag/orchestration/vector_dag.cpp",
+        "link kernels/aiv/kernel_add.so",
+        "link kernels/aiv/kernel_mul.so",
+        "link kernels/aiv/kernel_shift.so",
+        "link orchestration/vector_dag.so",
+        "regenerating from kernels/aiv/kernel_add.pto",
+        "regenerating from kernels/aiv/kernel_mul.pto",
+        "regenerating from kernels/aiv/kernel_shift.pto",
+        "run _jit_vector_dag",
+        "sign completed/_jit_vector_dag/kernel_config.py",
+    ]
+    assert before(modules) == files  # nothing is written into the artifact
+    run = modules.replay()
+    assert (run.status, run.actions) == (0, [])
+
+
+def test_an_edited_module_assembles_alone(modules: Project) -> None:
+    assert modules.replay().status == 0
+    modules.edit(UNIT, "pto.tmul", "pto.tadd")
+    run = modules.replay()
+    assert run.status == 2
+    assert run.actions == [
+        f"compile {MADE}/kernel_mul.cpp",
+        "link kernels/aiv/kernel_mul.so",
+        f"regenerating from {UNIT}",
+        "run _jit_vector_dag",
+    ]
+    modules.edit(UNIT, "pto.tadd", "pto.tmul")
+    assert modules.replay().status == 0
+
+
+def test_a_module_that_cannot_be_assembled(modules: Project) -> None:
+    modules.edit(UNIT, "pto.tmul", "pto.tmull")
+    run = modules.replay()
+    assert run.status == 2
+    path = modules.artifact / UNIT
+    assert f"scons: *** {path}:18:3: unknown operation 'pto.tmull'; did you mean pto.tmul?\n" in run.output
+    assert modules.verdict()["status"] == "build_error"
+    modules.edit(UNIT, "pto.tmull", "pto.tmul")
+    assert modules.replay().status == 0
+
+
+def test_the_manifest_names_the_kernels(project: Project) -> None:
+    """With a manifest there, its func_ids count, whatever the comments in the orchestration say."""
+    project.use_example("_jit_vector_dag")
+    manifest = (project.artifact / "kernel_config.py").read_text(encoding="utf-8")
+    strip(project)
+    (project.artifact / "kernel_config.py").write_text(manifest, encoding="utf-8")
+    for number, name in enumerate(("kernel_add", "kernel_shift", "kernel_shift", "kernel_mul", "kernel_add")):
+        project.edit("orchestration/vector_dag.cpp", f"// Task {number}: {name}", "// a task")
+    run = project.replay()
+    assert run.status == 0, run.output
+    made = project.out / "completed" / "_jit_vector_dag" / "kernel_config.py"
+    assert made.read_text(encoding="utf-8") == manifest
+
+
+def test_write_completes_the_artifact_itself(modules: Project) -> None:
+    run = modules.scons("splice", "JIT=_jit_vector_dag", "WRITE=1")
+    assert run.status == 0, run.output
+    assert "[pto->cpp] wrote kernels/aiv/kernel_mul.cpp\n" in run.output
+    assert (modules.artifact / "kernel_config.py").is_file()
+    assert (modules.artifact / "ptoas" / "kernel_mul.pto").is_file()
+    run = modules.replay()
+    assert run.status == 0, run.output
+    assert "compile kernels/aiv/kernel_mul.cpp" in run.actions
+    assert not any(action.startswith("regenerating") for action in run.actions)
+
+
+def test_a_module_of_an_unknown_kernel(modules: Project) -> None:
+    modules.edit("orchestration/vector_dag.cpp", "// Task 3: kernel_mul", "// Task 3: multiply")
+    run = modules.replay()
+    assert run.status == 2
+    line = 74
+    assert run.output == (
+        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot tell which module is the kernel with "
+        "func_id 2: there is no function multiply in kernels/; put a comment '// Task N: <kernel>' above the submission\n"
+    )
