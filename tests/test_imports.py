@@ -18,7 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "toolchain": {"artifact"},
     "runtime": set(),
     "replay": {"artifact", "pto", "runtime"},
-    "diagnose": {"artifact", "pto", "replay"},
+    "diagnose": {"artifact", "pto", "compiler", "toolchain", "replay"},
     "interop": {"artifact", "replay", "toolchain"},
     "rules": {"artifact", "toolchain"},
 }

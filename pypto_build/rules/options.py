@@ -90,7 +90,9 @@ OPTIONS: dict[str, Option] = {
         Option("SEED", 0, _number(int, 0, "a whole number that is 0 or more"), "seed of made-up inputs", flag="--seed"),
         Option("ROUNDS", 1, _number(int, 1, "a whole number that is 1 or more"), "how often to run", flag="--rounds"),
         Option("TIMEOUT", 60.0, _number(float, 0.001, "a number of seconds above 0"), "seconds a run may take"),
-        Option("RUNTIME", "embedded", _choice("embedded", "simpler"), "what executes the replay", flag="--runtime"),
+        Option(
+            "RUNTIME", "embedded", _choice("embedded", "torch", "simpler"), "what executes the replay", flag="--runtime"
+        ),
         Option(
             "SIMPLER",
             "",
@@ -142,7 +144,7 @@ OPTIONS: dict[str, Option] = {
         Option("ARG", "", _text, "dump: an argument by name or index"),
         Option("ROLE", "", _choice("", "input", "output", "inout"), "dump: input, output or inout"),
         Option("STAGE", "", _choice("", "before", "after"), "dump: before or after the task ran"),
-        Option("AGAINST", "", _text, "dump: a .pt file to compare the selected tensor with"),
+        Option("AGAINST", "", _text, "dump: a .pt file to compare with; diverge: a recorded dump to examine"),
         Option(
             "EXPORT",
             "",

@@ -80,6 +80,19 @@ VERBS: dict[str, Verb] = {
             {"DATA": "--data", "FORCE": "--force", **_same("RTOL", "ATOL")},
         ),
         Verb(
+            "torch",
+            "pypto_build.pto.torch",
+            "write the PyTorch reference of every unit to OUT/torch/",
+            Needs.INTERFACE,
+        ),
+        Verb(
+            "diverge",
+            "pypto_build.diagnose.diverge",
+            "the first task whose output leaves the PyTorch reference, and the lines that made it",
+            Needs.BINARIES,
+            {"DATA": "--data", **_flags("AGAINST", "TIMEOUT", "JSON", "SARIF"), **_same("RTOL", "ATOL", "SEED")},
+        ),
+        Verb(
             "lint",
             "pypto_build.diagnose.lint",
             "check manifest, wrappers, orchestration and modules against each other, without a run",
