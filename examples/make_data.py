@@ -71,6 +71,20 @@ def row_blocks(generator: torch.Generator) -> tuple[Tensors, Tensors]:
     return {"x": x, "g": g}, {"out": (x.double() * torch.sigmoid(x.double() * g.double())).float()}
 
 
+def gemm_silu(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """out = silu(a @ b) + residual, bfloat16 inputs, float accumulation"""
+    a, b = (torch.randint(-4, 5, shape, generator=generator) / 8 for shape in ((64, 128), (128, 128)))
+    residual, product = randn(generator, 64, 128), a.double() @ b.double()
+    out = product * torch.sigmoid(product) + residual.double()
+    return {"a": a.bfloat16(), "b": b.bfloat16(), "residual": residual}, {"out": out.float()}
+
+
+def spmd_scale(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """y = x * rowsum(x), each SPMD block its share of the rows"""
+    x = randn(generator, 256, 64, scale=0.25)
+    return {"x": x}, {"y": (x.double() * x.double().sum(dim=1, keepdim=True)).float()}
+
+
 PROGRAMS: dict[str, Program] = {
     "_jit_vector_dag": vector_dag,
     "_jit_vector_dag_june": vector_dag,
@@ -80,6 +94,9 @@ PROGRAMS: dict[str, Program] = {
     "_jit_rms_norm": rms_norm,
     "_jit_accumulate": accumulate,
     "_jit_row_blocks": row_blocks,
+    "_jit_gemm_silu": gemm_silu,
+    "_jit_gemm_silu_lanes": gemm_silu,
+    "_jit_spmd_scale": spmd_scale,
 }
 
 

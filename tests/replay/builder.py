@@ -15,7 +15,7 @@ from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.rules.artifact import vintage_number
 from pypto_build.rules.embedded_runtime import module_path
 from pypto_build.runtime import build as runtime_build
-from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, link_argv, orchestration_flags
+from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
 from pypto_build.toolchain.platforms import PLATFORMS
 
 PLATFORM = PLATFORMS["a2a3sim"]
@@ -33,8 +33,7 @@ def _library(text: str, flags: tuple[str, ...]) -> bytes:
     with TemporaryDirectory() as directory:
         source, target = Path(directory, "unit.cpp"), Path(directory, "unit.so")
         source.write_text(text)
-        argv = link_argv(find_compiler(), str(source), str(target))
-        argv[1:1] = [*flags, f"-I{INCLUDE_DIR}"]
+        argv = [find_compiler().path, "-shared", *flags, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
         subprocess.run(argv, check=True)
         return target.read_bytes()
 

@@ -15,7 +15,8 @@ from tests.replay.builder import build_artifact, replay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ARTIFACTS = sorted(path.name for path in (EXAMPLES / "artifacts").iterdir())
-TASKS = {"_jit_accumulate": 2, "_jit_row_blocks": 4} | {name: 5 for name in ARTIFACTS if "vector_dag" in name}
+TASKS = {"_jit_accumulate": 2, "_jit_row_blocks": 4, "_jit_gemm_silu": 4, "_jit_gemm_silu_lanes": 4}
+TASKS |= {name: 5 for name in ARTIFACTS if "vector_dag" in name}
 VINTAGES = {"_jit_vector_dag_may": "2026-05", "_jit_vector_dag_june": "2026-06"}
 
 
@@ -49,7 +50,8 @@ def test_form(name: str) -> None:
     root = EXAMPLES / "artifacts" / name
     artifact = load_artifact(root)
     assert sign(artifact).interface.vintage == VINTAGES.get(name, "2026-08")
-    assert {path.name for path in root.glob("ptoas/*.pto")} == {f"{kernel.name}.pto" for kernel in artifact.kernels}
+    units = {kernel.name.removesuffix(f"_{kernel.core_type}") for kernel in artifact.kernels}
+    assert {path.name for path in root.glob("ptoas/*.pto")} == {f"{unit}.pto" for unit in units}
     for kernel in artifact.kernels:
         text = kernel.source.read_text()
         assert kernel.source == root / "kernels" / kernel.core_type / f"{kernel.name}.cpp"
