@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import io
 import pickle
-import pickletools
 from typing import Any
 
 import msgspec
@@ -39,6 +38,18 @@ _OPCODES = (
     "TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS BINBYTES SHORT_BINBYTES"
 )
 _ALLOWED_OPCODES = frozenset(_OPCODES.split(" "))
+
+#: Bytes of the argument behind each allowed opcode; of the counted ones, bytes of the count before the argument.
+_ARGUMENT = {getattr(pickle, name)[0]: 0 for name in _ALLOWED_OPCODES if hasattr(pickle, name)} | {
+    **{pickle.PROTO[0]: 1, pickle.BININT1[0]: 1, pickle.BINPUT[0]: 1, pickle.BINGET[0]: 1, pickle.BININT2[0]: 2},
+    **{pickle.BININT[0]: 4, pickle.LONG_BINPUT[0]: 4, pickle.LONG_BINGET[0]: 4},
+    **{pickle.BINFLOAT[0]: 8, pickle.FRAME[0]: 8},
+}
+_COUNT = {
+    **{pickle.LONG1[0]: 1, pickle.SHORT_BINUNICODE[0]: 1, pickle.SHORT_BINBYTES[0]: 1},
+    **{pickle.BINUNICODE[0]: 4, pickle.BINBYTES[0]: 4},
+}
+_MEMO = {pickle.LONG_BINPUT[0], pickle.LONG_BINGET[0]}
 
 
 class RefusedPickle(Exception):
@@ -119,6 +130,10 @@ def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
 def _check_opcodes(data: bytes) -> None:
     if len(data) > _MAX_PICKLE:
         raise RefusedPickle("holds more than one tensor: its pickle is too long")
+    if _looks_plain(data):
+        return
+    import pickletools  # takes longer to import than all else that a replay needs, and most files are plain
+
     named = ""
     try:
         for opcode, argument, _ in pickletools.genops(data):
@@ -132,6 +147,30 @@ def _check_opcodes(data: bytes) -> None:
         raise
     except Exception as error:
         raise RefusedPickle(f"is damaged: its pickle cannot be read ({error})") from None
+
+
+def _looks_plain(data: bytes) -> bool:
+    """Whether every opcode up to the end is allowed and complete; if not, pickletools tells what is wrong."""
+    position = 0
+    while position < len(data):
+        code, position = data[position], position + 1
+        if code == pickle.STOP[0]:
+            return position == len(data)
+        if code == pickle.GLOBAL[0]:
+            position = data.find(b"\n", data.find(b"\n", position) + 1) + 1
+            if position == 0:
+                return False
+        elif code in _COUNT:
+            width = _COUNT[code]
+            position += width + int.from_bytes(data[position : position + width], "little")
+        elif code in _ARGUMENT:
+            width = _ARGUMENT[code]
+            if code in _MEMO and int.from_bytes(data[position : position + width], "little") > _MAX_MEMO:
+                return False
+            position += width
+        else:
+            return False
+    return False
 
 
 class _TensorUnpickler(pickle.Unpickler):

@@ -13,6 +13,7 @@ import resource
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -122,8 +123,9 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
         )
 
 
+@cache
 def load_embedded(path: Path) -> ModuleType:
-    """The embedded runtime's extension module, from any path. Raises `ImportError`."""
+    """The embedded runtime's extension module, from any path; each is loaded once. Raises `ImportError`."""
     loader = importlib.machinery.ExtensionFileLoader("_embedded", str(path))
     spec = importlib.util.spec_from_loader("_embedded", loader)
     assert spec is not None

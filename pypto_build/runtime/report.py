@@ -146,14 +146,17 @@ def symbolise(frames: tuple[Frame, ...], limit: int = 16) -> tuple[Frame, ...]:
         start = next((index + 1 for index, frame in enumerate(frames) if frame.module != own), 0)
     chosen = frames[start : start + limit]
     tool = shutil.which("addr2line")
-    return chosen if tool is None else tuple(_resolve(tool, frame) for frame in chosen)
+    if tool is None:
+        return chosen
+    # The first frame holds the address that faulted; the others hold return addresses, which point behind the call, so
+    # that one byte back is inside it.
+    return tuple(_resolve(tool, frame, frame.offset - (number > 0)) for number, frame in enumerate(chosen))
 
 
-def _resolve(tool: str, frame: Frame) -> Frame:
+def _resolve(tool: str, frame: Frame, offset: int) -> Frame:
     if not frame.module:
         return frame
-    # Return addresses point behind the call; one byte back is inside it.
-    command = [tool, "-C", "-f", "-e", frame.module, hex(max(frame.offset - 1, 0))]
+    command = [tool, "-C", "-f", "-e", frame.module, hex(max(offset, 0))]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
