@@ -161,6 +161,7 @@ const std::map<std::string, Setter> kOptions = {
     {"dump_format", assign<&Settings::dump_format>},
     {"dump_args", assign<&Settings::dump_args>},
     {"dep_gen", assign<&Settings::dep_gen>},
+    {"accesses", assign<&Settings::accesses>},
     {"swimlane", assign<&Settings::swimlane>},
     {"scope_stats", assign<&Settings::scope_stats>},
     {"output_dir", assign<&Settings::output_dir>},

@@ -12,6 +12,7 @@
 
 namespace pypto::runtime {
 
+class CoreCheck;
 class Executor;
 struct Kernel;
 
@@ -24,7 +25,8 @@ struct Activation {
     Barrier *barrier;           // null where blocks do not run together
     const Kernel *kernel;
     const Task *task;
-    int member; // AIC, AIV0, AIV1
+    CoreCheck *check; // of a checked kernel, else null
+    int member;       // AIC, AIV0, AIV1
     std::jmp_buf exit;
 };
 

@@ -1,5 +1,6 @@
 #include "executor.h"
 
+#include "check_record.h"
 #include "clock.h"
 #include "pypto/kernel_args.h"
 
@@ -51,8 +52,13 @@ int vector_count(const Task &task) {
 uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
     Activation &activation = activation_of(context);
     uint8_t *slot = nullptr;
+    PipeRing &ring = pipe->rings[to_vector];
+    const int lane = activation.member == 2 ? 1 : 0;
+    const uint64_t number = producing ? ring.acquired[lane] : ring.fronted[lane]; // this lane's own counters
     switch (activation.group->acquire(activation.member, pipe, to_vector, producing, &slot)) {
     case Group::Result::Ok:
+        if (activation.check)
+            activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
         return slot;
     case Group::Result::Aborted:
         end_quietly(activation);
@@ -65,6 +71,11 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
 
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
     Activation &activation = activation_of(context);
+    if (activation.check) {
+        PipeRing &ring = pipe->rings[to_vector];
+        const int lane = activation.member == 2 ? 1 : 0;
+        activation.check->advances(ring, producing, producing ? ring.committed[lane] : ring.released[lane]);
+    }
     if (!activation.group->advance(activation.member, pipe, to_vector, producing))
         activation.executor->end_with_fault(
             activation, make_fault(Code::KernelFault,
@@ -108,6 +119,8 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
     }
     switch (activation.barrier->wait(static_cast<Barrier::Cores>(cores))) {
     case Barrier::Result::Ok:
+        if (activation.check)
+            activation.check->passed_barrier();
         return;
     case Barrier::Result::Aborted:
         end_quietly(activation);
@@ -257,7 +270,11 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     context.pipe_release = pipe_release;
     context.fault = kernel_fault;
     context.sync_all = sync_all;
+    context.check = nullptr;
     context.runtime = &activation;
+    activation.check = nullptr;
+    if (checker_ && activation.kernel->checked)
+        checker_->core(core.index)->begin(activation);
 
     current_activation = &activation;
     if (core.running)
@@ -266,6 +283,8 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     call(activation, task, place);
     for (TaskObserver *observer : observers_)
         observer->called(task, place.member, core.index, start, monotonic_ns());
+    if (activation.check)
+        activation.check->end();
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
     current_activation = nullptr;
@@ -299,12 +318,16 @@ void Executor::report_deadlock(const Activation &activation, Fault fault) {
     on_fault_(std::move(fault));
 }
 
-void Executor::end_with_fault(Activation &activation, Fault fault) {
+void Executor::report_fault(const Activation &activation, Fault fault) {
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
     fault.kernel = activation.kernel->name;
     abort_waits(activation);
     on_fault_(std::move(fault));
+}
+
+void Executor::end_with_fault(Activation &activation, Fault fault) {
+    report_fault(activation, std::move(fault));
     std::longjmp(activation.exit, 1);
 }
 

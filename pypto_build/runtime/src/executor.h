@@ -14,6 +14,8 @@
 
 namespace pypto::runtime {
 
+class Checker;
+
 class Executor {
 public:
     using OnFault = std::function<void(Fault)>;
@@ -22,6 +24,8 @@ public:
 
     /// From before the first task on.
     void observe(TaskObserver *observer) { observers_.push_back(observer); }
+    /// Who is told what checked kernels touch; null: nobody.
+    void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
 
     /// A core for a thread of the scheduler.
@@ -35,6 +39,8 @@ public:
     /// The group of one block of a task; also for a lone kernel that opens a pipe.
     std::unique_ptr<Group> make_group(const Task &task) const;
 
+    /// Makes a fault of this activation that of the run.
+    void report_fault(const Activation &activation, Fault fault);
     /// Ends the kernel of this activation with a fault; does not return.
     [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
 
@@ -56,6 +62,7 @@ private:
     Report *report_;
     OnFault on_fault_;
     std::vector<TaskObserver *> observers_;
+    Checker *checker_ = nullptr;
     Crew crew_;
     std::atomic<int> cores_{0};
 };

@@ -6,6 +6,7 @@
 
 #include "pypto/core_context.h"
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,8 @@ struct PipeRing {
     uint64_t committed[kLanes] = {};
     uint64_t fronted[kLanes] = {};
     uint64_t released[kLanes] = {};
+    // What the members had done when a slot became full or free; kept by the checked build.
+    std::vector<std::array<uint32_t, kMembers>> full_clocks, freed_clocks;
 
     uint64_t full() const;  // slots every producer has committed
     uint64_t freed() const; // slots every consumer has released

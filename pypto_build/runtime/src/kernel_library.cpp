@@ -1,5 +1,6 @@
 #include "kernel_library.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 
 namespace pypto::runtime {
@@ -56,6 +57,7 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
                 load_fault(path + ": exports no kernel_entry",
                            "keep the extern \"C\" kernel_entry wrapper at the end of the kernel's source")};
         kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
+        kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
     }
     if (static_cast<size_t>(func_id) >= by_id_.size())
         by_id_.resize(static_cast<size_t>(func_id) + 1);
@@ -68,6 +70,10 @@ void KernelLibrary::set_signature(int32_t func_id, std::vector<Direction> signat
     Kernel &kernel = by_id_[static_cast<size_t>(func_id)];
     kernel.has_signature = true;
     kernel.signature = std::move(signature);
+}
+
+bool KernelLibrary::any_checked() const {
+    return std::any_of(by_id_.begin(), by_id_.end(), [](const Kernel &kernel) { return kernel.checked; });
 }
 
 std::string KernelLibrary::list() const {

@@ -19,6 +19,7 @@ struct Kernel {
     void (*entry)(int64_t *args) = nullptr;
     void (*bind_core)(PyptoCoreContext *) = nullptr; // null: the kernel uses no on-chip memory of ours
     void *handle = nullptr;
+    bool checked = false; // compiled with PYPTO_CHECK
     bool has_signature = false;
     std::vector<Direction> signature; // of its tensors
 };
@@ -40,6 +41,8 @@ public:
                    ? &by_id_[static_cast<size_t>(func_id)]
                    : nullptr;
     }
+    /// Whether any kernel reports what it touches.
+    bool any_checked() const;
     /// "0 add, 1 mul", for messages.
     std::string list() const;
 

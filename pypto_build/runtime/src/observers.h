@@ -27,6 +27,8 @@ class OrchestrationObserver {
 public:
     virtual ~OrchestrationObserver() = default;
     virtual void edge(const Edge &) {}
+    /// The orchestration has waited for the end of these, and maybe of everybody who reads what they wrote.
+    virtual void waited(const std::vector<ProducerEdge> &, bool /*and_readers*/) {}
     /// A task or an allocation is submitted; the edges since the last one are its own.
     virtual void submitted(const Task &) {}
     virtual void scope(bool /*begin*/, uint32_t /*depth*/, uint32_t /*ring*/, const char * /*file*/, int /*line*/) {}

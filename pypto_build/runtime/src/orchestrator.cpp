@@ -512,6 +512,8 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
         end_with(std::move(fault));
     if (outcome == Scheduler::Outcome::Failed)
         leave();
+    for (OrchestrationObserver *observer : observers_)
+        observer->waited(edges_, and_readers);
 }
 
 uint8_t *Orchestrator::element(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices) {

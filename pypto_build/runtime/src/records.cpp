@@ -4,7 +4,8 @@ namespace pypto::runtime {
 
 Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
     : settings_(settings) {
-    const bool any = settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args;
+    const bool any =
+        settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args || settings.accesses;
     const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
     if (any && settings.output_dir.empty())
         throw_usage_error("option output_dir is missing", "name the directory for what the run leaves");
@@ -16,6 +17,8 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
         throw_usage_error("dump_select and dump_tasks need a dump", "set option dump_args to 1, 2 or 3");
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
+    if (settings.accesses || kernels.any_checked())
+        checker_ = std::make_unique<Checker>(kernels, settings.accesses);
     if (settings.swimlane)
         swimlane_ = std::make_unique<SwimlaneRecord>(platform, settings.swimlane);
     if (!settings.dump_args)
@@ -31,11 +34,12 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         scopes_ = std::make_unique<ScopeRecord>(settings_.limits, graph, scheduler, orchestrator);
     for (OrchestrationObserver *observer :
          {static_cast<OrchestrationObserver *>(graph_.get()), static_cast<OrchestrationObserver *>(scopes_.get()),
-          static_cast<OrchestrationObserver *>(swimlane_.get())})
+          static_cast<OrchestrationObserver *>(swimlane_.get()), static_cast<OrchestrationObserver *>(checker_.get())})
         if (observer)
             orchestrator.observe(observer);
     if (swimlane_)
         executor.observe(swimlane_.get());
+    executor.check_with(checker_.get());
     if (args_)
         scheduler.observe(args_.get());
 }
@@ -45,6 +49,8 @@ void Records::write(bool fatal, int threads) {
         graph_->write(settings_.output_dir);
     if (scopes_)
         scopes_->write(settings_.output_dir, fatal);
+    if (checker_)
+        checker_->write(settings_.output_dir, !fatal);
     if (swimlane_)
         swimlane_->write(settings_.output_dir, threads);
     if (!args_)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "args_record.h"
+#include "check_record.h"
 #include "graph_record.h"
 #include "scope_record.h"
 #include "swimlane_record.h"
@@ -28,6 +29,7 @@ private:
     std::unique_ptr<ScopeRecord> scopes_;
     std::unique_ptr<SwimlaneRecord> swimlane_;
     std::unique_ptr<ArgsRecord> args_;
+    std::unique_ptr<Checker> checker_;
 };
 
 } // namespace pypto::runtime

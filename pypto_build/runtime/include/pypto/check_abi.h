@@ -22,9 +22,9 @@ struct PyptoTileAccess {
     uint8_t space; // PyptoSpace
     uint8_t access;
     uint8_t boxed;
-    uint8_t row_major;     // of the boxes, or of the elements where there are none
-    uint32_t element;      // bytes
-    int32_t rows, cols;    // of the tile
+    uint8_t row_major;  // of the boxes, or of the elements where there are none
+    uint32_t element;   // bytes
+    int32_t rows, cols; // of the tile
     int32_t valid_row, valid_col;
     int32_t row, col;      // first element of the rectangle
     int32_t height, width; // of the rectangle

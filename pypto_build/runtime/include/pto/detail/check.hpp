@@ -1,8 +1,8 @@
 // The hooks of the checked build: what each instruction reads and writes. Without PYPTO_CHECK they leave nothing
 // behind.
 //
-// An instruction says PTO_CHECK(NAME, pipe, reads(a), writes(dst), ...), each operand with the rectangle it covers where
-// that is not its valid region. An instruction made of others leaves that to them.
+// An instruction says PTO_CHECK(NAME, pipe, reads(a), writes(dst), ...), each operand with the rectangle it covers
+// where that is not its valid region. An instruction made of others leaves that to them.
 #ifndef PTO_DETAIL_CHECK_HPP
 #define PTO_DETAIL_CHECK_HPP
 
@@ -97,8 +97,7 @@ template <class T> PTO_INLINE PyptoTileAccess element(const T &tile, int64_t num
     return one;
 }
 
-template <class G>
-PTO_INLINE PyptoGlobalAccess global_access(const G &view, int64_t rows, int64_t cols, int kind) {
+template <class G> PTO_INLINE PyptoGlobalAccess global_access(const G &view, int64_t rows, int64_t cols, int kind) {
     return {(const void *)view.data(),
             uint8_t(kind),
             uint8_t(G::layout),
