@@ -10,9 +10,9 @@ from typing import NoReturn
 from ..errors import PtoError
 from ..model import Function, Module, Operation, Region
 from ..resolve import Resolved, Value, resolve
-from ..types import DYNAMIC, TileType, Type
+from ..types import DYNAMIC, TileType, Type, ViewType
 from . import spell
-from .views import Extent, View
+from .views import Extent, View, row_major_strides
 
 GUARDS = {"cube": "__DAV_CUBE__", "vector": "__DAV_VEC__"}
 
@@ -101,13 +101,13 @@ class Emitter:
         self.out.token = self.function.token
         parameters = []
         for value in self.resolved.arguments:
+            name = self.names.new(value.name)
             try:
-                ctype = spell.scalar(value.type)
+                bound, ctype = self.parameter(value, name)
             except spell.UnsupportedType as error:
                 self.fail(None, f"argument {value.name}: {error}")
-            name = self.names.new(value.name)
             parameters.append(f"{ctype} {name}")
-            self.bound[id(value)] = Scalar(name, ctype)
+            self.bound[id(value)] = bound
         self.out.add(f"static __aicore__ void {self.function.name}({', '.join(parameters)}) {{")
         guard = GUARDS.get(self.function.kernel_kind)
         if guard:
@@ -123,6 +123,18 @@ class Emitter:
             self.out.add(f"#endif // {guard}")
         self.out.add("}")
         return self.out
+
+    @staticmethod
+    def parameter(value: Value, name: str) -> tuple[Bound, str]:
+        """A parameter and its C++ type; a memref in global memory is a pointer whose extents are known."""
+        type_ = value.type
+        if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
+            if DYNAMIC in type_.shape or type_.layout or len(type_.shape) > 5:
+                raise spell.UnsupportedType(f"no view of type {type_}; pass a !pto.ptr and use pto.make_tensor_view")
+            element = spell.scalar(type_.element)
+            return View(name, element, type_.shape, row_major_strides(type_.shape)), spell.scalar(type_)
+        ctype = spell.scalar(type_)
+        return Scalar(name, ctype), ctype
 
     def fail(self, op: Operation | None, message: str) -> NoReturn:
         token = op.token if op is not None else self.function.token
@@ -154,6 +166,8 @@ class Emitter:
 
     def expression(self, value: Value, op: Operation) -> str:
         bound = self.bound.get(id(value))
+        if isinstance(bound, View) and bound.variable:
+            return bound.variable
         if isinstance(bound, View):
             name = self.names.new(f"{value.name}_tensor")
             self.out.add(bound.declaration(name))

@@ -117,9 +117,9 @@ def compare(e: Emitter, op: Operation) -> None:
 def gather(e: Emitter, op: Operation) -> None:
     args = operands(e, op)
     if "cdst" in op.operands:
-        e.fail(op, "the comparing form has no counterpart in this assembler; use ptoas")
+        e.fail(op, "the CPU runtime compares with a tile, not with a scalar; use pto.tcmps and pto.tsel")
     if "axis" in op.attrs and case_of(op.attrs["axis"]) != "row":
-        e.fail(op, f"axis {op.attrs['axis']} has no counterpart in this assembler; use ptoas")
+        e.fail(op, f"the CPU runtime gathers along rows only, found axis {op.attrs['axis']}; transpose before")
     if "maskPattern" in op.attrs:
         pattern = f"MaskPattern::{case_of(op.attrs['maskPattern'])}"
         call(e, TABLE[op.name].cpp, args, [*types_of(args[:2]), pattern])
@@ -150,6 +150,30 @@ def triangle(e: Emitter, op: Operation) -> None:
     call(e, "TTRI", [dst, e.text(op, "diagonal")], [f"decltype({dst})", str(int_value(op.attrs.get("upperOrLower")))])
 
 
+def random(e: Emitter, op: Operation) -> None:
+    """Philox: key and counter go as arrays."""
+    key, counter = e.names.new("key"), e.names.new("counter")
+    for kind, name, roles in (
+        ("TRandomKey", key, ("key0", "key1")),
+        ("TRandomCounter", counter, ("ctr0", "ctr1", "ctr2", "ctr3")),
+    ):
+        e.out.add(f"const {kind} {name} = {{{', '.join(f'(uint32_t){e.text(op, role)}' for role in roles)}}};")
+    call(e, "TRANDOM", [e.text(op, "dst"), key, counter], [str(int_value(op.attrs.get("rounds"), 10))])
+
+
+def histogram(e: Emitter, op: Operation) -> None:
+    """`isMSB` is the older way to name the byte of a 16-bit element."""
+    byte = int_value(op.attrs["byte"]) if "byte" in op.attrs else int_value(op.attrs.get("isMSB"))
+    call(e, "THISTOGRAM", operands(e, op), [f"HistByte::BYTE_{byte}"])
+
+
+def tile_print(e: Emitter, op: Operation) -> None:
+    value = e.resolved.value(op, "src")
+    if value is None or not isinstance(value.type, TileType):
+        e.fail(op, "only tiles can be printed; load the view into a tile before")
+    call(e, "TPRINT", [e.text(op, "src")])
+
+
 _SECOND = {"add": "TADD", "sub": "TSUB"}
 
 
@@ -167,6 +191,8 @@ def ternary(e: Emitter, op: Operation) -> None:
 def quantize(e: Emitter, op: Operation) -> None:
     args = operands(e, op, without=("offset", "tmp"))
     kind = case_of(op.attrs.get("quantType") or op.attrs.get("quant_type"), "INT8_SYM")
+    if kind.startswith("MX"):
+        e.fail(op, f"the CPU runtime does not quantize to {kind}; use INT8_SYM or INT8_ASYM")
     if "tmp" in op.operands:
         args.append(e.text(op, "tmp"))
     if "offset" in op.operands:
@@ -228,6 +254,9 @@ INSTRUCTIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     "sort:merge": merge_sort,
     "fill:sequence": sequence,
     "fill:triangle": triangle,
+    "fill:random": random,
+    "histogram": histogram,
+    "pto.tprint": tile_print,
     "ternary": ternary,
     "quantize:scale": quantize,
     "move:copy": move,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..model import Operation
 from ..ops import TABLE
-from . import control, pipes, scalars, tiles
+from . import communication, control, pipes, scalars, tiles
 from .emitter import Emit, Emitter
 from .instructions import INSTRUCTIONS, instruction
+from .refused import refuse, why_refused
 
 
 def nothing(e: Emitter, op: Operation) -> None:
@@ -54,15 +55,32 @@ _LOWERINGS: dict[str, Emit] = {
     "pipe:push": pipes.push,
     "pipe:pop": pipes.pop,
     "pipe:free": pipes.free,
+    "pipe:acquire": pipes.acquire,
+    "view:declare": pipes.declare_slot,
     "pipe:reserve": pipes.reserve,
     "pipe:import": pipes.import_buffer,
+    "comm:tput": communication.transfer,
+    "comm:tget": communication.transfer,
+    "comm:notify": communication.notify,
+    "comm:wait": communication.wait,
+    "comm:test": communication.test,
+    "async:session": communication.handle,
+    "async:context": communication.handle,
+    "async:prefetch": communication.handle,
+    "async:tput_async": communication.start,
+    "async:tget_async": communication.start,
+    "async:wait_async_event": communication.finished,
+    "async:test_async_event": communication.finished,
+    "crosscore:all": communication.sync_all,
     "none": nothing,
     "fence": nothing,
 } | INSTRUCTIONS
 
 
 def find_lowering(op: Operation) -> Emit | None:
-    """The lowering of an operation, None when it has none."""
+    """The lowering of an operation, None when it has none; what is refused lowers to the error that says why."""
+    if why_refused(op):
+        return refuse
     definition = TABLE[op.name]
     for key in (op.name, f"{definition.family}:{definition.fn}", definition.family):
         if key in _LOWERINGS:

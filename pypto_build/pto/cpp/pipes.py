@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 from ..attributes import StrAttr, SymbolAttr, int_value
 from ..model import Function, Operation
 from ..ops import TABLE
-from ..types import TileType
+from ..types import DYNAMIC, TileType, ViewType
 from . import spell
 from .emitter import Emitter, Scalar
+from .views import View, row_major_strides
 
 _DIRECTIONS = {1: "DIR_C2V", 2: "DIR_V2C", 3: "DIR_BOTH"}
 _SPLITS = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT", "TILE_UP_DOWN_ODD", "TILE_LEFT_RIGHT_ODD")
@@ -82,25 +86,63 @@ def _split(op: Operation) -> str:
 
 
 def push(e: Emitter, op: Operation) -> None:
-    pipe, tile = _pipe(e, op), e.text(op, "tile")
-    e.out.add(f"TPUSH<decltype({pipe}), decltype({tile}), {_split(op)}>({pipe}, {tile});")
+    pipe, entry = _pipe(e, op), e.text(op, "tile")
+    e.out.add(f"TPUSH<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
 
 
 def pop(e: Emitter, op: Operation) -> None:
+    _take(e, op, "TPOP")
+
+
+def acquire(e: Emitter, op: Operation) -> None:
+    """A free slot for the producer, seen through a view."""
+    _take(e, op, "TALLOC")
+
+
+def _take(e: Emitter, op: Operation, instruction: str) -> None:
+    """Into the entry that is given, or as the result: a tile, or a view of the slot."""
     pipe = _pipe(e, op)
     if "tile" in op.operands:
-        tile = e.text(op, "tile")
-    else:
+        bound = e.bound.get(id(e.resolved.value(op, "tile")))
+        entry = bound.variable if isinstance(bound, View) and bound.variable else e.text(op, "tile")
+    elif isinstance(op.result_types[0], ViewType):
+        declare_slot(e, op)
+        entry = cast(View, e.bound[id(e.resolved.results(op)[0])]).variable
+    elif isinstance(op.result_types[0], TileType):
         type_ = op.result_types[0]
-        if not isinstance(type_, TileType):
-            raise spell.UnsupportedType(f"no tile of type {type_}")
-        tile = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col")).name
-    e.out.add(f"TPOP<decltype({pipe}), decltype({tile}), {_split(op)}>({pipe}, {tile});")
+        entry = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col")).name
+    else:
+        raise spell.UnsupportedType(f"no pipe entry of type {op.result_types[0]}")
+    e.out.add(f"{instruction}<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
+
+
+def declare_slot(e: Emitter, op: Operation) -> None:
+    """A view whose place a pipe says later; rows follow each other unless strides are given."""
+    type_ = op.result_types[0]
+    if not isinstance(type_, ViewType) or DYNAMIC in type_.shape or not 0 < len(type_.shape) <= 5:
+        raise spell.UnsupportedType(f"a slot's view has known extents, found {type_}")
+    given = [
+        int_value(item)
+        for name, value in op.attrs.items()
+        if name.endswith("strides")
+        for item in getattr(value, "items", ())
+    ]
+    strides = tuple(given) if len(given) == len(type_.shape) else row_major_strides(type_.shape)
+    name = e.names.new(e.resolved.results(op)[0].name)
+    element = spell.scalar(type_.element)
+    view = View(f"(__gm__ {element}*)nullptr", element, type_.shape, strides)
+    e.out.add(view.declaration(name))
+    e.bind(op, replace(view, pointer=f"{name}.data()", variable=name))
 
 
 def free(e: Emitter, op: Operation) -> None:
     pipe = _pipe(e, op)
-    e.out.add(f"TFREE<decltype({pipe}), {_split(op)}>({pipe});")
+    value = e.resolved.value(op, "entry") if "entry" in op.operands else None
+    if value is not None and isinstance(value.type, ViewType):
+        entry = e.expression(value, op)
+        e.out.add(f"TFREE<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
+    else:
+        e.out.add(f"TFREE<decltype({pipe}), {_split(op)}>({pipe});")
 
 
 def reserve(e: Emitter, op: Operation) -> None:

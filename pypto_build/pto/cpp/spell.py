@@ -6,7 +6,7 @@ import math
 import re
 import struct
 
-from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type
+from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType
 
 SCALARS = {
     "i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
@@ -116,6 +116,8 @@ def scalar(type_: Type | None) -> str:
     if isinstance(type_, ScalarType) and type_.name in SCALARS:
         return SCALARS[type_.name]
     if isinstance(type_, PtrType):
+        return f"__gm__ {scalar(type_.element)}*"
+    if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
         return f"__gm__ {scalar(type_.element)}*"
     raise UnsupportedType(f"no C++ type for {type_}")
 

@@ -10,18 +10,22 @@ Extent = int | str  # known, or the C++ expression that has it
 
 @dataclass(frozen=True)
 class View:
-    """`pointer` is a C++ expression, `element` the C++ element type; `layout` is ND, DN or NZ."""
+    """`pointer` is a C++ expression, `element` the C++ element type; `layout` is ND, DN or NZ.
+
+    `variable` is the GlobalTensor that has it already, whose place a pipe may change.
+    """
 
     pointer: str
     element: str
     shape: tuple[Extent, ...]
     strides: tuple[Extent, ...]
     layout: str = "ND"
+    variable: str = ""
 
     def window(self, offsets: tuple[Extent, ...], sizes: tuple[Extent, ...]) -> View:
         """The part of `sizes` at `offsets`."""
         terms = [times(o, s) for o, s in zip(offsets, self.strides, strict=True)]
-        return replace(self, pointer=plus(self.pointer, *terms), shape=sizes)
+        return replace(self, pointer=plus(self.pointer, *terms), shape=sizes, variable="")
 
     def components(self) -> list[tuple[str, str]]:
         """(C++ type, expression) of everything needed to carry the view through a loop or branch."""
@@ -31,7 +35,8 @@ class View:
     def rebuilt(self, names: list[str]) -> View:
         """The same kind of view, made of carried components."""
         rank = len(self.shape)
-        return replace(self, pointer=names[0], shape=tuple(names[1 : 1 + rank]), strides=tuple(names[1 + rank :]))
+        shape, strides = tuple(names[1 : 1 + rank]), tuple(names[1 + rank :])
+        return replace(self, pointer=names[0], shape=shape, strides=strides, variable="")
 
     def declaration(self, name: str) -> str:
         """`GlobalTensor<…> name(pointer, shape, stride);`, five extents, the known ones in the type."""
@@ -42,6 +47,14 @@ class View:
         stride = _extents("pto::Stride", (*[outer] * lead, *self.strides))
         kind = f"GlobalTensor<{self.element}, {shape[0]}, {stride[0]}, pto::Layout::{self.layout}>"
         return f"{kind} {name}({self.pointer}, {shape[0]}({shape[1]}), {stride[0]}({stride[1]}));"
+
+
+def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a tensor without gaps."""
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * extent)
+    return tuple(strides[: len(shape)])
 
 
 def _extents(name: str, extents: tuple[Extent, ...]) -> tuple[str, str]:

@@ -237,7 +237,7 @@ define(
     fn="index",
     core="vector",
 )
-define("pto.tpack", f"src:{V}", f"dst:{V}", family="pack", core="vector")
+define("pto.tpack", f"src:{V}", f"dst:{V}", family="pack", cpp="TPACK", core="vector")
 QUANT = "INT8_SYM|INT8_ASYM|MXFP8|MXFP4_E2M1"
 define(
     "pto.tquant",
@@ -245,6 +245,11 @@ define(
     (f"dst:{V}", f"dst:{V}", f"dst:{V} tmp:{V}=s", f"dst:{V} tmp:{V}=s"),
     attrs=f"quantType=enum({QUANT}) quant_type=enum({QUANT})",
     family="quantize", fn="scale", cpp="TQUANT", core="vector",
+)  # fmt: skip
+define(
+    "pto.tquant.mx", f"src:{V}", f"dst:{V} exp:{V} max:{V}=s scaling:{V}",
+    attrs=f"quantType=enum({QUANT}) quant_type=enum({QUANT}) quant_scale_mode=any",
+    family="quantize", fn="mx", core="vector",
 )  # fmt: skip
 define(
     "pto.tdequant",
