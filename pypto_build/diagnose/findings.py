@@ -33,12 +33,22 @@ class Related(msgspec.Struct, frozen=True):
     message: str
 
 
+class Edit(msgspec.Struct, frozen=True):
+    """A change of one line that makes a finding go away: `old` in the line becomes `new`."""
+
+    path: str
+    line: int
+    old: str
+    new: str
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
     ``rule`` names the kind of thing (``lint/no-drain``). ``path`` is relative to the artifact (else absolute), empty
     where no file is at fault; ``line`` counts from 1, 0 where no line is. ``hint`` says what to edit. ``detail`` are
     further lines for people. ``tasks`` are the numbers of the tasks, ``kernel`` the name of the kernel concerned.
+    ``edits`` are what ``hint`` says, as changes that can be applied.
     """
 
     rule: str
@@ -51,6 +61,7 @@ class Finding(msgspec.Struct, frozen=True):
     tasks: tuple[int, ...] = ()
     kernel: str = ""
     related: tuple[Related, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     @property
     def place(self) -> str:
@@ -64,7 +75,8 @@ class Finding(msgspec.Struct, frozen=True):
         text = [f"{place}{self.level}: {self.message} [{self.rule}]"]
         text += [f"    {line}" for line in self.detail]
         text += [f"    {other.path}:{other.line}: {other.message}" for other in self.related]
-        return [*text, f"    do: {self.hint}"] if self.hint else text
+        text += [f"    do: {self.hint}"] if self.hint else []
+        return text + [f"    edit {e.path}:{e.line}: {e.old}  ->  {e.new}" for e in self.edits]
 
 
 class Report(msgspec.Struct, frozen=True):

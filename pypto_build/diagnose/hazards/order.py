@@ -1,0 +1,65 @@
+"""Which tasks of a run are ordered: by dependencies, and by the orchestration waiting for some before it goes on.
+
+Every submission has the set of those that are over before it starts, as the bits of one integer, so that a question is
+one look at a bit. Positions count submissions, allocations among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pypto_build.diagnose.hazards.record import HostWait, TaskRecord
+
+
+class Order:
+    """The order of one run. `ancestors[i]` has bit j set when j is over before i starts."""
+
+    def __init__(self, tasks: Sequence[TaskRecord], host_waits: Sequence[HostWait]) -> None:
+        self._position = {task.id: index for index, task in enumerate(tasks)}
+        self.ancestors: list[int] = []
+        self.direct: list[list[tuple[int, str]]] = []
+        consumers: dict[int, int] = {}
+        everyone, seen = 0, 0
+        for index, task in enumerate(tasks):
+            for wait in host_waits[seen : task.host_waits]:
+                everyone |= self._waited(wait, consumers)
+            seen = max(seen, task.host_waits)
+            direct = [(self._position[raw], source) for raw, source in task.waits if raw in self._position]
+            before = everyone
+            for producer, _ in direct:
+                if producer < index:
+                    before |= self.ancestors[producer] | 1 << producer
+                    consumers[producer] = consumers.get(producer, 0) | 1 << index
+            self.ancestors.append(before)
+            self.direct.append(direct)
+        self._forward(tasks)
+
+    def _waited(self, wait: HostWait, consumers: dict[int, int]) -> int:
+        """What is over once the orchestration has waited."""
+        over = 0
+        for raw in wait.tasks:
+            position = self._position.get(raw)
+            if position is not None:
+                over |= self.ancestors[position] | 1 << position
+                over |= consumers.get(position, 0) if wait.readers else 0
+        return over
+
+    def _forward(self, tasks: Sequence[TaskRecord]) -> None:
+        """Dependencies on tasks that were submitted later (rare): repeat until nothing changes."""
+        later = any(producer > index for index, direct in enumerate(self.direct) for producer, _ in direct)
+        while later:
+            later = False
+            for index, direct in enumerate(self.direct):
+                before = self.ancestors[index]
+                for producer, _ in direct:
+                    before |= self.ancestors[producer] | 1 << producer
+                if before != self.ancestors[index]:
+                    self.ancestors[index], later = before, True
+
+    def before(self, first: int, second: int) -> bool:
+        """Whether `first` is over before `second` starts."""
+        return bool(self.ancestors[second] >> first & 1)
+
+    def ordered(self, one: int, other: int) -> bool:
+        """Whether one of the two is over before the other starts."""
+        return one == other or self.before(one, other) or self.before(other, one)

@@ -1,0 +1,74 @@
+"""From the places that a checked kernel reports, addresses in shared objects, to instructions and source lines.
+
+The debug information knows which inlined calls an address belongs to; binutils' addr2line reads it, once a file.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.diagnose.hazards.record import Site
+
+#: Our own headers: frames above the kernel's line.
+_OURS = re.compile(r"/include/pto/|/include/pypto/")
+_NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<|\(|$)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """An instruction at a line of a file; no path where there is no debug information."""
+
+    instruction: str
+    path: str = ""
+    line: int = 0
+
+
+def find_places(sites: Iterable[Site], root: Path) -> dict[Site, Place]:
+    """The places of `sites`; paths below `root`, the artifact's directory, are relative to it."""
+    by_file: dict[str, list[Site]] = {}
+    for site in dict.fromkeys(sites):
+        by_file.setdefault(site.file, []).append(site)
+    found: dict[Site, Place] = {}
+    for file, wanted in by_file.items():
+        offsets = [f"0x{int(site.offset):x}" for site in wanted]
+        try:
+            text = subprocess.run(
+                ["addr2line", "-Cfiae", file, *offsets], capture_output=True, text=True, check=False
+            ).stdout
+        except OSError:  # not installed: names without lines
+            text = ""
+        blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
+        for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
+            found[site] = _place(site, block.splitlines(), root)
+    return found
+
+
+def _place(site: Site, lines: list[str], root: Path) -> Place:
+    """Lines are function and place by turns, from the innermost call out."""
+    instruction = site.instruction
+    for function, where in zip(lines[::2], lines[1::2], strict=False):
+        path, _, line = where.partition(" (")[0].rpartition(":")
+        if _OURS.search(path):
+            name = _instruction_name(function)
+            instruction = name or instruction
+        elif path and path != "??" and line.isdigit():
+            return Place(instruction, _relative(Path(path), root), int(line))
+    return Place(instruction)
+
+
+def _instruction_name(function: str) -> str:
+    """`pto::RecordEvent pto::TADD<...>(...)` is TADD."""
+    head = re.sub(r"<.*", "", function.partition("(")[0].replace("operator()", ""))
+    name = head.split("::")[-1].split(" ")[-1]
+    return name if re.fullmatch(r"T[A-Z0-9_]+|M(?:GATHER|SCATTER)|[GS]etValue", name) else ""
+
+
+def _relative(path: Path, root: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(root.resolve()))
+    except ValueError:
+        return str(path)

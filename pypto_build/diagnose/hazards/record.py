@@ -1,0 +1,181 @@
+"""Reads what a checked run recorded: `accesses.json` (tasks, places, errors) and `accesses.bin` (regions)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+
+READ, WRITE, ATOMIC = 1, 2, 4
+
+#: One region, as the runtime writes it (check_record.h).
+REGION = np.dtype(
+    [
+        ("base", "<u8"),
+        ("stride", "<u8"),
+        ("length", "<u8"),
+        ("rows", "<u4"),
+        ("task", "<u4"),
+        ("site", "<u4"),
+        ("block", "<i4"),
+        ("epoch", "<u4"),
+        ("known", "<u4", 3),
+        ("phase", "<u2"),
+        ("member", "u1"),
+        ("kind", "u1"),
+        ("count", "<u4"),
+    ]
+)
+assert REGION.itemsize == 64
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """One tensor of a task as the orchestration passed it; numbers of 64 bits are text in the file."""
+
+    tag: str
+    address: str
+    bytes: str
+    owner: str
+    offset: str
+    dtype: str
+    item: int
+    manual: bool
+    shape: list[int]
+    strides: list[int]
+
+    @property
+    def reads(self) -> bool:
+        """Whether the declaration says that the kernel reads it."""
+        return self.tag in ("INPUT", "INOUT", "NO_DEP")
+
+    @property
+    def writes(self) -> bool:
+        """Whether the declaration says that the kernel writes it."""
+        return self.tag in ("OUTPUT", "OUTPUT_EXISTING", "INOUT", "NO_DEP")
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The buffer: its address, and who allocated it, since memory is used again."""
+        return int(self.address), int(self.owner)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First byte of the view and one past the last, as addresses."""
+        begin = int(self.address) + int(self.offset) * self.item
+        if 0 in self.shape:
+            return begin, begin
+        reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
+        return begin, begin + (reach + 1) * self.item
+
+
+class TaskRecord(msgspec.Struct, frozen=True):
+    """One submission. `number` is -1 for an allocation; `waits` are producers with the reason of the dependency."""
+
+    id: str
+    number: int
+    kernels: list[int]
+    block_num: int
+    manual: bool
+    host_waits: int
+    waits: list[tuple[str, str]]
+    args: list[Argument]
+
+
+class HostWait(msgspec.Struct, frozen=True):
+    """The orchestration itself waited for tasks before it went on."""
+
+    readers: bool
+    tasks: list[str]
+
+
+class Site(msgspec.Struct, frozen=True):
+    """A place in a kernel's shared object."""
+
+    kernel: int
+    instruction: str
+    file: str
+    offset: str
+
+
+class CheckError(msgspec.Struct, frozen=True):
+    """An error of an access; `other_site` is the write that a read is not ordered after, or -1."""
+
+    kind: str
+    message: str
+    site: int
+    other_site: int
+    task: int
+    block: int
+    member: int
+    count: int
+
+
+class _Document(msgspec.Struct, frozen=True):
+    schema: int
+    complete: bool
+    tasks: list[TaskRecord]
+    host_waits: list[HostWait]
+    sites: list[Site]
+    errors: list[CheckError]
+    signalling: list[int]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One checked run. Regions are sorted by the number of their task."""
+
+    document: _Document
+    regions: np.ndarray[Any, Any]
+
+    @property
+    def tasks(self) -> list[TaskRecord]:
+        """Every submission in order, allocations among them."""
+        return self.document.tasks
+
+    @property
+    def sites(self) -> list[Site]:
+        """Places by number."""
+        return self.document.sites
+
+    @property
+    def errors(self) -> list[CheckError]:
+        """What the accesses themselves did wrong."""
+        return self.document.errors
+
+    @cached_property
+    def signalling(self) -> frozenset[int]:
+        """Numbers of tasks that order themselves with others through memory."""
+        return frozenset(self.document.signalling)
+
+    @cached_property
+    def by_number(self) -> dict[int, int]:
+        """Position among `tasks` by number."""
+        return {task.number: index for index, task in enumerate(self.tasks) if task.number >= 0}
+
+    @cached_property
+    def first_region(self) -> np.ndarray[Any, Any]:
+        """Where each task's regions begin, by number; one more at the end."""
+        return np.searchsorted(self.regions["task"], np.arange(len(self.by_number) + 1))
+
+    def regions_of(self, number: int) -> slice:
+        """The regions of a task."""
+        return slice(int(self.first_region[number]), int(self.first_region[number + 1]))
+
+
+def read_record(directory: Path) -> Record:
+    """What a run left in `directory`. Raises a usage error where there is none that can be read."""
+    path = directory / "accesses.json"
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+        regions = np.fromfile(directory / "accesses.bin", dtype=REGION)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "replay the checked build first") from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is no record of accesses: {error}", "replay the checked build again") from None
+    return Record(document, regions[np.argsort(regions["task"], kind="stable")])
