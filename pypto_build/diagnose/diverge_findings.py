@@ -95,17 +95,23 @@ def argument_names(finding: TaskFinding, sources: Mapping[int, Path]) -> dict[in
 def _element_lines(finding: TaskFinding, sources: Mapping[int, Path]) -> list[str]:
     if finding.place is None or finding.difference is None:
         return []
-    place, difference = finding.place, finding.difference
+    place = finding.place
     name = argument_names(finding, sources).get(place.argument, "")
-    what = f"argument {place.argument}{f' ({name})' if name else ''} {list(finding.shape)} {finding.dtype}"
-    where = (
-        f"first at {place.index}" if place.index else f"outside of its window, at element {place.offset} of its buffer"
+    return element_text(
+        place.argument, name, finding.shape, finding.dtype, place.index, finding.difference, place.offset
     )
-    near, most = difference.around, f"at most by {difference.max_abs:.6g}"
+
+
+def element_text(
+    number: int, name: str, shape: Sequence[int], dtype: str, index: Sequence[int], found: Difference, offset: int = 0
+) -> list[str]:
+    """Three lines: the argument and its first element that differs, and both sides' values there."""
+    what = f"argument {number}{f' ({name})' if name else ''} {list(shape)} {dtype}"
+    where = f"first at {tuple(index)}" if index else f"outside of its window, at element {offset} of its buffer"
     return [
-        f"{what}: {difference.count} of {difference.numel} elements differ, {where}, {most}",
-        f"kernel    {_row(difference.near_actual)}    from element {near} on",
-        f"reference {_row(difference.near_expected)}",
+        f"{what}: {found.count} of {found.numel} elements differ, {where}, at most by {found.max_abs:.6g}",
+        f"kernel    {_row(found.near_actual)}    from element {found.around} on",
+        f"reference {_row(found.near_expected)}",
     ]
 
 

@@ -120,7 +120,7 @@ class Copies:
 
     def arguments(self) -> list[bytes]:
         """What the arguments hold now."""
-        return [_window(slot).tobytes() if isinstance(slot, TensorArgument) else b"" for slot in self.originals]
+        return [window(slot).tobytes() if isinstance(slot, TensorArgument) else b"" for slot in self.originals]
 
     def compare(self, finding: TaskFinding, limits: Limits) -> bool:
         """Fill in the first element that differs; False when none does."""
@@ -138,7 +138,7 @@ class Copies:
     def _window_differs(self, number: int, slot: TensorArgument, finding: TaskFinding, limits: Limits) -> bool:
         copied = self.slots[number]
         assert isinstance(copied, TensorArgument)
-        actual, expected = np.ascontiguousarray(_window(slot)), np.ascontiguousarray(_window(copied))
+        actual, expected = np.ascontiguousarray(window(slot)), np.ascontiguousarray(window(copied))
         mask = mask_of(actual, expected, slot.dtype, limits)
         if not mask.any():
             return False
@@ -173,7 +173,7 @@ def _bytes(address: int, size: int) -> Any:
     return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), dtype=np.uint8)
 
 
-def _window(slot: TensorArgument) -> Any:
+def window(slot: TensorArgument) -> Any:
     """An argument's elements as stored, in its shape; shares memory with the buffer."""
     dtype = np.dtype(STORAGE[slot.dtype])
     whole = _bytes(slot.buffer, slot.size)
@@ -208,7 +208,7 @@ class ReferenceInputs:
         for number, (slot, before) in enumerate(zip(slots_of(call), self.finding.inputs, strict=True)):
             if not isinstance(slot, TensorArgument) or call.args[number].direction == "OUT":
                 continue
-            expected = np.ascontiguousarray(_window(slot))
+            expected = np.ascontiguousarray(window(slot))
             actual = storage(before, slot.dtype, slot.shape)
             if mask_of(actual, expected, slot.dtype, self.limits).any():
                 differing.append(number)
