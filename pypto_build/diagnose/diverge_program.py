@@ -116,7 +116,7 @@ def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
     return judge.findings
 
 
-# --- the program's calls ------------------------------------------------------------------------------------------------
+# --- the program's calls ----------------------------------------------------------------------------------------
 
 
 def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
@@ -144,11 +144,12 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
         raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
         values.append(raw.view(dtype).reshape(tensor.shape))
     namespace[program.entry](*values)
-    external = {
-        value.untyped_storage().data_ptr(): number for number, value in enumerate(values) if hasattr(value, "shape")
-    }
     names = [p.name.partition("__ssa")[0] for p in program.functions[program.entry].params]
-    numbers = {storage: -1 - tensors[names[number]][1] for storage, number in external.items()}
+    numbers = {
+        value.untyped_storage().data_ptr(): -1 - tensors[name][1]
+        for name, value in zip(names, values, strict=True)
+        if hasattr(value, "shape")
+    }
     return [_renumbered(call, numbers) for call in calls]
 
 
@@ -191,7 +192,7 @@ def _recorded(
     return record
 
 
-# --- the artifact's tasks -------------------------------------------------------------------------------------------------
+# --- the artifact's tasks ----------------------------------------------------------------------------------------
 
 
 class _Judge:
@@ -275,7 +276,7 @@ class _Judge:
     def _orchestration_finding(self, text: str, tasks: tuple[int, ...], wanted: Call | None) -> Finding:
         source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
         line = _submit_line(source, self.calls, wanted)
-        related = ()
+        related: tuple[Related, ...] = ()
         if wanted is not None and ":" in wanted.place:
             path, number = wanted.place.split(":")[:2]
             related = (Related(path, int(number), f"the program calls {wanted.kernel}"),)
@@ -301,11 +302,9 @@ class _Judge:
                 self.kernels["_program_block"][:] = [block, call.block_num]
             kernel(*values)
         for number, (mine, other) in enumerate(zip(ours.slots, theirs.slots, strict=True)):
-            if (
-                not isinstance(mine, TensorArgument)
-                or not isinstance(other, TensorArgument)
-                or mine.buffer == other.buffer
-            ):
+            if not isinstance(mine, TensorArgument) or not isinstance(other, TensorArgument):
+                continue
+            if mine.buffer == other.buffer:  # an input
                 continue
             actual, expected = np.ascontiguousarray(window(mine)), np.ascontiguousarray(window(other))
             mask = mask_of(actual, expected, mine.dtype, self.limits)
@@ -325,12 +324,13 @@ class _Judge:
         detail[2] = detail[2].replace("reference", "program  ")
         place = str(self.program.functions[wanted.kernel].place)
         source, _, source_line = place.partition(":")
+        text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
         self.findings.append(
             Finding(
-                MODULE, f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}",
+                MODULE, text,
                 relative(self.launch.artifact, path), line,
                 "the kernel agrees with its module, and the module is wrong: correct it, or compile the program again",
-                detail=tuple([*detail, *lines]), tasks=(call.number,), kernel=names,
+                detail=(*detail, *lines), tasks=(call.number,), kernel=names,
                 related=(Related(source, int(source_line.partition(":")[0] or 0), "the program's kernel"),),
             )
         )  # fmt: skip
@@ -392,7 +392,7 @@ def _submit_line(source: Path, calls: list[Call], wanted: Call | None) -> int:
     return named[0] if len(named) == 1 else 0
 
 
-# --- the golden -------------------------------------------------------------------------------------------------------------
+# --- the golden ----------------------------------------------------------------------------------------
 
 
 def _golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_s: float, hint: str) -> list[Finding]:
@@ -415,9 +415,8 @@ def _golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_
                     f"every kernel agrees with its module, yet {found.count} of {found.numel} elements of output "
                     f"'{tensor.name}' differ from the golden"
                 )
-                findings.append(
-                    Finding("diverge/golden", text, hint=f"the modules or the orchestration are wrong; {hint}")
-                )
+                wrong = f"the modules or the orchestration are wrong; {hint}"
+                findings.append(Finding("diverge/golden", text, hint=wrong))
         return findings
 
     return in_child(outputs, Progress(), timeout_s)
