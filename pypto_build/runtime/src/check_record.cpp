@@ -297,11 +297,9 @@ void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t l
     Place &place = places_[sites_[site].address];
     if (place.call == calls_ && continues(records_[place.record], next)) {
         AccessRecord &last = records_[place.record];
-        if (next.rows == last.rows && next.stride == last.stride && last.rows > 1)
+        if (next.base == last.base + last.length) {
             last.length += next.length;
-        else if (next.rows == 1 && last.rows == 1 && next.base == last.base + last.length)
-            last.length += next.length;
-        else {
+        } else {
             last.stride = last.rows == 1 ? next.base - last.base : last.stride;
             last.rows += next.rows;
         }

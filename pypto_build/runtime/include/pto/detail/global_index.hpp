@@ -86,7 +86,8 @@ PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) 
     const detail::Extent5 e = detail::extent_of(table);
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol(), width = detail::col_count(e);
     const T *const from = (const T *)table.data();
-    PTO_CHECK(MGATHER, PIPE_MTE2, writes(dst));
+    PTO_CHECK(MGATHER, PIPE_S, carries(index, valid(index)));
+    PTO_CHECK(MGATHER, coalesce == Coalesce::Elem ? PIPE_S : PIPE_MTE2, writes(dst));
     for (int64_t r = 0; r < rows; ++r) {
         if constexpr (coalesce == Coalesce::Row) {
             const int64_t row = detail::gathered_position(detail::row_index(index, r), detail::row_count(e), oob);

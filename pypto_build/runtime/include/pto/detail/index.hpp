@@ -146,7 +146,7 @@ PTO_INST auto TSCATTER(D &dst, const S &src, const I &index, Rest &...)
     -> detail::enable_if_t<detail::is_tile<I>, RecordEvent> {
     detail::check_plain<S, I>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TSCATTER: operands of one element type");
-    PTO_CHECK(TSCATTER, PIPE_V, reads(src), reads(index, valid(src)), writes(dst, whole(dst)));
+    PTO_CHECK(TSCATTER, PIPE_S, reads(src), reads(index, valid(src)), writes(dst, whole(dst)));
     const uint64_t limit = detail::elements_until_end(dst.data());
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
@@ -181,7 +181,7 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
 template <class D, class T, int descending, class Start, class... Rest>
 PTO_INST RecordEvent TCI(D &dst, Start start, Rest &...) {
     static_assert(D::isRowMajor || D::Cols == 1, "TCI: the destination is one row");
-    PTO_CHECK(TCI, PIPE_V, writes(dst));
+    PTO_CHECK(TCI, PIPE_S, writes(dst));
     for (int64_t i = 0; i < dst.GetValidCol(); ++i)
         dst.data()[i] = typename D::DType(descending ? T(start) - T(i) : T(start) + T(i));
     return {};
