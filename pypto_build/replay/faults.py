@@ -117,8 +117,10 @@ class Culprit:
 
 
 def _culprit(report: Report | None) -> Culprit:
-    """The kernel that has been running for longest."""
-    return Culprit(report.running[0].task, report.running[0].kernel) if report and report.running else Culprit()
+    """The kernel that has been running for longest, else the orchestration while it runs."""
+    if report and report.running:
+        return Culprit(report.running[0].task, report.running[0].kernel)
+    return Culprit(None, "orchestration" if report and report.orchestrating else "")
 
 
 def _error(kind: str, message: str, culprit: Culprit, hint: str, detail: list[str] | None = None) -> ErrorInfo:

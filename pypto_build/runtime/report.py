@@ -16,9 +16,9 @@ from pathlib import Path
 REPORT_BYTES = 1 << 16
 
 _MAGIC = 0x54524F5045525050
-_VERSION = 1
+_VERSION = 2
 _NO_TASK = (1 << 64) - 1
-_HEADER = struct.Struct("<QII")
+_HEADER = struct.Struct("<QIIII")
 _SLOT = struct.Struct("<Qiiq64s")
 _SLOT_COUNT = 256
 _CRASH = struct.Struct("<IiiiQQiI64s256s2048s")
@@ -77,10 +77,12 @@ class Crash:
 
 @dataclass(frozen=True)
 class Report:
-    """What the buffer holds. ``running`` lists kernels that had started and not returned, longest first."""
+    """What the buffer holds. ``running`` lists kernels that had started and not returned, longest first;
+    ``orchestrating`` tells whether the orchestration's function had started and not returned."""
 
     running: tuple[Running, ...]
     crash: Crash | None
+    orchestrating: bool = False
 
 
 def _text(raw: bytes) -> str:
@@ -132,10 +134,10 @@ def read_report(buffer: memoryview | bytes) -> Report | None:
     view = memoryview(buffer).cast("B")
     if len(view) < _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size:
         raise ValueError(f"report buffer: {len(view)} bytes; make it {REPORT_BYTES}")
-    magic, version, threads = _HEADER.unpack_from(view, 0)
+    magic, version, threads, orchestrating, _ = _HEADER.unpack_from(view, 0)
     if magic != _MAGIC or version != _VERSION:
         return None
-    return Report(_running(view, threads), _crash(view))
+    return Report(_running(view, threads), _crash(view), orchestrating == 1)
 
 
 def symbolise(frames: tuple[Frame, ...], limit: int = 16) -> tuple[Frame, ...]:

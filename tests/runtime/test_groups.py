@@ -307,6 +307,22 @@ def test_deadlock_message_shows_pipes_and_members(rig: Rig) -> None:
     )
 
 
+MEETS = Kernel("meets", "core->sync_all(core, 2);", "aic", pipe())
+
+
+def test_a_circle_of_pipe_and_barrier_is_reported_at_once(rig: Rig) -> None:
+    """The cube core is at the barrier, the vector core waits for the cube core's push."""
+    with pytest.raises(rig.module.RuntimeFault) as caught:
+        rig.run([MEETS, POP_ONLY], entry("(void)orch_args; CoreTaskArgs p; rt_submit_task({0, 1, -1}, p);"), [])
+    assert caught.value.kind == "hang"
+    assert caught.value.message == (
+        "every member of the group waits for another: 1 waits at SYNCALL; pipe 0 cube to vector: 2 slots of 64 bytes, "
+        "0 pushed, 0 popped, 0 freed; AIC meets waits at SYNCALL; AIV0 popper waits to pop slot 0 of pipe 0 "
+        "(cube to vector); likely cause: pop without push: the other side never filled a slot in this direction"
+    )
+    assert caught.value.hint == ("call SYNCALL equally often in every block, and not while others wait for a pipe")
+
+
 def test_a_lone_kernel_that_pops_is_a_deadlock(rig: Rig) -> None:
     body = "const ChipTensor& y = orch_args.tensor(0).ref(); CoreTaskArgs p; p.add_output(y); rt_submit_aiv_task(0, p);"
     with pytest.raises(rig.module.RuntimeFault, match="AIV0 popper waits to pop slot 0 of pipe 0"):

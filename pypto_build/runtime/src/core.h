@@ -1,7 +1,6 @@
 // One executing thread: its on-chip memories and where it tells what it is doing.
 #pragma once
 
-#include "barrier.h"
 #include "core_memory.h"
 #include "group.h"
 #include "report.h"
@@ -20,9 +19,9 @@ struct Kernel;
 struct Activation {
     PyptoCoreContext context;
     Executor *executor;
-    Group *group;               // null until a lone kernel opens a pipe
-    std::unique_ptr<Group> own; // of a lone kernel
-    Barrier *barrier;           // null where blocks do not run together
+    Group *group;              // null until a lone kernel opens a pipe
+    Gang *gang;                // the same
+    std::unique_ptr<Gang> own; // of a lone kernel
     const Kernel *kernel;
     const Task *task;
     CoreCheck *check; // of a checked kernel, else null

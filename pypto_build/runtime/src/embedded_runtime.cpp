@@ -20,6 +20,7 @@ Report *open_report(const Settings &settings) {
     Report *report = static_cast<Report *>(settings.report);
     report->version = kReportVersion;
     report->thread_count = 0;
+    report->orchestrating.store(0);
     report->crash.state.store(0);
     report->magic = kReportMagic;
     return report;
@@ -109,7 +110,11 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
 
     const auto start = std::chrono::steady_clock::now();
     run->orchestrator.run([&] {
+        if (report)
+            report->orchestrating.store(1);
         const int status = orchestration_.call(&run->handle, parameters);
+        if (report)
+            report->orchestrating.store(0);
         if (status != 0)
             run->orchestrator.end_with(
                 make_fault(Code::ExplicitOrchFatal, format("the orchestration returns %d", status)));

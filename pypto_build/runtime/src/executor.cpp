@@ -20,31 +20,23 @@ Activation &activation_of(PyptoCoreContext *context) {
     std::longjmp(activation.exit, 1);
 }
 
-Fault pipe_deadlock(std::string message) {
+Fault deadlock(const Activation &activation) {
+    std::string message = activation.gang->describe(*activation.group);
+    const bool at_barrier = message.find("SYNCALL") != std::string::npos;
     Fault fault =
-        make_fault(Code::SchedulerTimeout, std::move(message), "make pushes, pops and frees of the members match");
-    fault.kind = "hang";
-    return fault;
-}
-
-Fault barrier_deadlock() {
-    Fault fault = make_fault(Code::SchedulerTimeout, "SYNCALL waits for a block that has returned without calling it",
-                             "call SYNCALL equally often in every block");
+        make_fault(Code::SchedulerTimeout, std::move(message),
+                   at_barrier ? "call SYNCALL equally often in every block, and not while others wait for a pipe"
+                              : "make pushes, pops and frees of the members match");
     fault.kind = "hang";
     return fault;
 }
 
 // Nobody waits on for a member that has failed.
 void abort_waits(const Activation &activation) {
-    if (activation.group)
-        activation.group->abort();
-    if (activation.barrier)
-        activation.barrier->abort();
+    if (activation.gang)
+        activation.gang->abort();
 }
 
-int cube_count(const Task &task) {
-    return task.kernels[0] >= 0;
-}
 int vector_count(const Task &task) {
     return (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
 }
@@ -65,8 +57,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
     case Group::Result::Deadlock:
         break;
     }
-    activation.executor->end_with_fault(
-        activation, pipe_deadlock("every member of the group waits for another: " + activation.group->describe()));
+    activation.executor->end_with_fault(activation, deadlock(activation));
 }
 
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
@@ -88,8 +79,9 @@ void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, boo
 PyptoPipe *pipe_open(PyptoCoreContext *context, const PyptoPipeSpec *spec) {
     Activation &activation = activation_of(context);
     if (activation.group == nullptr) {
-        activation.own = activation.executor->make_group(*activation.task);
-        activation.group = activation.own.get();
+        activation.own = std::make_unique<Gang>(false);
+        activation.gang = activation.own.get();
+        activation.group = activation.executor->add_group(*activation.task, *activation.gang);
     }
     return activation.group->open(*spec);
 }
@@ -108,8 +100,8 @@ void pipe_release(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
 
 void sync_all(PyptoCoreContext *context, uint32_t cores) {
     Activation &activation = activation_of(context);
-    if (activation.barrier == nullptr) {
-        if (context->block_num == 1)
+    if (activation.gang == nullptr || !activation.gang->meets()) {
+        if (context->block_num == 1 && !activation.task->is_group())
             return; // a lone kernel
         activation.executor->end_with_fault(
             activation, make_fault(Code::KernelFault,
@@ -117,15 +109,15 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
                                           context->block_num),
                                    "launch them together with launch_spec.set_require_sync_start(true)"));
     }
-    switch (activation.barrier->wait(static_cast<Barrier::Cores>(cores))) {
-    case Barrier::Result::Ok:
+    switch (activation.gang->meet(*activation.group, activation.member, static_cast<Gang::Cores>(cores))) {
+    case Gang::Result::Ok:
         if (activation.check)
             activation.check->passed_barrier();
         return;
-    case Barrier::Result::Aborted:
+    case Gang::Result::Aborted:
         end_quietly(activation);
-    case Barrier::Result::Deadlock:
-        activation.executor->end_with_fault(activation, barrier_deadlock());
+    case Gang::Result::Deadlock:
+        activation.executor->end_with_fault(activation, deadlock(activation));
     }
 }
 
@@ -198,17 +190,12 @@ std::unique_ptr<Core> Executor::make_core() {
     return std::make_unique<Core>(platform_, index, slot);
 }
 
-std::unique_ptr<Group> Executor::make_group(const Task &task) const {
+Group *Executor::add_group(const Task &task, Gang &gang) const {
     std::string names[kMembers];
-    int lanes = 0;
-    for (int i = 0; i < kMembers; ++i) {
-        const Kernel *kernel = kernels_.find(task.kernels[i]);
-        if (kernel == nullptr)
-            continue;
-        names[i] = kernel->name.empty() ? "?" : kernel->name;
-        lanes += i > 0;
-    }
-    return std::make_unique<Group>(lanes, names);
+    for (int i = 0; i < kMembers; ++i)
+        if (const Kernel *kernel = kernels_.find(task.kernels[i]))
+            names[i] = kernel->name.empty() ? "?" : kernel->name;
+    return gang.add_group(names);
 }
 
 void Executor::run_block(const Task &task, int32_t block, Core &core) {
@@ -218,30 +205,25 @@ void Executor::run_block(const Task &task, int32_t block, Core &core) {
                 run_member(task, {i, block, 1, nullptr, nullptr}, core);
         return;
     }
-    const std::unique_ptr<Group> group = make_group(task);
-    Barrier barrier(cube_count(task), vector_count(task));
+    Gang gang(task.block_num == 1);
     std::vector<Crew::Job> jobs;
-    append_jobs(task, block, group.get(), task.block_num == 1 ? &barrier : nullptr, jobs);
+    append_jobs(task, block, add_group(task, gang), &gang, jobs);
     crew_.run(jobs, core);
 }
 
 void Executor::run_together(const Task &task, Core &core) {
-    std::vector<std::unique_ptr<Group>> groups;
-    Barrier barrier(task.block_num * cube_count(task), task.block_num * vector_count(task));
+    Gang gang(true);
     std::vector<Crew::Job> jobs;
-    for (int32_t block = 0; block < task.block_num; ++block) {
-        groups.push_back(make_group(task));
-        append_jobs(task, block, groups.back().get(), &barrier, jobs);
-    }
+    for (int32_t block = 0; block < task.block_num; ++block)
+        append_jobs(task, block, add_group(task, gang), &gang, jobs);
     crew_.run(jobs, core);
 }
 
-void Executor::append_jobs(const Task &task, int32_t block, Group *group, Barrier *barrier,
-                           std::vector<Crew::Job> &jobs) {
+void Executor::append_jobs(const Task &task, int32_t block, Group *group, Gang *gang, std::vector<Crew::Job> &jobs) {
     const int lanes = vector_count(task);
     for (int i = 0; i < kMembers; ++i)
         if (task.kernels[i] >= 0)
-            jobs.push_back([this, &task, place = Place{i, block, lanes, group, barrier}](Core &core) {
+            jobs.push_back([this, &task, place = Place{i, block, lanes, group, gang}](Core &core) {
                 run_member(task, place, core);
             });
 }
@@ -250,7 +232,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     Activation &activation = core.activation;
     activation.executor = this;
     activation.group = place.group;
-    activation.barrier = place.barrier;
+    activation.gang = place.gang;
     activation.kernel = kernels_.find(task.kernels[place.member]);
     activation.task = &task;
     activation.member = place.member;
@@ -288,11 +270,8 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
     current_activation = nullptr;
-    if (place.group && place.group->leave(place.member))
-        report_deadlock(activation, pipe_deadlock("the members that are left wait for one that has returned: " +
-                                                  place.group->describe()));
-    if (place.barrier && place.barrier->leave(activation.kernel->vector))
-        report_deadlock(activation, barrier_deadlock());
+    if (place.gang && place.gang->leave(*place.group, place.member))
+        report_deadlock(activation, deadlock(activation));
     activation.own.reset();
 }
 

@@ -36,8 +36,8 @@ public:
     /// Runs all blocks of a task at the same time.
     void run_together(const Task &task, Core &core);
 
-    /// The group of one block of a task; also for a lone kernel that opens a pipe.
-    std::unique_ptr<Group> make_group(const Task &task) const;
+    /// The group of one block of a task, in a gang.
+    Group *add_group(const Task &task, Gang &gang) const;
 
     /// Makes a fault of this activation that of the run.
     void report_fault(const Activation &activation, Fault fault);
@@ -50,11 +50,11 @@ private:
         int32_t block;
         int lanes;
         Group *group;
-        Barrier *barrier;
+        Gang *gang;
     };
     void run_member(const Task &task, const Place &place, Core &core);
     void call(Activation &activation, const Task &task, const Place &place);
-    void append_jobs(const Task &task, int32_t block, Group *group, Barrier *barrier, std::vector<Crew::Job> &jobs);
+    void append_jobs(const Task &task, int32_t block, Group *group, Gang *gang, std::vector<Crew::Job> &jobs);
     void report_deadlock(const Activation &activation, Fault fault);
 
     const Platform &platform_;

@@ -28,15 +28,16 @@ uint64_t PipeRing::freed() const {
     return least(released, consumers);
 }
 
-Group::Group(int lanes, const std::string members[kMembers]) : lanes_(lanes) {
+Group::Group(Gang &gang, const std::string members[]) : gang_(gang) {
     for (int i = 0; i < kMembers; ++i) {
         names_[i] = members[i];
         present_[i] = active_[i] = !members[i].empty();
+        lanes_ += i > 0 && present_[i];
     }
 }
 
 PyptoPipe *Group::open(const PyptoPipeSpec &spec) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(gang_.mutex_);
     for (const std::unique_ptr<PyptoPipe> &pipe : pipes_)
         if (std::memcmp(&pipe->spec, &spec, sizeof(spec)) == 0)
             return pipe.get();
@@ -64,31 +65,19 @@ bool Group::satisfied(const Wait &wait) const {
                           : wait.slot < ring.full();
 }
 
-bool Group::deadlocked() const {
-    bool anyone = false;
-    for (int i = 0; i < kMembers; ++i) {
-        if (!active_[i])
-            continue;
-        if (waits_[i].pipe == nullptr || satisfied(waits_[i]))
-            return false;
-        anyone = true;
-    }
-    return anyone;
-}
-
 Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(gang_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
     uint64_t &counter = producing ? ring.acquired[lane] : ring.fronted[lane];
     Wait &wait = waits_[member];
     wait = {pipe, to_vector, producing, counter};
-    while (!aborted_ && !satisfied(wait)) {
-        if (deadlocked())
+    while (!gang_.aborted_ && !satisfied(wait)) {
+        if (gang_.deadlocked())
             return Result::Deadlock;
-        changed_.wait(lock);
+        gang_.changed_.wait(lock);
     }
-    if (aborted_)
+    if (gang_.aborted_)
         return Result::Aborted;
     wait.pipe = nullptr;
     *slot = ring.slots + counter % std::max(pipe->spec.slot_count, 1u) * pipe->spec.slot_bytes;
@@ -97,27 +86,15 @@ Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool pr
 }
 
 bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(gang_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
     uint64_t &done = producing ? ring.committed[lane] : ring.released[lane];
     if (done >= (producing ? ring.acquired[lane] : ring.fronted[lane]))
         return false;
     ++done;
-    changed_.notify_all();
+    gang_.changed_.notify_all();
     return true;
-}
-
-bool Group::leave(int member) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    active_[member] = false;
-    return !aborted_ && deadlocked();
-}
-
-void Group::abort() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    aborted_ = true;
-    changed_.notify_all();
 }
 
 std::string Group::likely_cause() const {
@@ -142,8 +119,7 @@ std::string Group::likely_cause() const {
     return "the number of pushes, pops and frees differs between the members";
 }
 
-std::string Group::describe() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+std::string Group::describe() const {
     std::string text;
     for (const std::unique_ptr<PyptoPipe> &pipe : pipes_) {
         for (int to_vector = 1; to_vector >= 0; --to_vector) {
@@ -164,6 +140,8 @@ std::string Group::describe() {
         const Wait &wait = waits_[i];
         if (!active_[i])
             text += format("%s %s has returned; ", kRoles[i], names_[i].c_str());
+        else if (meeting_[i] != kNowhere)
+            text += format("%s %s waits at SYNCALL; ", kRoles[i], names_[i].c_str());
         else if (wait.pipe)
             text += format("%s %s waits to %s slot %llu of pipe %u (%s); ", kRoles[i], names_[i].c_str(),
                            wait.producing ? "push" : "pop", static_cast<unsigned long long>(wait.slot),

@@ -1,16 +1,15 @@
 // The members of one block of a task and the pipes between them.
 //
-// A pipe is a pair of rings, cube to vector and vector to cube. Members block on a condition variable; when every
-// member that is left waits for another, the group is deadlocked and says so at once.
+// A pipe is a pair of rings, cube to vector and vector to cube. Members block on their gang's condition variable; when
+// every member that is left waits for another, the gang is deadlocked and says so at once.
 #pragma once
 
+#include "gang.h"
 #include "pypto/core_context.h"
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -56,38 +55,38 @@ public:
         bool producing = false;
         uint64_t slot = 0;
     };
-    enum class Result { Ok, Aborted, Deadlock };
+    using Result = Gang::Result;
 
-    /// `lanes`: AIV members; `members[i]`: kernel name of member i, empty if there is none.
-    Group(int lanes, const std::string members[kMembers]);
+    /// `members[i]`: kernel name of member i, empty if there is none.
+    Group(Gang &gang, const std::string members[]);
 
     PyptoPipe *open(const PyptoPipeSpec &spec);
     /// Slot to fill (producing) or to read; blocks. On Deadlock the caller reports, everybody else gets Aborted.
     Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot);
     /// Publishes the oldest acquired slot, or frees the oldest one read. False: none is outstanding.
     bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing);
-    /// The member has returned. True if that leaves the others deadlocked; the caller reports.
-    bool leave(int member);
-    void abort();
-
-    /// One line a pipe and a member: what is in it, who waits for what.
-    std::string describe();
 
 private:
+    friend class Gang;
+    static constexpr int kNowhere = -1;
+
     static int lane_of(int member) { return member == 2 ? 1 : 0; }
     bool satisfied(const Wait &wait) const;
-    bool deadlocked() const;
+    bool blocked(int member) const {
+        return meeting_[member] != kNowhere || (waits_[member].pipe && !satisfied(waits_[member]));
+    }
+    /// One line a pipe and a member: what is in it, who waits for what. Under the gang's lock.
+    std::string describe() const;
     std::string likely_cause() const;
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
+    Gang &gang_;
     std::vector<std::unique_ptr<PyptoPipe>> pipes_;
     std::string names_[kMembers];
     bool present_[kMembers] = {};
     bool active_[kMembers] = {};
     Wait waits_[kMembers];
-    int lanes_;
-    bool aborted_ = false;
+    int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // Gang::Cores each waits for at the barrier
+    int lanes_ = 0;
 };
 
 } // namespace pypto::runtime

@@ -10,7 +10,7 @@
 namespace pypto::runtime {
 
 inline constexpr uint64_t kReportMagic = 0x54524f5045525050ull; // "PPREPORT"
-inline constexpr uint32_t kReportVersion = 1;
+inline constexpr uint32_t kReportVersion = 2;
 inline constexpr uint32_t kReportThreads = 256;
 inline constexpr uint32_t kReportFrames = 48;
 
@@ -48,7 +48,9 @@ struct CrashRecord {
 struct Report {
     uint64_t magic;
     uint32_t version;
-    uint32_t thread_count; // slots in use
+    uint32_t thread_count;               // slots in use
+    std::atomic<uint32_t> orchestrating; // 1 while the orchestration's function runs
+    uint32_t reserved;
     RunningSlot threads[kReportThreads];
     CrashRecord crash;
 };

@@ -1,0 +1,445 @@
+# ruff: noqa: E501  (messages stand as they are printed)
+"""Everything that can keep a run from ending well, in one artifact: a scalar says what goes wrong.
+
+`python -m tests.replay.hang_cases > docs/hangs.md` writes the table of what each gives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pypto_build.replay.verdict import Verdict
+from tests.replay.builder import Replayed, build_artifact, replay
+from tests.replay.tiny import Tiny
+
+_HEAD = """#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "intrinsic.h"
+#include "pypto/core_context.h"
+#include "tensor.h"
+
+static thread_local PyptoCoreContext *core;
+extern "C" __attribute__((visibility("default"))) void pypto_bind_core(PyptoCoreContext *context) { core = context; }
+static float *data_of(int64_t *args, int i) { return reinterpret_cast<ChipTensor *>(args[i])->data_as<float>(); }
+static const PyptoPipeSpec kSpec = {0, 256, 2, 3, 0, 1};
+static void push(int to_vector) {
+    PyptoPipe *pipe = core->pipe_open(core, &kSpec);
+    core->pipe_acquire(core, pipe, to_vector);
+    core->pipe_commit(core, pipe, to_vector);
+}
+static void pop(int to_vector) { core->pipe_front(core, core->pipe_open(core, &kSpec), to_vector); }
+static void release(int to_vector) { core->pipe_release(core, core->pipe_open(core, &kSpec), to_vector); }
+[[maybe_unused]] static int deep(volatile int *x) {
+    volatile int local[1024];
+    local[0] = *x;
+    return deep(local) + local[0];
+}
+"""
+_KERNEL = """
+extern "C" __attribute__((visibility("default"))) void kernel_entry(int64_t *args) {{
+    [[maybe_unused]] volatile float *y = data_of(args, 1);
+    [[maybe_unused]] volatile int zero = 0;
+    switch (args[2]) {{
+{cases}
+    default:
+        break;
+    }}
+}}
+"""
+_MANIFEST_ROW = (
+    '\t{"func_id": 1, "name": "cube", "source": str(_ROOT_DIR / "kernels" / "aic" / "cube.cpp"), "core_type": "aic"},\n'
+)
+_ONE = "submit(0, ext_x, ext_y, mode);"
+_GROUP = """CoreTaskArgs p; p.add_input(ext_x); p.add_output(ext_y); p.add_scalar(mode);
+        rt_submit_task(MixedKernels{1, 0, -1}, p);"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cause: what kernels and orchestration do, and what the replay says.
+
+    `message` may hold `…` where addresses or numbers of this machine stand.
+    """
+
+    cause: str
+    status: str
+    kind: str
+    message: str
+    hint: str
+    orchestration: str = _ONE
+    vector: str = ""
+    cube: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    timeout: str = "20"
+    memory: str = "400"
+
+
+def _blocks(blocks: int, together: bool) -> str:
+    return f"""CoreTaskArgs p; p.add_input(ext_x); p.add_output(ext_y); p.add_scalar(mode);
+        p.launch_spec.set_block_num({blocks}); p.launch_spec.set_require_sync_start({str(together).lower()});
+        rt_submit_aiv_task(0, p);"""
+
+
+_PIPE_HINT = "make pushes, pops and frees of the members match"
+_SYNC_HINT = "call SYNCALL equally often in every block, and not while others wait for a pipe"
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "producer never submitted",
+        "hang",
+        "hang",
+        "nothing can run and 1 task is left; task 0 step waits for task id 7 of ring 1, which was never submitted; "
+        "cores busy: AIC 0/24 AIV 0/48",
+        "a dependency names a task that was never submitted: check where the task id comes from",
+        """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
+        rt_submit_aiv_task(0, p);""",
+    ),
+    Case(
+        "cycle of explicit dependencies",
+        "hang",
+        "hang",
+        "nothing can run and 2 tasks are left; task 0 step waits for task 1 step; task 1 step waits for task 0 step; "
+        "cores busy: AIC 0/24 AIV 0/48",
+        "explicit dependencies form a cycle: a task cannot wait for one submitted after it",
+        """for (uint32_t i = 0; i < 2; i += 1) {
+            CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 1 - i)};
+            p.set_dependencies(ids, 1); rt_submit_aiv_task(0, p);
+        }""",
+    ),
+    Case(
+        "get_tensor_data of a tensor whose writer cannot run",
+        "hang",
+        "hang",
+        "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task is left; task 0 step waits for "
+        "task id 7 of ring 1, which was never submitted; cores busy: AIC 0/24 AIV 0/48",
+        "a dependency names a task that was never submitted: check where the task id comes from",
+        """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
+        rt_submit_aiv_task(0, p); uint32_t at[2] = {0, 0}; get_tensor_data<float>(ext_y, 2, at);""",
+    ),
+    Case(
+        "pop without push",
+        "hang",
+        "hang",
+        "the members that are left wait for one that has returned: pipe 0 cube to vector: 2 slots of 256 bytes, 0 pushed, "
+        "0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube has "
+        "returned; AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); likely cause: pop without push: the other "
+        "side never filled a slot in this direction",
+        _PIPE_HINT,
+        _GROUP,
+        vector="pop(1);",
+    ),
+    Case(
+        "ring smaller than the pipeline is deep",
+        "hang",
+        "hang",
+        "every member of the group waits for another: pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 0 popped, 0 "
+        "freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube waits to push slot 2 "
+        "of pipe 0 (cube to vector); AIV0 step waits to pop slot 0 of pipe 0 (vector to cube); likely cause: push "
+        "without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number",
+        _PIPE_HINT,
+        _GROUP,
+        vector="pop(0); pop(1);",
+        cube="push(1); push(1); push(1); push(0);",
+    ),
+    Case(
+        "missing free",
+        "hang",
+        "hang",
+        "the members that are left wait for one that has returned: pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, "
+        "2 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube waits to "
+        "push slot 2 of pipe 0 (cube to vector); AIV0 step has returned; likely cause: missing free: slots are popped "
+        "and never freed (TFREE)",
+        _PIPE_HINT,
+        _GROUP,
+        vector="pop(1); pop(1);",
+        cube="push(1); push(1); push(1);",
+    ),
+    Case(
+        "free of a slot that was not popped",
+        "runtime_error",
+        "runtime_error",
+        "pipe 0: a slot is freed that was not popped",
+        "free each popped slot once",
+        _GROUP,
+        vector="release(1);",
+    ),
+    Case(
+        "SYNCALL that one block misses",
+        "hang",
+        "hang",
+        "SYNCALL waits for a block that has returned without calling it",
+        _SYNC_HINT,
+        _blocks(4, True),
+        vector="if (get_block_idx(args) != 2) core->sync_all(core, 0);",
+    ),
+    Case(
+        "SYNCALL of blocks that need not start together",
+        "runtime_error",
+        "runtime_error",
+        "SYNCALL waits for all 4 blocks, which need not run at the same time",
+        "launch them together with launch_spec.set_require_sync_start(true)",
+        _blocks(4, False),
+        vector="core->sync_all(core, 0);",
+    ),
+    Case(
+        "SYNCALL on one core, a pipe on the other",
+        "hang",
+        "hang",
+        "every member of the group waits for another: 1 waits at SYNCALL; pipe 0 cube to vector: 2 slots of 256 bytes, 0 "
+        "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube "
+        "waits at SYNCALL; AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); likely cause: pop without push: the "
+        "other side never filled a slot in this direction",
+        _SYNC_HINT,
+        _GROUP,
+        vector="pop(1);",
+        cube="core->sync_all(core, 2); push(1);",
+    ),
+    Case(
+        "more blocks that start together than cores",
+        "runtime_error",
+        "runtime_error",
+        "task 0 starts 100 blocks together; a2a3 has 48 vector cores",
+        "blocks that start together cannot outnumber the cores: lower set_block_num or drop set_require_sync_start",
+        _blocks(100, True),
+    ),
+    Case(
+        "kernel that spins",
+        "hang",
+        "hang",
+        "kernel 'step' had not finished at the time limit of 1 s",
+        "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
+        vector="for (volatile int i = 0;;) {}",
+        timeout="1",
+    ),
+    Case(
+        "orchestration that spins",
+        "hang",
+        "hang",
+        "the orchestration had not finished at the time limit of 1 s",
+        "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
+        "for (volatile int i = 0;;) {}",
+        timeout="1",
+    ),
+    Case(
+        "one scope holds more tasks than the window",
+        "runtime_error",
+        "runtime_error",
+        "ring 1 (scope at …): all 4 task slots are in use, every task in them is over, and their scope is still open",
+        "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
+        "PTO2_RING_TASK_WINDOW (a power of two)",
+        f"for (int i = 0; i < 8; i += 1) {{ {_ONE} }}",
+        environment={"PTO2_RING_TASK_WINDOW": "4"},
+    ),
+    Case(
+        "tensors of one scope larger than the heap",
+        "runtime_error",
+        "runtime_error",
+        "ring 1 (scope at …): 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released",
+        "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
+        "scope, or raise PTO2_RING_HEAP (bytes)",
+        """uint32_t shape[1] = {64}; TensorCreateInfo info(shape, 1);
+        for (int i = 0; i < 8; i += 1) alloc_tensors(info);""",
+        environment={"PTO2_RING_HEAP": "4096"},
+    ),
+    Case(
+        "null pointer in a kernel",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address 0x10, no tensor is near",
+        "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
+        vector="*(volatile int *)16 = 1;",
+    ),
+    Case(
+        "write far past a tensor",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address …, … bytes past the end of …",
+        "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
+        vector="y[1 << 26] = 1;",
+    ),
+    Case(
+        "write just past a tensor",
+        "runtime_error",
+        "out_of_bounds",
+        "a kernel wrote outside tensor 'y': at byte 128, while it has 128",
+        "look for an offset or a valid shape that passes the tensor's end",
+        vector="for (int i = 0; i < 33; ++i) y[i] = 0;",
+    ),
+    Case(
+        "write past the unified buffer",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address …, 1 bytes past the end of UB (196608 bytes)",
+        "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
+        vector="((volatile uint8_t *)core->memory[PYPTO_UB].base)[core->memory[PYPTO_UB].size] = 1;",
+    ),
+    Case(
+        "division by zero",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed: SIGFPE (Floating point exception)",
+        "it divided an integer by zero or overflowed a division",
+        vector="zero = 7 / zero;",
+    ),
+    Case(
+        "stack overflow",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address …, …",
+        "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
+        vector="zero = deep(&zero);",
+    ),
+    Case(
+        "abort",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed: SIGABRT (Aborted)",
+        "it called abort(); look for a failed assertion or an uncaught exception above",
+        vector="abort();",
+    ),
+    Case(
+        "exit",
+        "runtime_error",
+        "exit",
+        "kernel 'step' ended the process with exit status 3 before everything was done",
+        "a kernel or the orchestration called exit(); take the call out",
+        vector="exit(3);",
+    ),
+    Case(
+        "exception",
+        "runtime_error",
+        "exception",
+        "kernel 'step' let an exception escape: no such row",
+        "catch it in the kernel, or take its cause out",
+        vector='throw std::runtime_error("no such row");',
+    ),
+    Case(
+        "allocation without end",
+        "runtime_error",
+        "out_of_memory",
+        "kernel 'step' reached the memory limit of 400 MB (std::bad_alloc)",
+        "look for an allocation in a loop, or raise the limit with --memory",
+        vector="for (volatile char *p;;) { p = new char[1 << 24]; p[0] = 1; }",
+    ),
+    Case(
+        "crash of the orchestration",
+        "runtime_error",
+        "crash",
+        "the orchestration crashed: SIGSEGV (Segmentation fault) at address 0x20, no tensor is near",
+        "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
+        "*(volatile int *)32 = 1;",
+    ),
+    Case(
+        "fatal report of the orchestration",
+        "runtime_error",
+        "runtime_error",
+        "no rows left",
+        "the orchestration itself reported this",
+        'rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "no rows left");',
+    ),
+)
+
+
+def write_artifact(root: Path) -> Tiny:
+    """The artifact, built; `mode` n+1 provokes case n."""
+    calls = "\n".join(
+        f"    if (mode == {n}) {{\n        {case.orchestration}\n    }}" for n, case in enumerate(CASES, 1)
+    )
+    tiny = Tiny(root, "", calls)
+    for side, core in (("vector", "aiv/step"), ("cube", "aic/cube")):
+        cases = "\n".join(
+            f"    case {n}:\n        {getattr(case, side)}\n        break;"
+            for n, case in enumerate(CASES, 1)
+            if getattr(case, side)
+        )
+        path = tiny.artifact / "kernels" / f"{core}.cpp"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_HEAD + _KERNEL.format(cases=cases))
+    entry = tiny.artifact / "orchestration" / "tiny.cpp"
+    text = entry.read_text().replace(".expected_arg_count = 2", ".expected_arg_count = 3")
+    text = text.replace(
+        'extern "C" {',
+        """static void submit(int kernel, const ChipTensor &x, const ChipTensor &y, int64_t mode) {
+    CoreTaskArgs p;
+    p.add_input(x);
+    p.add_output(y);
+    p.add_scalar(mode);
+    rt_submit_aiv_task(kernel, p);
+}
+
+extern "C" {""",
+        1,
+    )
+    text = text.replace(
+        "    (void)ext_x;\n", "    int64_t mode = from_u64<int64_t>(orch_args.scalar(0));\n    (void)ext_x;\n"
+    )
+    entry.write_text(text)
+    manifest = tiny.artifact / "kernel_config.py"
+    manifest.write_text(manifest.read_text().replace("]\n", f"{_MANIFEST_ROW}]\n"))
+    (tiny.artifact / "compiled_meta.json").unlink()
+    build_artifact(tiny.artifact, tiny.out)
+    return tiny
+
+
+def provoke(tiny: Tiny, number: int) -> Replayed:
+    """Replay case `number`; its environment must be set."""
+    case = CASES[number]
+    options = ["--timeout", case.timeout, "--memory", case.memory, "--scalar", f"mode={number + 1}"]
+    return replay(tiny.artifact, tiny.out, *options)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a text is as the case says; `…` stands for anything."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), text) is not None
+
+
+def table() -> str:
+    """docs/hangs.md."""
+    rows = "".join(
+        f"| {case.cause} | {case.status} | {case.message.replace('|', chr(92) + '|')} | {case.hint} |\n"
+        for case in CASES
+    )
+    return f"""# Hangs and crashes, and what is said about them
+
+A run that cannot go on ends at once, not at the time limit; only code that spins is stopped there (`TIMEOUT=`). Whatever
+kernels or orchestration do, the replay itself survives, and the verdict names task, kernel and cause. A crash is listed
+with the arguments of its kernel and its stack. This table is what the tests provoke (`tests/replay/hang_cases.py`, which
+also writes this page); `…` stands for an address or a number.
+
+| cause | verdict | report | way out |
+|---|---|---|---|
+{rows}"""
+
+
+def _show(verdict: Verdict) -> str:
+    error = verdict.error
+    return f"{verdict.status} {error.kind} {error.message} ; {error.hint}" if error else verdict.status
+
+
+def main() -> int:
+    """Print the table; with `--run`, provoke everything and print what differs."""
+    if "--run" not in sys.argv:
+        print(table(), end="")
+        return 0
+    with tempfile.TemporaryDirectory() as directory:
+        tiny = write_artifact(Path(directory))
+        for number, case in enumerate(CASES):
+            os.environ.update(case.environment)
+            run = provoke(tiny, number)
+            for name in case.environment:
+                del os.environ[name]
+            error = run.verdict.error
+            if not (error and matches(case.message, error.message) and matches(case.hint, error.hint)):
+                print(f"{case.cause}: {_show(run.verdict)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

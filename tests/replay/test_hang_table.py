@@ -1,0 +1,35 @@
+"""What keeps a run from ending well is reported as docs/hangs.md says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.replay.hang_cases import CASES, matches, provoke, table, write_artifact
+from tests.replay.tiny import Tiny
+
+DOCS = Path(__file__).parents[2] / "docs" / "hangs.md"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return write_artifact(tmp_path_factory.mktemp("hangs"))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.cause for case in CASES])
+def test_report(tiny: Tiny, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[number]
+    for name, value in case.environment.items():
+        monkeypatch.setenv(name, value)
+    run = provoke(tiny.copy_to(tmp_path), number)
+    error = run.verdict.error
+    assert error is not None, run.stdout
+    assert (run.verdict.status, error.kind) == (case.status, case.kind)
+    assert matches(case.message, error.message), error.message
+    assert error.hint == case.hint
+    assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_page() -> None:
+    assert DOCS.read_text(encoding="utf-8") == table(), "python -m tests.replay.hang_cases > docs/hangs.md"
