@@ -317,7 +317,8 @@ def test_a_circle_of_pipe_and_barrier_is_reported_at_once(rig: Rig) -> None:
     assert caught.value.kind == "hang"
     assert caught.value.message == (
         "every member of the group waits for another: 1 waits at SYNCALL; pipe 0 cube to vector: 2 slots of 64 bytes, "
-        "0 pushed, 0 popped, 0 freed; AIC meets waits at SYNCALL; AIV0 popper waits to pop slot 0 of pipe 0 "
+        "0 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 64 bytes, 0 pushed, 0 popped, 0 freed; "
+        "AIC meets waits at SYNCALL; AIV0 popper waits to pop slot 0 of pipe 0 "
         "(cube to vector); likely cause: pop without push: the other side never filled a slot in this direction"
     )
     assert caught.value.hint == ("call SYNCALL equally often in every block, and not while others wait for a pipe")
