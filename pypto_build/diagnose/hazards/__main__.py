@@ -1,0 +1,84 @@
+"""`scons hazards`: replays the checked build and reports accesses that are unordered, misdeclared or out of bounds.
+
+python -m pypto_build.diagnose.hazards ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH [--binaries DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.findings import Finding, add_output_options, deliver
+from pypto_build.replay import Request, replay
+from pypto_build.replay.verdict import Verdict
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="pypto_build.diagnose.hazards", description=(__doc__ or "").split("\n\n")[0])
+    add = made.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR")
+    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
+    add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are (OUT/check)")
+    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--timeout", type=float, default=60.0, metavar="S", help="seconds the replay may take (60)")
+    add_output_options(made)
+    return made
+
+
+def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
+    """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
+    binaries = given.binaries or given.build_dir / "check"
+    try:
+        write_bytes(binaries / "interface.json", (given.build_dir / "interface.json").read_bytes())
+    except OSError as error:
+        raise ArtifactError(
+            given.build_dir / "interface.json", f"cannot be read: {error.strerror}", "build the artifact first"
+        ) from None
+    request = Request(
+        artifact_dir=given.artifact,
+        build_dir=binaries,
+        embedded=given.embedded,
+        platform=given.platform,
+        data=given.data,
+        seed=given.seed,
+        timeout_s=given.timeout,
+        options={"accesses": True},
+    )
+    return replay(request, write=None), binaries / "dfx_outputs"
+
+
+def _run(given: argparse.Namespace) -> int:
+    from pypto_build.diagnose.hazards.analysis import analyse
+    from pypto_build.diagnose.hazards.record import read_record
+
+    verdict, directory = checked_replay(given)
+    if verdict.status in ("usage_error", "build_error", "golden_error", "hang") and verdict.error:
+        print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
+        return verdict.exit_status
+    artifact = load_artifact(given.artifact)
+    findings: list[Finding] = []
+    if (directory / "accesses.json").is_file():
+        findings = analyse(artifact, read_record(directory))
+    if verdict.error and not any(finding.level == "error" for finding in findings):
+        print(f"hazards: the replay ended: {verdict.error.message}", file=sys.stderr)
+        return verdict.exit_status
+    return deliver("hazards", given.artifact, findings, given, given.build_dir)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 nothing found, 1 findings, else the exit status of the replay that could not be made."""
+    given = parser().parse_args(argv)
+    return run_tool("hazards", lambda: _run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""From the record of a checked run to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
+from pypto_build.artifact.derive import derive
+from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.hazards.buffers import find_buffers
+from pypto_build.diagnose.hazards.conflicts import between_tasks, within_tasks
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
+from pypto_build.diagnose.hazards.on_chip import error_findings
+from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.record import Record
+from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
+from pypto_build.diagnose.hazards.wasted import wasted_findings
+from pypto_build.diagnose.lint import arguments
+from pypto_build.diagnose.lint.subject import Subject
+
+#: What is not worth counting: pairs of accesses looked up for one finding.
+_MOST_CONFLICTS = 20_000
+
+
+def analyse(artifact: Artifact, record: Record) -> list[Finding]:
+    """Everything found in one checked run."""
+    buffers = find_buffers(record)
+    context = Context(artifact, record, buffers)
+    order = Order(record.tasks, record.document.host_waits)
+    pairs: set[tuple[int, int]] = set()
+    conflicts = []
+    for conflict in between_tasks(record, buffers, order, pairs):
+        numbers = {int(record.regions["task"][region]) for region in (conflict.first, conflict.second)}
+        if not numbers <= record.signalling:
+            conflicts.append(conflict)
+        if len(conflicts) >= _MOST_CONFLICTS:
+            break
+    inside = list(within_tasks(record, buffers))
+    misuse = find_misuse(context)
+    context.resolve(
+        [int(record.regions["site"][r]) for c in [*conflicts, *inside] for r in (c.first, c.second)]
+        + [int(record.regions["site"][regions[0]]) for regions in misuse.values()]
+        + [site for error in record.errors for site in (error.site, error.other_site) if site >= 0]
+    )
+    blamed = {region for regions in misuse.values() for region in regions}
+    consequences: dict[int, list[str]] = {}
+    explained = []
+    for conflict in conflicts:
+        causes = blamed & {conflict.first, conflict.second}
+        for region in causes:
+            consequences.setdefault(region, []).append(line_of(context, conflict))
+        if causes:
+            explained.append(conflict)
+    left = [conflict for conflict in conflicts if conflict not in explained] if explained else conflicts
+    findings = [
+        *error_findings(context),
+        *misuse_findings(context, misuse, consequences),
+        *task_findings(context, left),
+        *unit_findings(context, inside),
+        *declared_findings(artifact),
+    ]
+    if record.document.complete:
+        findings += [*untouched_findings(context), *wasted_findings(context, order, pairs)]
+    return findings
+
+
+def declared_findings(artifact: Artifact) -> Iterator[Finding]:
+    """Signature, orchestration and wrapper against each other: count, order, types."""
+    source = artifact.orchestration.source
+    try:
+        vintage = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source)
+        subject = Subject(artifact, vintage, derive(artifact), "a2a3sim")
+    except ArtifactError:
+        return
+    for rule in (
+        arguments.check_signatures,
+        arguments.check_unpacking,
+        arguments.check_submissions,
+        arguments.check_types,
+    ):
+        yield from rule(subject)

@@ -1,0 +1,95 @@
+"""Regions by buffer: which argument of its task each region lies in, and a buffer's bytes cut where any region ends.
+
+Buffers are told apart by address and allocation, since the runtime hands memory out again once its tasks are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pypto_build.diagnose.hazards.record import WRITE, Record
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """`keys[i]` is (address, owner) of buffer i; `of_region` gives each region's buffer, -1 for none."""
+
+    keys: list[tuple[int, int]]
+    of_region: Array
+
+    def shared_and_written(self, record: Record) -> Iterator[tuple[int, Array]]:
+        """Buffers that are written and that more than one task touches: the buffer and its regions in task order."""
+        regions = record.regions
+        known = np.flatnonzero(self.of_region >= 0)
+        order = known[np.argsort(self.of_region[known], kind="stable")]
+        cuts = np.flatnonzero(np.diff(self.of_region[order])) + 1
+        for chosen in np.split(order, cuts):
+            if len(chosen) == 0 or not (regions["kind"][chosen] & WRITE).any():
+                continue
+            if regions["task"][chosen[0]] != regions["task"][chosen[-1]]:
+                yield int(self.of_region[chosen[0]]), chosen
+
+
+def find_buffers(record: Record) -> Buffers:
+    """The buffer of every region."""
+    numbers: dict[tuple[int, int], int] = {}
+    of_region = np.full(len(record.regions), -1, dtype=np.int64)
+    bases = record.regions["base"]
+    for task in record.tasks:
+        if task.number < 0:
+            continue
+        part = record.regions_of(task.number)
+        if part.start == part.stop:
+            continue
+        held = sorted({(arg.key, int(arg.bytes)) for arg in task.args})
+        if not held:
+            continue
+        starts = np.array([key[0] for key, _ in held], dtype=np.uint64)
+        index = np.searchsorted(starts, bases[part], side="right") - 1
+        ends = np.array([key[0] + size for key, size in held], dtype=np.uint64)
+        inside = (index >= 0) & (bases[part] < ends[np.maximum(index, 0)])
+        ids = np.array([numbers.setdefault(key, len(numbers)) for key, _ in held], dtype=np.int64)
+        of_region[part] = np.where(inside, ids[np.maximum(index, 0)], -1)
+    return Buffers(list(numbers), of_region)
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A buffer's bytes in pieces that no region covers in part. `edges[i]` to `edges[i + 1]` is piece i."""
+
+    edges: Array
+    pieces: list[Array]
+
+    def span(self, pieces: Array) -> tuple[int, int, int]:
+        """First byte, one past the last, and the number of bytes of some pieces, as addresses."""
+        sizes = self.edges[pieces + 1] - self.edges[pieces]
+        return int(self.edges[pieces.min()]), int(self.edges[pieces.max() + 1]), int(sizes.sum())
+
+
+def cut(regions: Array) -> Segments:
+    """The pieces of each of `regions`, which lie in one buffer."""
+    rows = regions["rows"].astype(np.int64)
+    first = np.concatenate(([0], np.cumsum(rows)[:-1]))
+    step = np.arange(int(rows.sum())) - np.repeat(first, rows)
+    starts = np.repeat(regions["base"], rows).astype(np.int64) + step * np.repeat(regions["stride"], rows).astype(
+        np.int64
+    )
+    ends = starts + np.repeat(regions["length"], rows).astype(np.int64)
+    edges = np.unique(np.concatenate((starts, ends)))
+    low, high = np.searchsorted(edges, starts), np.searchsorted(edges, ends)
+    pieces = []
+    for begin, count in zip(first.tolist(), rows.tolist(), strict=True):
+        a, b = low[begin : begin + count], high[begin : begin + count]
+        lengths = b - a
+        if (lengths == 1).all():
+            pieces.append(a)
+        else:
+            shift = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+            pieces.append(np.repeat(a - shift, lengths) + np.arange(int(lengths.sum())))
+    return Segments(edges, pieces)

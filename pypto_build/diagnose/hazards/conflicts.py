@@ -1,0 +1,201 @@
+"""Pairs of accesses to the same bytes, at least one of them a write, that nothing orders.
+
+Between tasks: a buffer's regions are looked at in the order of submission. Each piece remembers its last writer and who
+has read it since; whoever comes next has to be ordered after those, and with them, as they were, after all before.
+So no pair is looked at twice, and a run of thousands of tasks takes as many steps as it has regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pypto_build.diagnose.hazards.buffers import Array, Buffers, Segments, cut
+from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.record import ATOMIC, WRITE, Record
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """`first` and `second` are numbers of regions; the bytes are addresses, `size` how many are shared."""
+
+    buffer: int
+    first: int
+    second: int
+    begin: int
+    end: int
+    size: int
+
+
+@dataclass
+class _Chains:
+    """Sets of regions that only grow at the end: a set is the number of its last link, 0 the empty one."""
+
+    parents: list[int] = field(default_factory=lambda: [0])
+    regions: list[int] = field(default_factory=lambda: [-1])
+    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, chain: int, region: int) -> int:
+        """The set with one more region."""
+        key = (chain, region)
+        if key not in self._known:
+            self._known[key] = len(self.parents)
+            self.parents.append(chain)
+            self.regions.append(region)
+        return self._known[key]
+
+    def members(self, chain: int) -> Iterator[int]:
+        """The regions of a set."""
+        while chain:
+            yield self.regions[chain]
+            chain = self.parents[chain]
+
+
+class Frontier:
+    """What a buffer's pieces have seen so far: last writer, readers and atomic writers since."""
+
+    def __init__(self, record: Record, order: Order, pieces: int) -> None:
+        self._record = record
+        self._order = order
+        self._position = [record.by_number[number] for number in range(len(record.by_number))]
+        self._writer = np.full(pieces, -1, dtype=np.int64)
+        self._readers = np.zeros(pieces, dtype=np.int64)
+        self._adders = np.zeros(pieces, dtype=np.int64)
+        self._chains = _Chains()
+        #: Pairs of positions that touch the same bytes, one writing: what dependencies are for.
+        self.pairs: set[tuple[int, int]] = set()
+
+    def _task(self, region: int) -> int:
+        return self._position[int(self._record.regions["task"][region])]
+
+    def access(self, region: int, pieces: Array) -> Iterator[tuple[int, Array]]:
+        """Earlier regions that conflict with this one and are not ordered before it, with the pieces they share."""
+        kind = int(self._record.regions["kind"][region])
+        against = [self._earlier_writers(pieces)]
+        if kind & WRITE:
+            against.append(self._earlier_members(self._readers, pieces))
+        if not kind & ATOMIC:
+            against.append(self._earlier_members(self._adders, pieces))
+        mine = self._task(region)
+        for earlier, shared in (found for each in against for found in each):
+            other = self._task(earlier)
+            if other == mine:
+                continue
+            self.pairs.add((other, mine))
+            if not self._order.ordered(other, mine):
+                yield earlier, shared
+        if kind & ATOMIC:
+            self._extend(self._adders, pieces, region)
+        elif kind & WRITE:
+            self._writer[pieces] = region
+            self._readers[pieces] = 0
+            self._adders[pieces] = 0
+        else:
+            self._extend(self._readers, pieces, region)
+
+    def _earlier_writers(self, pieces: Array) -> Iterator[tuple[int, Array]]:
+        writers = self._writer[pieces]
+        for writer in _distinct(writers):
+            if writer >= 0:
+                yield writer, pieces[writers == writer]
+
+    def _earlier_members(self, chains: Array, pieces: Array) -> Iterator[tuple[int, Array]]:
+        held = chains[pieces]
+        for chain in _distinct(held):
+            if chain:
+                shared = pieces[held == chain]
+                for region in self._chains.members(chain):
+                    yield region, shared
+
+    def _extend(self, chains: Array, pieces: Array, region: int) -> None:
+        """Add a region to the sets of some pieces; one whose task is over before this one starts says nothing more."""
+        held = chains[pieces]
+        mine = self._task(region)
+        for chain in _distinct(held):
+            kept = chain
+            while kept and self._superseded(self._task(self._chains.regions[kept]), mine):
+                kept = self._chains.parents[kept]
+            chains[pieces if len(pieces) == 1 else pieces[held == chain]] = self._chains.add(kept, region)
+
+    def _superseded(self, other: int, mine: int) -> bool:
+        return other == mine or self._order.before(other, mine)
+
+
+def _distinct(values: Array) -> list[int]:
+    if len(values) == 0:
+        return []
+    first = values[0]
+    if (values == first).all():
+        return [int(first)]
+    return [int(value) for value in np.unique(values)]
+
+
+def between_tasks(record: Record, buffers: Buffers, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Conflict]:
+    """Conflicts between tasks; `pairs` receives every pair of tasks that touch the same bytes, one writing."""
+    for buffer, chosen in buffers.shared_and_written(record):
+        segments = cut(record.regions[chosen])
+        frontier = Frontier(record, order, len(segments.edges))
+        for region, pieces in zip(chosen.tolist(), segments.pieces, strict=True):
+            for earlier, shared in frontier.access(region, pieces):
+                yield Conflict(buffer, earlier, region, *segments.span(shared))
+        pairs |= frontier.pairs
+
+
+def within_tasks(record: Record, buffers: Buffers) -> Iterator[Conflict]:
+    """Conflicts between the blocks of one task and between the members of one group."""
+    regions = record.regions
+    for task in record.tasks:
+        if task.number < 0 or task.number in record.signalling:
+            continue
+        if task.block_num == 1 and sum(kernel >= 0 for kernel in task.kernels) == 1:
+            continue
+        part = record.regions_of(task.number)
+        of_region = buffers.of_region[part]
+        for buffer in np.unique(of_region[of_region >= 0]).tolist():
+            chosen = part.start + np.flatnonzero(of_region == buffer)
+            kinds = regions["kind"][chosen]
+            units = regions["block"][chosen].astype(np.int64) * 4 + regions["member"][chosen]
+            if (kinds & WRITE).any() and (units != units[0]).any():
+                yield from _among_units(record, buffer, chosen, units)
+
+
+def _among_units(record: Record, buffer: int, chosen: Array, units: Array) -> Iterator[Conflict]:
+    segments = cut(record.regions[chosen])
+    lengths = np.array([len(pieces) for pieces in segments.pieces])
+    piece = np.concatenate(segments.pieces)
+    local = np.repeat(np.arange(len(chosen)), lengths)
+    by_piece = np.argsort(piece, kind="stable")
+    piece, local = piece[by_piece], local[by_piece]
+    writes = (record.regions["kind"][chosen] & WRITE).astype(bool)
+    count = len(segments.edges)
+    written = np.zeros(count, dtype=bool)
+    written[piece[writes[local]]] = True
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, dtype=np.int64)
+    np.minimum.at(low, piece, units[local])
+    np.maximum.at(high, piece, units[local])
+    suspect = written & (low < high)
+    seen: dict[tuple[int, ...], list[int]] = {}
+    for number in np.flatnonzero(suspect).tolist():
+        begin, end = np.searchsorted(piece, [number, number + 1])
+        seen.setdefault(tuple(local[begin:end].tolist()), []).append(number)
+    for together, numbers in seen.items():
+        for index, one in enumerate(together):
+            for other in together[index + 1 :]:
+                if (writes[one] or writes[other]) and _concurrent(record.regions, chosen[one], chosen[other]):
+                    yield Conflict(buffer, int(chosen[one]), int(chosen[other]), *segments.span(np.array(numbers)))
+
+
+def _concurrent(regions: Array, one: int, other: int) -> bool:
+    """Whether two regions of one task have nothing that orders them: barrier, pipes, or one core."""
+    a, b = regions[one], regions[other]
+    if a["phase"] != b["phase"] or (a["kind"] & ATOMIC and b["kind"] & ATOMIC):
+        return False
+    if a["block"] != b["block"]:
+        return True
+    i, j = int(a["member"]), int(b["member"])
+    return i != j and not (b["known"][i] >= a["epoch"] or a["known"][j] >= b["epoch"])
+
+
+__all__ = ["Conflict", "Segments", "between_tasks", "within_tasks"]

@@ -1,0 +1,163 @@
+"""Words for what was found: tasks by number and kernel, tensors by variable, lines of kernels and orchestration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from pypto_build.artifact import Artifact
+from pypto_build.diagnose.findings import Edit
+from pypto_build.diagnose.graph import Task, TaskArg, TaskGraph
+from pypto_build.diagnose.hazards.buffers import Buffers
+from pypto_build.diagnose.hazards.places import Place, find_places
+from pypto_build.diagnose.hazards.record import Argument, Record, TaskRecord
+from pypto_build.diagnose.names import artifact_names
+from pypto_build.diagnose.sites import Site, SiteArg, match_tasks, read_sites
+
+_MEMBERS = ("AIC", "AIV0", "AIV1")
+
+
+class Context:
+    """One checked run of one artifact."""
+
+    def __init__(self, artifact: Artifact, record: Record, buffers: Buffers) -> None:
+        self.artifact = artifact
+        self.record = record
+        self.buffers = buffers
+        self.orchestration = self._short(artifact.orchestration.source)
+        self._names = artifact_names(artifact.root)
+        self._places: dict[int, Place] = {}
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+
+    def _short(self, path: Path) -> str:
+        root = self.artifact.root.resolve()
+        return path.resolve().relative_to(root).as_posix() if path.resolve().is_relative_to(root) else str(path)
+
+    @cached_property
+    def _sites(self) -> dict[int, Site]:
+        """Where tasks were submitted, by the position of the task."""
+        tasks = [
+            Task(
+                index,
+                tuple(dict.fromkeys(kernel for kernel in task.kernels if kernel >= 0)),
+                args=tuple(TaskArg(i, arg.tag, None, arg.dtype, ()) for i, arg in enumerate(task.args)),
+            )
+            for index, task in enumerate(self.record.tasks)
+            if task.number >= 0
+        ]
+        return match_tasks(TaskGraph(Path(), tuple(tasks), ()), read_sites(self.artifact.orchestration.source))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The orchestration's lines."""
+        return self.artifact.orchestration.source.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def task(self, number: int) -> TaskRecord:
+        """The task of that number."""
+        return self.record.tasks[self.record.by_number[number]]
+
+    def site(self, number: int) -> Site | None:
+        """Where the task was submitted, if that is certain."""
+        return self._sites.get(self.record.by_number[number])
+
+    def title(self, number: int) -> str:
+        """`task 3 kernel_mul`."""
+        return f"task {number} {self._names.joined(self.task(number).kernels)}"
+
+    def kernel(self, number: int, member: int) -> str:
+        """The name of the kernel that a member of a task runs."""
+        return self._names.kernel(self.task(number).kernels[member])
+
+    def member(self, region: int) -> str:
+        """`block 3`, `block 0, AIV1`, or nothing for the only one."""
+        row = self.record.regions[region]
+        task = self.task(int(row["task"]))
+        words = [f"block {row['block']}"] if task.block_num > 1 else []
+        grouped = sum(kernel >= 0 for kernel in task.kernels) > 1
+        return ", ".join(words + ([_MEMBERS[row["member"]]] if grouped else []))
+
+    # -- arguments --
+
+    def candidates(self, region: int) -> list[int]:
+        """The arguments of a region's task whose views it touches; those of its buffer if it touches none."""
+        row = self.record.regions[region]
+        number = int(row["task"])
+        if number not in self._spans:
+            self._spans[number] = [arg.span for arg in self.task(number).args]
+        begin = int(row["base"])
+        end = begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"])
+        touched = [i for i, (low, high) in enumerate(self._spans[number]) if low < end and high > begin]
+        if touched:
+            return touched
+        buffer = int(self.buffers.of_region[region])
+        keys = [arg.key for arg in self.task(number).args]
+        return [i for i, key in enumerate(keys) if buffer >= 0 and key == self.buffers.keys[buffer]]
+
+    def argument(self, number: int, index: int) -> Argument:
+        """Argument `index` of a task."""
+        return self.task(number).args[index]
+
+    def site_arg(self, number: int, index: int) -> SiteArg | None:
+        """How and where the orchestration adds the argument."""
+        site = self.site(number)
+        return site.args[index] if site and index < len(site.args) else None
+
+    def tensor(self, number: int, index: int) -> str:
+        """`'c'` as the orchestration calls it, or `argument 2 'out'` as the kernel does."""
+        given = self.site_arg(number, index)
+        if given and given.variable.isidentifier():
+            return f"'{given.variable.removeprefix('ext_')}'"
+        name = self._names.argument([k for k in self.task(number).kernels if k >= 0], index)
+        return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
+
+    def method(self, number: int, index: int) -> str:
+        """`add_output(c)`: how the argument was declared."""
+        given = self.site_arg(number, index)
+        tag = self.argument(number, index).tag
+        method = {"INPUT": "input", "INOUT": "inout", "NO_DEP": "no_dep"}.get(tag, "output")
+        return f"add_{method}({given.variable})" if given else f"add_{method}"
+
+    def change_method(self, number: int, index: int, to: str) -> Edit | None:
+        """The edit that declares an argument another way; None where its line is not certain."""
+        given = self.site_arg(number, index)
+        if given is None:
+            return None
+        line = self.lines[given.line - 1]
+        begin = line.find(f".add_{given.method}(")
+        if begin < 0:
+            return None
+        variable = line[:begin].split()[-1]
+        old = line[line.rfind(variable, 0, begin) :].split(";")[0] + ";"
+        values = [part.strip() for part in old[old.index("(") + 1 : old.rindex(")")].split(",")]
+        new = " ".join(f"{variable}.add_{to if v == given.variable else given.method}({v});" for v in values)
+        return Edit(self.orchestration, given.line, old, new)
+
+    # -- places --
+
+    def place(self, site: int) -> Place:
+        """Instruction and line of a place of the record."""
+        if site not in self._places:
+            self.resolve([site])
+        return self._places[site]
+
+    def resolve(self, sites: Iterable[int]) -> None:
+        """Look up places together, which costs one process a kernel."""
+        wanted = [site for site in dict.fromkeys(sites) if site not in self._places]
+        found = find_places([self.record.sites[site] for site in wanted], self.artifact.root)
+        for site in wanted:
+            place = found[self.record.sites[site]]
+            self._places[site] = place if place.path else Place(place.instruction, self._source(site), 0)
+
+    def _source(self, site: int) -> str:
+        func_id = self.record.sites[site].kernel
+        return next((self._short(k.source) for k in self.artifact.kernels if k.func_id == func_id), "")
+
+    def place_of(self, region: int) -> Place:
+        """Instruction and line of a region."""
+        return self.place(int(self.record.regions["site"][region]))
+
+    def bytes_in(self, buffer: int, begin: int, end: int) -> str:
+        """`bytes 0 to 65536` of a buffer."""
+        base = self.buffers.keys[buffer][0]
+        return f"bytes {begin - base} to {end - base}"

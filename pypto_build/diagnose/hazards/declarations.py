@@ -1,0 +1,234 @@
+"""Arguments that a kernel treats otherwise than the orchestration declares them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.record import READ, WRITE
+
+#: (kernels of the task, argument, what is wrong) -> regions that show it.
+Misuse = dict[tuple[tuple[int, ...], int, str], list[int]]
+
+
+def find_misuse(context: Context) -> Misuse:
+    """What regions contradict the declarations; each region counts for the first argument it can belong to."""
+    found: Misuse = {}
+    for task in context.record.tasks:
+        if task.number < 0:
+            continue
+        part = context.record.regions_of(task.number)
+        for region in range(part.start, part.stop):
+            arguments = context.candidates(region)
+            if not arguments:
+                continue
+            kind = int(context.record.regions["kind"][region])
+            wrong = ""
+            if kind & WRITE and not any(task.args[i].writes for i in arguments):
+                wrong = "written"
+            elif kind & READ and not any(task.args[i].reads for i in arguments):
+                wrong = "read"
+            elif not any(_holds(context, region, i) for i in arguments):
+                wrong = "beyond"
+            if wrong:
+                found.setdefault((tuple(task.kernels), arguments[0], wrong), []).append(region)
+    return found
+
+
+def _holds(context: Context, region: int, index: int) -> bool:
+    row = context.record.regions[region]
+    low, high = context.argument(int(row["task"]), index).span
+    begin = int(row["base"])
+    return low <= begin and begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"]) <= high
+
+
+def misuse_findings(context: Context, misuse: Misuse, consequences: dict[int, list[str]]) -> Iterator[Finding]:
+    """One finding a kernel, argument and kind of contradiction. `consequences` are lines by region."""
+    for (_, index, wrong), regions in misuse.items():
+        row = context.record.regions[regions[0]]
+        number = int(row["task"])
+        yield _FINDING[wrong](context, number, index, regions, consequences)
+
+
+def _detail(context: Context, regions: list[int], consequences: dict[int, list[str]]) -> tuple[str, ...]:
+    tasks = list(dict.fromkeys(int(n) for n in context.record.regions["task"][regions]))
+    lines = [f"by {len(tasks)} tasks: {', '.join(map(str, tasks[:8]))}{' ...' if len(tasks) > 8 else ''}"]
+    effects = list(dict.fromkeys(line for region in regions for line in consequences.get(region, [])))
+    return tuple((lines if len(tasks) > 1 else []) + effects[:6])
+
+
+def _declared(context: Context, number: int, index: int) -> tuple[Related, ...]:
+    given = context.site_arg(number, index)
+    return (Related(context.orchestration, given.line, "declared here"),) if given else ()
+
+
+def _change(
+    context: Context, rule: str, number: int, index: int, to: str, regions: list[int], message: str, why: str,
+    consequences: dict[int, list[str]],
+) -> Finding:  # fmt: skip
+    given = context.site_arg(number, index)
+    edit = context.change_method(number, index, to)
+    place = context.place_of(regions[0])
+    return Finding(
+        rule=f"hazards/{rule}",
+        message=message,
+        path=context.orchestration if given else place.path,
+        line=given.line if given else place.line,
+        hint=f"declare it add_{to}: {why}",
+        detail=_detail(context, regions, consequences),
+        tasks=tuple(dict.fromkeys(int(n) for n in context.record.regions["task"][regions]))[:16],
+        kernel=context.kernel(number, int(context.record.regions["member"][regions[0]])),
+        related=(Related(place.path, place.line, f"{place.instruction} is here"),) if given else (),
+        edits=(edit,) if edit else (),
+    )
+
+
+def _written(
+    context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]
+) -> Finding:
+    place = context.place_of(regions[0])
+    part = context.record.regions_of(number)
+    also_read = any(
+        context.record.regions["kind"][region] & READ and index in context.candidates(region)
+        for region in range(part.start, part.stop)
+    )
+    message = (
+        f"{context.title(number)} writes {context.tensor(number, index)} ({place.instruction}), which is declared "
+        f"{context.method(number, index)}: later tasks do not wait for what it writes"
+    )
+    to = "inout" if also_read else "output"
+    return _change(context, "written-input", number, index, to, regions, message, "the kernel writes it", consequences)
+
+
+def _read(context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]) -> Finding:
+    place = context.place_of(regions[0])
+    trip = _round_trip(context, number, regions)
+    told = ", after it has written it: a round trip through global memory" if trip else ""
+    message = (
+        f"{context.title(number)} reads {context.tensor(number, index)} ({place.instruction}){told}; it is declared "
+        f"{context.method(number, index)}, so the task waits for nobody who writes or uses these bytes"
+    )
+    return _change(
+        context, "read-output", number, index, "inout", regions, message, "the kernel reads it too", consequences
+    )
+
+
+def _round_trip(context: Context, number: int, regions: list[int]) -> bool:
+    """Whether the task writes the buffer that it reads."""
+    part = context.record.regions_of(number)
+    buffers = {int(context.buffers.of_region[region]) for region in regions}
+    return any(
+        context.record.regions["kind"][region] & WRITE and int(context.buffers.of_region[region]) in buffers
+        for region in range(part.start, part.stop)
+    )
+
+
+def _beyond(
+    context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]
+) -> Finding:
+    place = context.place_of(regions[0])
+    row = context.record.regions[regions[0]]
+    low, high = context.argument(number, index).span
+    begin = int(row["base"])
+    end = begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"])
+    return Finding(
+        rule="hazards/out-of-bounds",
+        message=f"{context.title(number)}: {place.instruction} touches bytes {begin - low} to {end - low} of "
+        f"{context.tensor(number, index)}, which has {high - low} bytes",
+        path=place.path,
+        line=place.line,
+        hint="keep the view's offset, shape and strides inside the tensor",
+        detail=_detail(context, regions, consequences),
+        tasks=(number,),
+        kernel=context.kernel(number, int(row["member"])),
+        related=_declared(context, number, index),
+    )
+
+
+_FINDING = {"written": _written, "read": _read, "beyond": _beyond}
+
+
+def untouched_findings(context: Context) -> Iterator[Finding]:
+    """Arguments declared to be read or written that no task of these kernels touches and their code never names."""
+    touched: dict[tuple[int, ...], set[int]] = {}
+    first: dict[tuple[int, ...], int] = {}
+    for task in context.record.tasks:
+        if task.number < 0:
+            continue
+        kernels = tuple(task.kernels)
+        first.setdefault(kernels, task.number)
+        part = context.record.regions_of(task.number)
+        for region in range(part.start, part.stop):
+            touched.setdefault(kernels, set()).update(context.candidates(region))
+    sources = {kernel.func_id: kernel.source for kernel in context.artifact.kernels}
+    for kernels, number in first.items():
+        for index, arg in enumerate(context.task(number).args):
+            if index in touched.get(kernels, ()) or arg.tag == "NO_DEP":
+                continue
+            files = [sources[kernel] for kernel in dict.fromkeys(kernels) if kernel in sources]
+            if files and not any(_uses(file, index) for file in files):
+                yield _untouched(context, number, index)
+
+
+def _untouched(context: Context, number: int, index: int) -> Finding:
+    given = context.site_arg(number, index)
+    edit: Edit | None = context.change_method(number, index, "no_dep")
+    return Finding(
+        rule="hazards/untouched",
+        message=f"{context.title(number)} never touches {context.tensor(number, index)}, which is declared "
+        f"{context.method(number, index)}",
+        path=context.orchestration,
+        line=given.line if given else 0,
+        hint="take the argument out, or declare it add_no_dep: it only makes tasks wait",
+        level="warning",
+        tasks=(number,),
+        kernel=context.title(number).split(" ", 2)[-1],
+        edits=(edit,) if edit else (),
+    )
+
+
+_UNPACKED = re.compile(r"(\w+)\s*=\s*[^;]*?\bargs\s*\[\s*(\d+)\s*\]")
+
+
+def _uses(source: Path, index: int) -> bool:
+    """Whether a kernel's code may use argument `index`: true unless it can be seen that it does not.
+
+    The wrapper unpacks args[index] and hands a pointer to the body by position; the body names its parameters.
+    """
+    text = re.sub(r"//[^\n]*", "", source.read_text(encoding="utf-8", errors="replace"))
+    entry = text.find("kernel_entry")
+    names = {int(match[2]): match[1] for match in _UNPACKED.finditer(text, max(entry, 0))}
+    if entry < 0 or index not in names:
+        return entry < 0
+    known = {names[index]}
+    for match in re.finditer(r"(\w+)\s*=\s*([^;]*);", text[entry:]):
+        if any(re.search(rf"\b{name}\b", match[2]) for name in known):
+            known.add(match[1])
+    call = _last_call(text[entry:])
+    if call is None:
+        return True
+    function, values = call
+    positions = [i for i, value in enumerate(values) if any(re.search(rf"\b{name}\b", value) for name in known)]
+    if not positions:
+        return False
+    body = re.search(rf"\b{function}\s*\(([^)]*)\)\s*\{{", text[:entry])
+    if body is None:
+        return True
+    parameters = [part.split()[-1].lstrip("*&") for part in body[1].split(",") if part.strip()]
+    end = text.find("\n}", body.end())
+    return any(
+        i >= len(parameters) or re.search(rf"\b{parameters[i]}\b", text[body.end() : end]) is not None
+        for i in positions
+    )
+
+
+def _last_call(entry: str) -> tuple[str, list[str]] | None:
+    """The statement that calls the body: the last `name(a, b, ...);` of the wrapper."""
+    calls = re.findall(r"^\s*(\w+)\(([^;]*)\);", entry, re.MULTILINE)
+    if not calls:
+        return None
+    function, values = calls[-1]
+    return function, [value.strip() for value in values.split(",")]

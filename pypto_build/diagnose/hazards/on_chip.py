@@ -1,0 +1,74 @@
+"""Findings on what accesses did wrong by themselves: on-chip memory, order of pipes, bounds of global memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.record import CheckError
+
+_HINTS = {
+    "unplaced": "give it one with TASSIGN before its first use",
+    "valid-region": "keep the valid rows and columns within the tile's shape",
+    "outside-tile": "keep offset and extent within the tile's shape",
+    "capacity": "place the tile at a lower address, or make it smaller",
+    "misaligned": "place the tile at a multiple of 32 bytes",
+    "never-written": "write it first (TLOAD, TEXPANDS, TFILLPAD), or shrink the valid region to what was written",
+    "unordered-pipes": "let the reading pipe wait for the writing one",
+    "out-of-bounds": "keep the view's offset, shape and strides inside the tensor",
+}
+_PIPES = re.compile(r"on (PIPE_\w+) reads .* wrote on (PIPE_\w+);")
+
+
+def error_findings(context: Context) -> Iterator[Finding]:
+    """One finding for each place and kind of error."""
+    errors: dict[tuple[str, object, object], CheckError] = {}
+    for error in context.record.errors:
+        key = (error.kind, context.place(error.site), error.other_site >= 0 and context.place(error.other_site))
+        known = errors.get(key)
+        errors[key] = error if known is None or error.task < known.task else known
+    for error in errors.values():
+        yield _finding(context, error)
+
+
+def _finding(context: Context, error: CheckError) -> Finding:
+    place = context.place(error.site)
+    given = context.record.sites[error.site].instruction
+    message = re.sub(rf"\b{given}\b", place.instruction, error.message, count=1)
+    edits: tuple[Edit, ...] = ()
+    related: tuple[Related, ...] = ()
+    if error.other_site >= 0:
+        other = context.place(error.other_site)
+        related = (Related(other.path, other.line, f"{other.instruction} writes it here"),)
+        edits = _flags(context, error, place.path, place.line)
+    rule = f"hazards/{error.kind}" if error.kind == "out-of-bounds" else f"check/{error.kind}"
+    return Finding(
+        rule=rule,
+        message=f"{context.title(error.task)}: {message}",
+        path=place.path,
+        line=place.line,
+        hint=_HINTS[error.kind],
+        detail=(f"{error.count} times",) if error.count > 1 else (),
+        tasks=(error.task,),
+        kernel=context.kernel(error.task, error.member),
+        related=related,
+        edits=edits,
+    )
+
+
+def _flags(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
+    """The flag to set and wait for, before the instruction that reads, under a number that the kernel leaves free."""
+    found = _PIPES.search(error.message)
+    if not found or not line:
+        return ()
+    reader, writer = found[1], found[2]
+    text = (context.artifact.root / path).read_text(encoding="utf-8", errors="replace")
+    taken = set(re.findall(rf"_flag\({writer}, {reader}, EVENT_ID(\d)\)", text))
+    free = next((number for number in range(8) if str(number) not in taken), None)
+    if free is None:
+        return ()
+    statement = text.splitlines()[line - 1].strip()
+    pair = f"({writer}, {reader}, EVENT_ID{free});"
+    return (Edit(path, line, statement, f"set_flag{pair} wait_flag{pair} {statement}"),)

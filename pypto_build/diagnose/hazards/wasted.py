@@ -1,0 +1,71 @@
+"""Explicit dependencies that order nothing: no access before them touches the bytes of an access after them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pypto_build.diagnose.findings import Edit, Finding
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.order import Order
+
+_ADD_DEP = re.compile(r"\b\w+\s*\.\s*(?:add_dep(?:_wait)?|set_dependencies(?:_with_kinds)?)\s*\([^;]*\)\s*;")
+
+
+def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Finding]:
+    """One note for each submission whose explicit dependency orders no pair of `pairs` (positions of tasks)."""
+    tasks = context.record.tasks
+    if context.record.signalling:
+        return
+    partners = [0] * len(tasks)
+    for one, other in pairs:
+        partners[other] |= 1 << one
+    explicit = [
+        (producer, index) for index, direct in enumerate(order.direct) for producer, source in direct
+        if source == "explicit"
+    ]  # fmt: skip
+    seen: set[int] = set()
+    for producer, index in explicit:
+        if tasks[producer].number < 0 or tasks[index].number < 0:
+            continue
+        before = order.ancestors[producer] | 1 << producer
+        after = (other for other in range(index, len(tasks)) if other == index or order.before(index, other))
+        if any(partners[other] & before for other in after):
+            continue
+        finding = _finding(context, tasks[producer].number, tasks[index].number)
+        if finding.line not in seen:
+            seen.add(finding.line)
+            yield finding
+
+
+def _finding(context: Context, one: int, other: int) -> Finding:
+    site = context.site(other)
+    line = _line(context, site.line if site else 0)
+    edits: tuple[Edit, ...] = ()
+    if line:
+        statement = _ADD_DEP.search(context.lines[line - 1])
+        assert statement is not None
+        edits = (Edit(context.orchestration, line, statement[0], ""),)
+    return Finding(
+        rule="hazards/wasted-dependency",
+        message=f"{context.title(other)} waits for {context.title(one)} by an explicit dependency, though nothing that "
+        "comes before it touches what comes after",
+        path=context.orchestration,
+        line=line,
+        hint="take the dependency out: it only costs time",
+        level="warning",
+        tasks=(one, other),
+        kernel=context.title(other).split(" ", 2)[-1],
+        edits=edits,
+    )
+
+
+def _line(context: Context, submit: int) -> int:
+    """The last line above a submission that names dependencies."""
+    for number in range(submit, max(submit - 40, 0), -1):
+        text = context.lines[number - 1]
+        if _ADD_DEP.search(text):
+            return number
+        if number < submit and "rt_submit" in text:
+            break
+    return 0
