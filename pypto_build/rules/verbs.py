@@ -124,6 +124,13 @@ VERBS: dict[str, Verb] = {
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
         Verb(
+            "hazards",
+            "pypto_build.diagnose.hazards",
+            "replay the checked build: unordered, misdeclared, out-of-bounds accesses, each with the line to change",
+            Needs.CHECKED,
+            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED")},
+        ),
+        Verb(
             "report",
             "pypto_build.diagnose.report",
             "write one HTML page about the run: verdict, error maps, task graph, timeline, findings, sources",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.conflicts import Conflict
 from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.places import Place
 from pypto_build.diagnose.hazards.record import WRITE
 
 
@@ -20,7 +21,8 @@ def line_of(context: Context, conflict: Conflict) -> str:
     """One line about a conflict, for the details of another finding."""
     one, other = (int(context.record.regions["task"][r]) for r in (conflict.first, conflict.second))
     span = context.bytes_in(conflict.buffer, conflict.begin, conflict.end)
-    return f"{kind_of(context, conflict)}: nothing orders {context.title(other)} after {context.title(one)}, both at {span}"
+    kind = kind_of(context, conflict)
+    return f"{kind}: nothing orders {context.title(other)} after {context.title(one)}, both at {span}"
 
 
 def task_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
@@ -62,8 +64,8 @@ def _between(context: Context, group: list[Conflict]) -> Finding:
         related.insert(0, Related(context.orchestration, first_given.line, f"task {one} declares it here"))
     return Finding(
         rule=f"hazards/{kind.lower()}",
-        message=f"{context.title(one)} {did[0]} {context.tensor(one, index_one)} and {context.title(other)} {did[1]} it "
-        f"({context.bytes_in(conflict.buffer, conflict.begin, conflict.end)}); nothing orders the two",
+        message=f"{context.title(one)} {did[0]} {context.tensor(one, index_one)} and {context.title(other)} {did[1]} "
+        f"it ({context.bytes_in(conflict.buffer, conflict.begin, conflict.end)}); nothing orders the two",
         path=context.orchestration if given else where_other.path,
         line=given.line if given else where_other.line,
         hint=hint,
@@ -109,15 +111,15 @@ def _without_manual(context: Context) -> list[Edit]:
 
 def unit_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
     """Conflicts inside a task: one finding for each pair of lines."""
-    groups: dict[tuple[object, ...], list[Conflict]] = {}
+    groups: dict[tuple[Place, Place, bool], list[Conflict]] = {}
     for conflict in conflicts:
         places = sorted(
             (context.place_of(r) for r in (conflict.first, conflict.second)), key=lambda p: (p.path, p.line)
         )
         same_block = len({int(context.record.regions["block"][r]) for r in (conflict.first, conflict.second)}) == 1
-        groups.setdefault((*places, same_block), []).append(conflict)
+        groups.setdefault((places[0], places[1], same_block), []).append(conflict)
     for (_, _, same_block), group in groups.items():
-        yield _within(context, group, bool(same_block))
+        yield _within(context, group, same_block)
 
 
 def _within(context: Context, group: list[Conflict], same_block: bool) -> Finding:
