@@ -85,4 +85,5 @@ class _AtTask:
             parting = find_parting(kernel, module, dtypes, limits)
             if parting is not None:
                 found.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
-        return found
+        # what a member popped is another's doing, if that one parts elsewhere
+        return sorted(found, key=lambda each: each.parting.instruction == "TPOP")

@@ -102,7 +102,7 @@ def compile_probe(source: Path, name: str, core_type: str, platform: str, direct
     made.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
     compiler = find_compiler()
     words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type), f"-DPYPTO_VINTAGE={vintage}"]
-    words += ["-O1", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
+    words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
     words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(made), "-o", str(library)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:

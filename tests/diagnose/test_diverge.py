@@ -1,0 +1,102 @@
+"""`diverge` finds every planted bug in the right task, kernel and line, and nothing where there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pypto_build.compiler.__main__ import main as compile_program
+from pypto_build.compiler.assembler import assemble_unit, body_of
+from pypto_build.diagnose.diverge import main
+from pypto_build.diagnose.findings import Finding, read_report
+from pypto_build.pto import parse_file
+from pypto_build.pto.splice import replace_body
+from tests.diagnose.seeds import KERNEL, MODULE, ORCHESTRATION, SEEDS, Seed
+from tests.replay.builder import build_artifact, embedded_module
+
+PROGRAM = Path(__file__).with_name("seeded_program.py")
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifact without bugs."""
+    artifact = tmp_path_factory.mktemp("clean") / "_jit_seeded"
+    assert compile_program([str(PROGRAM), "--output", str(artifact)]) == 0
+    return artifact
+
+
+def diverge(artifact: Path, out: Path, *more: str) -> tuple[int, tuple[Finding, ...]]:
+    """Build, run the command line, read what it found."""
+    build_artifact(artifact, out)
+    words = [str(artifact), "--platform", "a2a3sim", "--build-dir", str(out), "--embedded", str(embedded_module())]
+    status = main([*words, "--json", str(out / "found.json"), *more])
+    return status, read_report(out / "found.json").findings
+
+
+def plant(seed: Seed, clean: Path, artifact: Path) -> None:
+    """A copy of the artifact with the bug; kernels of a wrong module are assembled from it."""
+    shutil.copytree(clean, artifact)
+    path = artifact / seed.file
+    text = path.read_text()
+    assert seed.old in text, f"{seed.old!r} is not in {seed.file}"
+    path.write_text(text.replace(seed.old, seed.new))
+    if seed.rule == MODULE:
+        kernel = artifact / "kernels" / "aiv" / f"{path.stem}.cpp"
+        body = assemble_unit(parse_file(str(path)), path.read_text(), path.stem, "a2a3sim", None)
+        kernel.write_text(replace_body(kernel.read_text(), body_of(body, "ChipTensor")))
+
+
+def test_nothing_is_found_where_nothing_is_wrong(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert diverge(clean, tmp_path / "out") == (0, ())
+    assert "[diverge] 6 tasks in lockstep with the reference\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
+def test_planted_bug(seed: Seed, clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    artifact = tmp_path / "_jit_seeded"
+    plant(seed, clean, artifact)
+    status, findings = diverge(artifact, tmp_path / "out")
+    found, text = findings[0], "\n".join(findings[0].lines)
+    line = next(n for n, t in enumerate((artifact / seed.file).read_text().splitlines(), 1) if seed.at in t)
+    assert (status, found.rule, found.tasks, found.kernel) == (1, seed.rule, (seed.task,), seed.kernel)
+    assert (found.path, found.line) == (seed.file, line), text
+    assert seed.says in text
+    if seed.rule == KERNEL:
+        module = artifact / found.related[0].path
+        assert found.related[0].message == seed.operation
+        assert seed.operation in module.read_text().splitlines()[found.related[0].line - 1]
+
+
+def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean: Path, tmp_path: Path) -> None:
+    artifact = tmp_path / "_jit_seeded"
+    plant(next(s for s in SEEDS if s.name == "wrong scalar"), clean, artifact)
+    (artifact / "compiled_files.json").unlink()
+    status, findings = diverge(artifact, tmp_path / "out")
+    assert status == 1
+    assert {f.rule for f in findings} == {"diverge/golden"}
+    assert findings[0].hint == "the modules or the orchestration are wrong; give the program with --program"
+    assert diverge(artifact, tmp_path / "out", "--program", str(PROGRAM))[1][0].rule == ORCHESTRATION
+
+
+def test_inputs_that_differ_already_are_named(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = tmp_path / "_jit_seeded"
+    plant(next(s for s in SEEDS if s.name == "wrong constant"), clean, artifact)
+    diverge(artifact, tmp_path / "out")
+    assert "inputs of the task: as in a run by the reference alone" in capsys.readouterr().out
+
+
+def test_documented_table_is_that_of_the_seeds() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+    rows = re.findall(r"^\| ([a-z, -]+) \| `([^`]+)` \| (.+) \|$", text, re.M)
+    assert [(name, file) for name, file, _ in rows] == [(seed.name, seed.file) for seed in SEEDS]
+
+
+def test_report_is_written_for_the_page(clean: Path, tmp_path: Path) -> None:
+    diverge(clean, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "findings" / "diverge.json").read_text())["tool"] == "diverge"
