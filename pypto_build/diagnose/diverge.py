@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pypto_build.diagnose.console import run_tool
 from pypto_build.diagnose.diverge_compare import Limits
-from pypto_build.diagnose.diverge_findings import describe_dump, describe_run
+from pypto_build.diagnose.diverge_findings import describe_run
 from pypto_build.diagnose.diverge_kernel import KernelParting, locate
 from pypto_build.diagnose.diverge_lockstep import Lockstep, Outcome, ReferenceInputs, Stop, TaskFinding
 from pypto_build.diagnose.findings import add_output_options, deliver
@@ -56,23 +56,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _diverge(given: argparse.Namespace) -> int:
     limits = Limits(given.rtol, given.atol)
-    if given.against is not None:
-        from pypto_build.diagnose.diverge_dump import examine_dump
-
-        found = examine_dump(given.artifact, given.against, limits)
-        return deliver("diverge", given.artifact, describe_dump(given.artifact, found), given, given.build_dir)
     launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    partings: dict[int, list[KernelParting]] = {}
     try:
-        outcome, partings = examine_run(launch, limits, given.timeout)
+        if given.against is not None:
+            from pypto_build.diagnose.diverge_dump import examine_dump
+
+            outcome = examine_dump(launch, given.against, limits, given.timeout)
+        else:
+            outcome, partings = examine_run(launch, limits, given.timeout)
     except RunFault as fault:
         print(f"diverge: {fault.error.message}{f'; {fault.error.hint}' if fault.error.hint else ''}", file=sys.stderr)
         return EXIT_STATUS[fault.status]
     findings = describe_run(launch, outcome, partings)
-    if not outcome.findings:
+    if not outcome.findings and given.against is None:
         from pypto_build.diagnose.diverge_program import examine_program
 
         findings += examine_program(launch, given.data, given.program, limits, given.timeout)
-    print(f"[diverge] {outcome.tasks} tasks in lockstep with the reference")
+    how = "in lockstep with the reference" if given.against is None else f"of {given.against} against the reference"
+    print(f"[diverge] {outcome.tasks} tasks {how}")
     return deliver("diverge", given.artifact, findings, given, given.build_dir)
 
 

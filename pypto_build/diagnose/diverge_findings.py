@@ -29,12 +29,6 @@ def describe_run(launch: Launch, outcome: Outcome, partings: Mapping[int, Sequen
     ]
 
 
-def describe_dump(artifact: Path, found: Sequence[TaskFinding]) -> list[Finding]:
-    """The same for tasks of a recorded dump."""
-    sources = {kernel.func_id: kernel.source for kernel in load_artifact(artifact).kernels}
-    return [_kernel_finding(artifact, finding, (), sources) for finding in found]
-
-
 def _kernel_finding(
     artifact: Path, finding: TaskFinding, partings: Sequence[KernelParting], sources: Mapping[int, Path]
 ) -> Finding:
