@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import json
 import os
 import shutil
 import subprocess
@@ -107,6 +108,17 @@ def test_made_up_inputs(copy: Tiny) -> None:
         assert run.stdout.splitlines()[-1].endswith("s, validation skipped: no golden_fn or golden_data)")
         results.append(_values(copy.out / "actual" / "y.pt"))
     assert results[0] == results[1] != results[2]
+
+
+def test_names_stand_beside_the_records(copy: Tiny) -> None:
+    assert copy.replay("--dep-gen").status == 0
+    assert json.loads((copy.out / "dfx_outputs" / "name_map.json").read_text()) == {
+        "level": 2,
+        "orchestrator_name": "_jit_tiny",
+        "callable_id_to_name": {"0": "step"},
+    }
+    assert copy.replay().status == 0
+    assert not (copy.out / "dfx_outputs").exists()
 
 
 def test_python_api(tiny: Tiny) -> None:

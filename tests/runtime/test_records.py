@@ -193,6 +193,21 @@ def test_timeline(rig: Rig, tmp_path: Path) -> None:
     ((first, second),) = records["aicpu_orchestrator_phases"]
     assert (first["task_id"], second["task_id"]) == (1 << 32, (1 << 32) + 1)
     assert first["start_cycles"] <= first["end_cycles"] <= second["end_cycles"]
+    (phases,) = records["aicpu_scheduler_phases"]
+    assert [(phase["kind"], phase["task_id"] - (1 << 32), phase["loop_iter"]) for phase in phases] == [
+        ("dispatch", 0, 0),
+        ("complete", 0, 0),
+        ("dispatch", 1, 1),
+        ("complete", 1, 1),
+    ]
+    times = [phase[edge] for phase in phases for edge in ("start_cycles", "end_cycles")]
+    assert times == sorted(times)
+    assert phases[0]["end_cycles"] <= rows[0][3] <= rows[0][4] <= phases[1]["start_cycles"]
+
+
+def test_timeline_below_level_3_has_no_phases(rig: Rig, tmp_path: Path) -> None:
+    run(rig, tmp_path, swimlane=2)
+    assert load(tmp_path / "chip_swimlane_records.json")["aicpu_scheduler_phases"] == []
 
 
 def test_scope_statistics(rig: Rig, tmp_path: Path) -> None:

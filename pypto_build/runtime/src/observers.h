@@ -47,6 +47,13 @@ public:
     virtual bool execute(const Task &task, int32_t block, const Kernels &kernels) = 0;
 };
 
+/// When a thread took a unit of a task from the queue, began and ended it, and had released what waited for it.
+struct Service {
+    uint64_t task;
+    int core;
+    int64_t taken_ns, begun_ns, ended_ns, done_ns;
+};
+
 /// Called by whoever runs tasks.
 class TaskObserver {
 public:
@@ -55,6 +62,8 @@ public:
     virtual void ready(const Task &) {}
     /// Every kernel of the task has returned, and no consumer has started. Under the scheduler's lock.
     virtual void over(const Task &) {}
+    /// Under the scheduler's lock.
+    virtual void served(const Service &) {}
     /// One kernel call returned. From any thread.
     virtual void called(const Task &, int /*member*/, int /*core*/, int64_t /*start_ns*/, int64_t /*end_ns*/) {}
 };

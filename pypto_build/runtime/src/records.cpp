@@ -40,6 +40,8 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
     if (swimlane_)
         executor.observe(swimlane_.get());
     executor.check_with(checker_.get());
+    if (swimlane_ && swimlane_->wants_services())
+        scheduler.observe(swimlane_.get());
     if (args_)
         scheduler.observe(args_.get());
 }

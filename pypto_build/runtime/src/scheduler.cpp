@@ -85,8 +85,10 @@ void Scheduler::serve(Core &core) {
 }
 
 void Scheduler::run_one(Lock &lock, Core &core) {
+    const int64_t taken = observers_.empty() ? 0 : monotonic_ns();
     const Unit unit = ready_.take();
-    wake_if_worthwhile(); // more than this thread can do?
+    const uint64_t task = unit.task->id; // the task may be gone when it is over
+    wake_if_worthwhile();                // more than this thread can do?
     ++running_;
     lock.unlock();
     const int64_t start = monotonic_ns();
@@ -97,6 +99,11 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     typical_ns_ += (end - start - typical_ns_) / 8;
     if (!failed())
         finish(unit);
+    if (!observers_.empty()) {
+        const Service service{task, core.index, taken, start, end, monotonic_ns()};
+        for (TaskObserver *observer : observers_)
+            observer->served(service);
+    }
     if (caller_waits_)
         progress_.notify_one();
 }

@@ -1,7 +1,6 @@
 #include "swimlane_record.h"
 
 #include "clock.h"
-#include "json_writer.h"
 
 #include <algorithm>
 #include <tuple>
@@ -48,6 +47,29 @@ std::vector<SwimlaneRecord::Row> SwimlaneRecord::ordered(int threads) const {
     return rows;
 }
 
+// What each thread did besides running kernels: taking units from the queue, and releasing what waited for them.
+void SwimlaneRecord::write_services(JsonWriter &json, int threads) const {
+    for (int thread = 0; thread < threads; ++thread) {
+        json.newline().open('[');
+        int64_t turn = 0;
+        for (const Service &service : services_) {
+            if (service.core != thread)
+                continue;
+            const auto phase = [&](const char *kind, int64_t from, int64_t to) {
+                json.newline().open('{').key("kind").text(kind).key("start_cycles").number(cycles(from));
+                json.key("end_cycles").number(cycles(to)).key("loop_iter").number(turn);
+                json.key("tasks_processed").number(1).key("task_id").number(static_cast<int64_t>(service.task));
+            };
+            phase("dispatch", service.taken_ns, service.begun_ns);
+            json.key("pop_hit").number(1).key("pop_miss").number(0).close('}');
+            phase("complete", service.ended_ns, service.done_ns);
+            json.close('}');
+            ++turn;
+        }
+        json.close(']');
+    }
+}
+
 void SwimlaneRecord::write(const std::string &directory, int threads) const {
     JsonWriter json;
     json.open('{').key("chip_swimlane_level").number(level_);
@@ -75,7 +97,10 @@ void SwimlaneRecord::write(const std::string &directory, int threads) const {
         const int64_t values[] = {row.core, row.number, cycles(row.call->start_ns), cycles(row.call->end_ns)};
         json.newline().list(values, 4);
     }
-    json.close(']').key("aicpu_scheduler_phases").open('[').close(']');
+    json.close(']').key("aicpu_scheduler_phases").open('[');
+    if (wants_services())
+        write_services(json, threads);
+    json.close(']');
     json.key("aicpu_orchestrator_phases").open('[');
     if (level_ >= 4) {
         json.open('[');

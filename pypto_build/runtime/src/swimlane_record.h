@@ -4,6 +4,7 @@
 // Each thread stands for one cluster: core numbers are those of its AIC, then of its two AIV cores.
 #pragma once
 
+#include "json_writer.h"
 #include "observers.h"
 #include "settings.h"
 
@@ -18,6 +19,8 @@ public:
     SwimlaneRecord(const Platform &platform, int level);
 
     void submitted(const Task &task) override;
+    void served(const Service &service) override { services_.push_back(service); }
+    bool wants_services() const { return level_ >= 3; }
     void called(const Task &task, int member, int core, int64_t start_ns, int64_t end_ns) override;
     void write(const std::string &directory, int threads) const;
 
@@ -40,6 +43,7 @@ private:
         const Call *call;
     };
     std::vector<Row> ordered(int threads) const;
+    void write_services(JsonWriter &json, int threads) const;
     int64_t cycles(int64_t time_ns) const;
 
     const Platform &platform_;
@@ -49,6 +53,7 @@ private:
     std::mutex mutex_;
     std::vector<Call> calls_;
     std::vector<Submit> submits_;
+    std::vector<Service> services_;
 };
 
 } // namespace pypto::runtime
