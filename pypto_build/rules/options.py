@@ -84,7 +84,12 @@ OPTIONS: dict[str, Option] = {
         Option("PLATFORM", "a2a3sim", _choice(*PLATFORMS), "a2a3sim, a5sim, a2a3 or a5"),
         Option("BUILD_OUTPUT", "", _text, "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
         Option("BUILD_DIR", "build", _text, "where everything built goes"),
-        Option("DATA", "", _text, "another directory with in/ and out/ instead of the artifact's data/"),
+        Option(
+            "DATA",
+            "",
+            _text,
+            "another directory with in/ and out/ than the artifact's data/, or 'reference': goldens by PyTorch",
+        ),
         Option("RTOL", None, _TOLERANCE, "relative tolerance (1e-5, or what the artifact says)", flag="--rtol"),
         Option("ATOL", None, _TOLERANCE, "absolute tolerance (1e-5, or what the artifact says)", flag="--atol"),
         Option("SEED", 0, _number(int, 0, "a whole number that is 0 or more"), "seed of made-up inputs", flag="--seed"),

@@ -71,7 +71,9 @@ def declare_replay(
     options = _options(workspace, targets.platform) | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
-    found = snapshot(targets.artifact, data_dir)
+    if data_dir is not None and str(data) == "reference" and not data_dir.exists():
+        data_dir = Path("reference")  # made by the replay from the artifact's own data
+    found = snapshot(targets.artifact, None if data_dir == Path("reference") else data_dir)
     interface = next(node for node in targets.config if str(node).endswith("interface.json"))
     argv = _argv(targets, workspace, data_dir, options, comparators or {})
     verdict = targets.output / "verdict.json"

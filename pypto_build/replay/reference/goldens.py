@@ -1,0 +1,75 @@
+"""DATA=reference: a snapshot whose goldens the PyTorch reference computes, from the artifact's inputs or a seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.interface import read_interface
+from pypto_build.artifact.pt import write_pt
+from pypto_build.artifact.snapshot import snapshot
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding, bind
+from pypto_build.replay.reference.launch import Launch, Progress, in_child
+
+#: What `--data` is given for this.
+REFERENCE = Path("reference")
+_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2, "bfloat16": 2,
+          "int16": 2, "uint16": 2}  # fmt: skip
+
+
+def make_goldens(artifact: Path, build_dir: Path, embedded: Path, platform: str, seed: int, timeout_s: float) -> Path:
+    """Write OUT/reference/{in,out}/*.pt and return that directory.
+
+    Inputs are the artifact's `data/in`; a seed other than 0 makes other floating-point ones of the same shapes,
+    integers (tables, lengths) stay. Without data/in all are made up. Raises ArtifactError and RunFault.
+    """
+    interface = read_interface(build_dir / "interface.json")
+    binding = bind(interface, snapshot(artifact), seed=seed)
+    if seed and binding.seed is None:
+        binding = _other_numbers(binding, seed)
+    arena = Arena([tensor.nbytes for tensor in binding.tensors])
+    options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs"), "poison": False}
+    launch = Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)
+    progress = Progress()
+
+    def run() -> None:
+        from pypto_build.replay.reference.hook import ReferenceHook
+
+        hook = ReferenceHook(artifact)
+
+        def task(call: Any) -> None:
+            progress.set(call.number)
+            hook(call)
+
+        launch.run(task)
+
+    in_child(run, progress, timeout_s)
+    return _write(build_dir / REFERENCE, binding, arena)
+
+
+def _other_numbers(binding: Binding, seed: int) -> Binding:
+    from pypto_build.replay.seeded import seeded_bytes
+
+    tensors = tuple(
+        replace(tensor, initial=seeded_bytes(seed, tensor.name, tensor.dtype, tensor.shape))
+        if tensor.initial is not None and "float" in tensor.dtype
+        else tensor
+        for tensor in binding.tensors
+    )
+    return replace(binding, tensors=tensors)
+
+
+def _write(root: Path, binding: Binding, arena: Arena) -> Path:
+    for stale in root.glob("*/*.pt"):
+        stale.unlink()
+    for index, tensor in enumerate(binding.tensors):
+        if tensor.direction != "OUT" and tensor.initial is not None:
+            write_pt(root / "in" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, tensor.initial)
+        if tensor.direction != "IN":
+            write_pt(root / "out" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, arena.tensor(index))
+    for scalar in binding.scalars:
+        raw = scalar.bits.to_bytes(8, "little")[: _BYTES.get(scalar.dtype, 1)]
+        write_pt(root / "in" / f"{scalar.name}.pt", scalar.dtype, (), raw)
+    return root
