@@ -42,7 +42,7 @@ NUMPY = {
 FLOATS = ("f32", "f16", "bf16")
 INTS = ("i8", "u8", "i16", "u16", "i32", "u32")
 SPACES = ("Vec", "Mat", "Left", "Right", "Acc", "Bias", "Scaling", "ScaleLeft", "ScaleRight")
-SPACE_BYTES = (256 << 10, 512 << 10, 64 << 10, 64 << 10, 256 << 10, 4 << 10, 8 << 10, 4 << 10, 4 << 10)
+SPACE_BYTES = (256 << 10, 512 << 10, 64 << 10, 128 << 10, 256 << 10, 4 << 10, 8 << 10, 4 << 10, 4 << 10)
 
 
 def size_of(dtype: str) -> int:

@@ -25,19 +25,6 @@ template <class V> PTO_INLINE auto compare(V a, V b, CmpMode mode) {
     }
 }
 
-template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
-#ifdef __AVX2__
-    if constexpr (lane_count<M> == 8)
-        return uint32_t(__builtin_ia32_movmskps256(bit_cast<f32x8>(mask)));
-    else if constexpr (lane_count<M> == 32)
-        return uint32_t(__builtin_ia32_pmovmskb256(bit_cast<Vector<char, 32>>(mask)));
-#endif
-    uint32_t bits = 0;
-    for (int i = 0; i < lane_count<M>; ++i)
-        bits |= (mask[i] ? 1u : 0u) << i;
-    return bits;
-}
-
 template <class T, class Right>
 PTO_NOINLINE void compare_rows(uint8_t *to, int64_t to_stride, const T *from, int64_t stride, Right right, CmpMode mode,
                                int64_t rows, int64_t cols) {
@@ -105,7 +92,6 @@ template <class T> PTO_INLINE CmpMode effective_mode(CmpMode mode) {
 
 template <class... T> constexpr void check_rows() {
     static_assert(((T::isRowMajor && !T::isBoxedLayout) && ...),
-    PTO_CHECK(TCMP, PIPE_V, reads(src0), reads(src1, valid(src0)), writes(mask, bits_of(mask, src0)));
                   "comparison or selection: row-major tiles without boxes");
 }
 
@@ -118,8 +104,8 @@ template <class M, class A, class B, class... Rest>
 PTO_INST RecordEvent TCMP(M &mask, const A &src0, const B &src1, CmpMode mode, Rest &...) {
     detail::check_rows<M, A, B>();
     using T = detail::ElementType<A>;
-    PTO_CHECK(TCMPS, PIPE_V, reads(src), writes(mask, bits_of(mask, src)));
     static_assert(detail::is_same<T, detail::ElementType<B>>, "TCMP: operands of one element type");
+    PTO_CHECK(TCMP, PIPE_V, reads(src0), reads(src1, valid(src0)), writes(mask, bits_of(mask, src0)));
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src0.data(), A::Cols,
                          detail::as_matrix(src1), detail::effective_mode<T>(mode), src0.GetValidRow(),
                          src0.GetValidCol());
@@ -132,10 +118,9 @@ PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode 
     detail::check_rows<M, A>();
     using T = detail::ElementType<A>;
     T value;
+    PTO_CHECK(TCMPS, PIPE_V, reads(src), writes(mask, bits_of(mask, src)));
     if constexpr (detail::is_tile<Scalar>)
         value = scalar.data()[0];
-    PTO_CHECK(TSEL, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src0, valid(dst)), reads(src1, valid(dst)),
-              writes(dst));
     else
         value = T(scalar);
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src.data(), A::Cols,
@@ -148,8 +133,9 @@ template <class D, class M, class A, class B, class... Rest>
 PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, Rest &...) {
     detail::check_rows<D, M, A, B>();
     detail::check_operands<D, A, B>();
-    PTO_CHECK(TSELS, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src, valid(dst)), writes(dst));
     using T = detail::Bits<typename D::DType>;
+    PTO_CHECK(TSEL, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src0, valid(dst)), reads(src1, valid(dst)),
+              writes(dst));
     detail::select_rows((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
                         (const T *)src0.data(), A::Cols, (const T *)src1.data(), B::Cols, dst.GetValidRow(),
                         dst.GetValidCol());
@@ -162,6 +148,7 @@ PTO_INST RecordEvent TSELS(D &dst, const M &mask, const A &src, const Tmp &, Sca
     detail::check_rows<D, M, A>();
     detail::check_operands<D, A>();
     using T = detail::Bits<typename D::DType>;
+    PTO_CHECK(TSELS, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src, valid(dst)), writes(dst));
     T other[8];
     for (T &element : other)
         element = detail::bit_cast<T>(detail::ElementType<D>(scalar));

@@ -27,29 +27,57 @@ template <Rounding mode> PTO_INLINE u16x8 round_bf16(f32x8 value) {
         kept = (bits | (((bits & 0xffffu) + 0xffffu) & 0x10000u)) >> 16;
     else
         kept = bits >> 16;
-    return __builtin_convertvector(value == value ? kept : (bits >> 16) | 0x40u, u16x8);
+    return bit_cast<u16x8>(pack_words(bit_cast<i32x8>(value == value ? kept : (bits >> 16) | 0x40u)));
 }
 
 template <Rounding mode> PTO_INLINE u16x8 round_f16(f32x8 value) {
 #ifdef __F16C__
     if constexpr (mode == Rounding::NearestEven)
         return narrow_f16(value);
-    else if constexpr (mode == Rounding::Floor)
+    if constexpr (mode == Rounding::Floor)
         return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 1));
-    else if constexpr (mode == Rounding::Ceil)
+    if constexpr (mode == Rounding::Ceil)
         return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 2));
-    else if constexpr (mode == Rounding::Trunc)
-        return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 3));
-#endif
+    const u16x8 kept = bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 3));
+    const f32x8 low = widen_f16(kept);
+    if constexpr (mode == Rounding::NearestAway) { // the number above, or where that would be infinity 2^16
+        const f32x8 next = widen_f16(kept + 1),
+                    high = fabs(next) == infinity ? copysign(f32x8{} + 65536.0f, next) : next;
+        const i32x8 up = fabs(value) >= fabs(0.5f * (low + high));
+        return kept - bit_cast<u16x8>(narrow_int<uint16_t>(up));
+    } else if constexpr (mode == Rounding::Odd) {
+        const i32x8 inexact = (low != value) & (value == value);
+        return kept | (bit_cast<u16x8>(narrow_int<uint16_t>(inexact)) & 1);
+    }
+    return kept;
+#else
     u16x8 bits{};
     for (int i = 0; i < 8; ++i)
         bits[i] = float_to_f16_bits(value[i], mode);
     return bits;
+#endif
 }
 
 // The nearest int32 in the given direction; out of range gives the nearest end, NaN gives zero.
 template <Rounding mode> PTO_INLINE i32x8 round_i32(f32x8 value) {
-    const auto high = value >= 2147483648.0f, low = value < -2147483648.0f;
+    const auto high = value >= 2147483648.0f;
+#ifdef __AVX__
+    if constexpr (mode != Rounding::Odd) { // these instructions give the lowest integer for all that is out of range
+        i32x8 whole;
+        if constexpr (mode == Rounding::NearestEven)
+            whole = __builtin_ia32_cvtps2dq256(value);
+        else if constexpr (mode == Rounding::Floor || mode == Rounding::Ceil)
+            whole = __builtin_ia32_cvttps2dq256(__builtin_ia32_roundps256(value, mode == Rounding::Floor ? 9 : 10));
+        else if constexpr (mode ==
+                           Rounding::NearestAway) // the largest number below one half: sums round to what is wanted
+            whole = __builtin_ia32_cvttps2dq256(value + copysign(f32x8{} + 0.49999997f, value));
+        else
+            whole = __builtin_ia32_cvttps2dq256(value);
+        whole &= value == value;
+        return high ? i32x8{} + 2147483647 : whole;
+    }
+#endif
+    const auto low = value < -2147483648.0f;
     const f32x8 inside = (high | low | (value != value)) ? f32x8{} : value;
     i32x8 whole = __builtin_convertvector(inside, i32x8); // truncates
     const f32x8 rest = inside - __builtin_convertvector(whole, f32x8);
@@ -105,6 +133,9 @@ template <Rounding mode> PTO_INLINE f32x8 round_f32(i32x8 value) {
         return __builtin_convertvector(value, f32x8);
     } else {
         f32x8 result = __builtin_convertvector(value, f32x8);
+        const i32x8 inexact = (value > 1 << 24) | (value < -(1 << 24)); // or may be
+        if (__builtin_expect(mask_bits(inexact) == 0, 1))
+            return result;
         for (int i = 0; i < 8; ++i)
             if (value[i] > 1 << 24 || value[i] < -(1 << 24))
                 result[i] = int_to_float(value[i], mode);
@@ -118,7 +149,7 @@ template <class D, bool saturate> PTO_INLINE void store_int(D *to, i32x8 value) 
         constexpr int32_t high = D(-1) < D(0) ? (1 << (8 * sizeof(D) - 1)) - 1 : (1 << (8 * sizeof(D))) - 1;
         value = value < low ? i32x8{} + low : value > high ? i32x8{} + high : value;
     }
-    const auto narrow = __builtin_convertvector(value, Vector<D, 8>);
+    const auto narrow = narrow_int<D>(value);
     __builtin_memcpy(to, &narrow, sizeof(narrow));
 }
 
@@ -199,7 +230,7 @@ template <class D, class S, Rounding mode, bool saturate> PTO_INLINE void conver
         } else {
             Vector<S, 8> raw;
             __builtin_memcpy(&raw, from, sizeof(raw));
-            const i32x8 value = __builtin_convertvector(raw, i32x8);
+            const i32x8 value = widen_int<S>(raw);
             if constexpr (is_int<D>)
                 store_int<D, saturate>(to, value);
             else if constexpr (is_same<D, float>)
@@ -314,6 +345,7 @@ PTO_INST RecordEvent TCVT(D &dst, const S &src, RoundMode mode, SaturationMode s
                   "TCVT: no conversion between these element types");
     static_assert(D::isRowMajor == S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
                   "TCVT: operands of one layout, without boxes");
+    PTO_CHECK(TCVT, PIPE_V, reads(src), writes(dst, valid(src)));
     if constexpr (detail::is_float8<To> || detail::is_float8<From>) {
         detail::convert_float8(dst, src, detail::Rounding(mode), saturation == SaturationMode::ON);
     } else if constexpr (detail::saturates<To, From>) {
@@ -336,4 +368,3 @@ PTO_INST RecordEvent TCVT(D &dst, const S &src, const Tmp &, RoundMode mode,
 } // namespace pto
 
 #endif
-    PTO_CHECK(TCVT, PIPE_V, reads(src), writes(dst, valid(src)));

@@ -22,13 +22,26 @@ template <class D, class S> PTO_INLINE D convert_element(S value) {
         return D(value);
 }
 
+// Eight elements as the registers that D is stored from.
+template <class D, class S>
+inline constexpr bool converts_by_register = (is_float<D> && is_float<S>) || (is_same<D, float> && is_same<S, int8_t>);
+template <class D, class S> PTO_INLINE f32x8 load_as(const S *from) {
+    if constexpr (is_float<S>) {
+        return load(from);
+    } else {
+        Vector<S, 8> raw;
+        __builtin_memcpy(&raw, from, sizeof(raw));
+        return __builtin_convertvector(widen_int<S>(raw), f32x8);
+    }
+}
+
 template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64_t count) {
     if constexpr (is_same<D, S>) {
         __builtin_memmove(to, from, uint64_t(count) * sizeof(D));
-    } else if constexpr (is_float<D> && is_float<S>) {
+    } else if constexpr (converts_by_register<D, S>) {
         int64_t i = 0;
         for (; i + 8 <= count; i += 8)
-            store(to + i, load(from + i));
+            store(to + i, load_as<D>(from + i));
         for (; i < count; ++i)
             to[i] = convert_element<D>(from[i]);
     } else {
@@ -41,21 +54,25 @@ template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64
 // the number of rows has bits transpose the square.
 template <class V> PTO_INLINE void interleave_stage(V (&rows)[8]) {
     V next[8];
+    PTO_UNROLL
     for (int i = 0; i < 4; ++i) {
         next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
         next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
     }
+    PTO_UNROLL
     for (int i = 0; i < 8; ++i)
         rows[i] = next[i];
 }
 template <class V> PTO_INLINE void interleave_stage(V (&rows)[16]) {
     V next[16];
+    PTO_UNROLL
     for (int i = 0; i < 8; ++i) {
         next[2 * i] =
             __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
         next[2 * i + 1] =
             __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
+    PTO_UNROLL
     for (int i = 0; i < 16; ++i)
         rows[i] = next[i];
 }
@@ -66,19 +83,24 @@ PTO_INLINE void transpose_square(D *to, int64_t to_stride, const S *from, int64_
     if constexpr (is_same<D, S>) {
         constexpr int n = sizeof(D) == 1 ? 16 : 8;
         Vector<conditional_t<sizeof(D) == 1, uint8_t, conditional_t<sizeof(D) == 2, uint16_t, uint32_t>>, n> rows[n];
+        PTO_UNROLL
         for (int i = 0; i < n; ++i)
             __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(rows[i]));
+        PTO_UNROLL
         for (int stage = 1; stage < n; stage *= 2)
             interleave_stage(rows);
+        PTO_UNROLL
         for (int i = 0; i < n; ++i)
             __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(rows[i]));
     } else {
         f32x8 rows[8];
+        PTO_UNROLL
         for (int i = 0; i < 8; ++i)
-            rows[i] = load(from + i * from_stride);
+            rows[i] = load_as<D>(from + i * from_stride);
         interleave_stage(rows);
         interleave_stage(rows);
         interleave_stage(rows);
+        PTO_UNROLL
         for (int i = 0; i < 8; ++i)
             store(to + i * to_stride, rows[i]);
     }
@@ -89,7 +111,7 @@ template <class D, class S>
 PTO_INLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
                                 int64_t cols) {
     int64_t r = 0;
-    if constexpr ((is_same<D, S> && sizeof(D) <= 4) || (is_float<D> && is_float<S>)) {
+    if constexpr ((is_same<D, S> && sizeof(D) <= 4) || converts_by_register<D, S>) {
         constexpr int64_t n = is_same<D, S> && sizeof(D) == 1 ? 16 : 8;
         const int64_t whole_cols = cols - cols % n;
         for (; r + n <= rows; r += n) {
@@ -148,14 +170,14 @@ PTO_NOINLINE void copy_plane(D *to, const Plane &tp, Position at, const S *from,
     const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
     for (int64_t r = 0, h; r < rows; r += h) {
         const int64_t tr = at.row + r, fr = start.row + r;
-        h = least(rows - r, tp.box_rows - (tp.boxed() ? tr % tp.box_rows : 0),
-                  fp.box_rows - (fp.boxed() ? fr % fp.box_rows : 0));
+        h = least(rows - r, tp.rows_left(tr), fp.rows_left(fr));
+        D *const to_row = to + tp.row_offset(tr);
+        const S *const from_row = from + fp.row_offset(fr);
         for (int64_t c = 0, w; c < cols; c += w) {
             const int64_t tc = at.col + c, fc = start.col + c;
-            w = least(cols - c, tp.box_cols - (tp.boxed() ? tc % tp.box_cols : 0),
-                      fp.box_cols - (fp.boxed() ? fc % fp.box_cols : 0));
-            copy_strided(to + tp.offset(tr, tc), tp.row_stride, tp.col_stride, from + fp.offset(fr, fc), fp.row_stride,
-                         fp.col_stride, h, w);
+            w = least(cols - c, tp.cols_left(tc), fp.cols_left(fc));
+            copy_strided(to_row + tp.col_offset(tc), tp.row_stride, tp.col_stride, from_row + fp.col_offset(fc),
+                         fp.row_stride, fp.col_stride, h, w);
         }
     }
 }

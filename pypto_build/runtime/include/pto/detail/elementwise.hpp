@@ -33,10 +33,10 @@ template <class Op, class D, class... S> PTO_INLINE void elementwise_boxed(Op op
         ((S::isBoxedLayout && S::InnerRows == D::InnerRows && S::isInnerRowMajor == D::isInnerRowMajor) && ...),
         "element-wise instruction: a boxed tile with a tile of another layout; move it to the same layout first");
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
-    for (int64_t r = 0; r < rows; r += p.box_rows)
-        for (int64_t c = 0; c < cols; c += p.box_cols) {
-            const int64_t h = rows - r < p.box_rows ? rows - r : p.box_rows,
-                          w = cols - c < p.box_cols ? cols - c : p.box_cols;
+    for (int64_t r = 0; r < rows; r += p.box_rows())
+        for (int64_t c = 0; c < cols; c += p.box_cols()) {
+            const int64_t h = rows - r < p.box_rows() ? rows - r : p.box_rows(),
+                          w = cols - c < p.box_cols() ? cols - c : p.box_cols();
             if constexpr (D::isInnerRowMajor)
                 map(op, dst.data() + p.offset(r, c), p.row_stride, h, w,
                     Matrix<ElementType<S>>{src.data() + S::plane.offset(r, c), S::plane.row_stride}...);
@@ -146,6 +146,7 @@ PTO_INST RecordEvent TDIVS(D &dst, const A &left, const B &right, Rest &...) {
     } else {
         PTO_CHECK(TDIVS, PIPE_V, reads(right, valid(dst)), writes(dst));
         detail::elementwise(detail::WithLeft<detail::Div, T>{detail::scalar_operand<T>(left)}, dst, right);
+    }
     return {};
 }
 
@@ -198,8 +199,8 @@ PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_
 } // namespace detail
 
 template <class D, class Scalar, class... Rest> PTO_INST RecordEvent TEXPANDS(D &dst, Scalar scalar, Rest &...) {
-    detail::fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), detail::ElementType<D>(scalar));
     PTO_CHECK(TEXPANDS, PIPE_V, writes(dst));
+    detail::fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), detail::ElementType<D>(scalar));
     return {};
 }
 

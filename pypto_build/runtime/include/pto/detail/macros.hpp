@@ -62,6 +62,13 @@
 // compile time of a kernel with a thousand instructions low.
 #define PTO_NOINLINE __attribute__((noinline, visibility("hidden")))
 
+// A loop over registers, to be unrolled whole: at -O2 g++ leaves even short ones rolled, and registers in memory.
+#ifdef __clang__
+#define PTO_UNROLL _Pragma("unroll")
+#else
+#define PTO_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 // 2: Ascend 910B/910C ("a2a3"), 5: Ascend 950 ("a5").
 #ifndef PYPTO_ARCH
 #define PYPTO_ARCH 2

@@ -12,29 +12,26 @@ constexpr int64_t panel_cols = 16;   // columns of the register kernel: two regi
 constexpr int64_t block_depth = 256; // of K, so that a panel stays in the first-level cache
 constexpr int64_t block_rows = 128;  // of M
 
-// result[i][j] = sum over k of a[i * a_stride + k] * b[k * 16 + j]
-template <int Rows, class X>
-PTO_INLINE void multiply_panel(Vector<X, 8> (&result)[6][2], const X *a, int64_t a_stride, const X *b, int64_t depth) {
-    using V = Vector<X, 8>;
-    V sum[Rows][2] = {};
+// Calls finish(i, sum0, sum1) with sum[i][j] = sum over k of a[i * a_stride + k] * b[k * 16 + j].
+template <int Rows, class F>
+PTO_INLINE void multiply_panel(const float *a, int64_t a_stride, const float *b, int64_t depth, F finish) {
+    f32x8 sum[Rows][2] = {};
     for (int64_t k = 0; k < depth; ++k) {
-        V b0, b1;
-        __builtin_memcpy(&b0, b + k * panel_cols, sizeof(b0));
-        __builtin_memcpy(&b1, b + k * panel_cols + 8, sizeof(b1));
+        const f32x8 b0 = load(b + k * panel_cols), b1 = load(b + k * panel_cols + 8);
+        PTO_UNROLL
         for (int i = 0; i < Rows; ++i) {
-            const V left = a[i * a_stride + k] - V{};
+            const f32x8 left = splat<float>(a[i * a_stride + k]);
             sum[i][0] += left * b0;
             sum[i][1] += left * b1;
         }
     }
-    for (int i = 0; i < Rows; ++i) {
-        result[i][0] = sum[i][0];
-        result[i][1] = sum[i][1];
-    }
+    PTO_UNROLL
+    for (int i = 0; i < Rows; ++i)
+        finish(i, sum[i][0], sum[i][1]);
 }
 
 // Operands of a multiplication: C[M, N] = base + A[M, K] B[K, N], where base is a matrix like C, a row, or nothing.
-template <class TC, class TA, class TB> struct Product3 {
+template <class TC, class TA, class TB> struct Multiplication {
     TC *c;
     const TC *base, *bias;
     const TA *a;
@@ -43,16 +40,34 @@ template <class TC, class TA, class TB> struct Product3 {
     int64_t m, n, k;
 };
 
-template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Product3<TC, TA, TB> &p) {
-    // Integers are accumulated modulo 2^32.
-    using X = conditional_t<is_float<TC>, float, uint32_t>;
-    using Unpacked = conditional_t<is_float<TC>, float, int32_t>;
-    alignas(32) Unpacked left[block_rows * block_depth];
-    alignas(32) Unpacked right[block_depth * panel_cols];
+// One line of 16 columns of the result.
+template <class TC> struct ResultLine {
+    TC *to;
+    const TC *from; // null: start from zero
+    // Eight sums added to what was there. Products of int8 are exact in float up to a depth of 1024.
+    PTO_INLINE void add(int64_t at, f32x8 sum) const {
+        using V = Vector<TC, 8>;
+        V value{};
+        if (from)
+            __builtin_memcpy(&value, from + at, sizeof(value));
+        if constexpr (is_float<TC>)
+            value += sum;
+        else
+            value = bit_cast<V>(bit_cast<u32x8>(value) + bit_cast<u32x8>(__builtin_convertvector(sum, i32x8)));
+        __builtin_memcpy(to + at, &value, sizeof(value));
+    }
+};
+
+template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multiplication<TC, TA, TB> &p) {
+    alignas(32) float left[block_rows * block_depth];
+    alignas(32) float right[block_depth * panel_cols];
     const Plane right_plane = strided_plane(panel_cols, 1);
     for (int64_t k0 = 0; k0 < p.k || k0 == 0; k0 += block_depth) {
         const int64_t depth = p.k - k0 < block_depth ? p.k - k0 : block_depth;
         const Plane left_plane = strided_plane(depth, 1);
+        // After the first block of K, what is there is in C itself.
+        const TC *const base = k0 ? p.c : p.base;
+        const Plane &base_plane = k0 ? p.c_plane : p.base_plane;
         for (int64_t m0 = 0; m0 < p.m; m0 += block_rows) {
             const int64_t rows = p.m - m0 < block_rows ? p.m - m0 : block_rows;
             copy_elements(left, left_plane, {0, 0}, p.a, p.a_plane, {m0, k0}, rows, depth);
@@ -61,42 +76,39 @@ template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Product
                 if (cols < panel_cols)
                     __builtin_memset(right, 0, sizeof(right));
                 copy_elements(right, right_plane, {0, 0}, p.b, p.b_plane, {k0, n0}, depth, cols);
+                const bool direct = cols == panel_cols && p.c_plane.col_stride == 1 && base_plane.col_stride == 1 &&
+                                    p.c_plane.cols_left(n0) >= panel_cols && base_plane.cols_left(n0) >= panel_cols;
+                const int64_t c_col = p.c_plane.col_offset(n0), base_col = base_plane.col_offset(n0);
+                const auto finish_row = [&](int64_t row, f32x8 sum0, f32x8 sum1) {
+                    if (direct && !(p.bias && !k0)) {
+                        const ResultLine<TC> line{p.c + p.c_plane.row_offset(row) + c_col,
+                                                  base ? base + base_plane.row_offset(row) + base_col : nullptr};
+                        line.add(0, sum0);
+                        line.add(8, sum1);
+                        return;
+                    }
+                    TC start[panel_cols] = {};
+                    for (int64_t j = 0; j < cols; ++j)
+                        start[j] = base ? base[base_plane.offset(row, n0 + j)] : p.bias ? p.bias[n0 + j] : TC(0);
+                    const ResultLine<TC> line{start, start};
+                    line.add(0, sum0);
+                    line.add(8, sum1);
+                    for (int64_t j = 0; j < cols; ++j)
+                        p.c[p.c_plane.offset(row, n0 + j)] = start[j];
+                };
                 for (int64_t i = 0; i < rows;) {
-                    Vector<X, 8> sum[6][2];
-                    const int64_t height = rows - i >= 6 ? 6 : rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
-                    const X *const a = (const X *)left + i * depth, *const b = (const X *)right;
-                    switch (height) {
-                    case 6:
-                        multiply_panel<6, X>(sum, a, depth, b, depth);
-                        break;
-                    case 4:
-                        multiply_panel<4, X>(sum, a, depth, b, depth);
-                        break;
-                    case 2:
-                        multiply_panel<2, X>(sum, a, depth, b, depth);
-                        break;
-                    default:
-                        multiply_panel<1, X>(sum, a, depth, b, depth);
+                    const float *const a = left + i * depth;
+                    const auto finish = [&](int64_t r, f32x8 sum0, f32x8 sum1) { finish_row(m0 + i + r, sum0, sum1); };
+                    if (rows - i >= 6) {
+                        multiply_panel<6>(a, depth, right, depth, finish);
+                        i += 6;
+                    } else if (rows - i >= 4) {
+                        multiply_panel<4>(a, depth, right, depth, finish);
+                        i += 4;
+                    } else {
+                        multiply_panel<1>(a, depth, right, depth, finish);
+                        i += 1;
                     }
-                    for (int64_t r = 0; r < height; ++r) {
-                        const int64_t row = m0 + i + r;
-                        alignas(32) X line[panel_cols] = {};
-                        const TC *const base = k0 ? p.c : p.base;
-                        const Plane &base_plane = k0 ? p.c_plane : p.base_plane;
-                        for (int64_t j = 0; j < cols; ++j)
-                            line[j] = base     ? X(base[base_plane.offset(row, n0 + j)])
-                                      : p.bias ? X(p.bias[n0 + j])
-                                               : X(0);
-                        for (int half_line = 0; half_line < 2; ++half_line) {
-                            Vector<X, 8> start;
-                            __builtin_memcpy(&start, line + 8 * half_line, sizeof(start));
-                            start += sum[r][half_line];
-                            __builtin_memcpy(line + 8 * half_line, &start, sizeof(start));
-                        }
-                        for (int64_t j = 0; j < cols; ++j)
-                            p.c[p.c_plane.offset(row, n0 + j)] = TC(line[j]);
-                    }
-                    i += height;
                 }
             }
         }
@@ -131,6 +143,8 @@ namespace pto {
 // TMATMUL(c, a, b): c = a b, over the valid rows of a, the valid columns of b and the valid columns of a.
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, class... Rest>
 PTO_INST RecordEvent TMATMUL(C &c, const A &a, const B &b, const Rest &...) {
+    PTO_CHECK(TMATMUL, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
+              writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     detail::multiply_tiles(c, nullptr, C::plane, nullptr, a, b);
     return {};
 }
@@ -138,13 +152,14 @@ PTO_INST RecordEvent TMATMUL(C &c, const A &a, const B &b, const Rest &...) {
 // TMATMUL_ACC(out, in, a, b): out = in + a b. TMATMUL_ACC(c, a, b): c += a b.
 template <AccPhase phase = AccPhase::Unspecified, class Out, class In, class A, class B>
 PTO_INST RecordEvent TMATMUL_ACC(Out &out, const In &in, const A &a, const B &b) {
+    PTO_CHECK(TMATMUL_ACC, PIPE_M, reads(in, {0, 0, a.GetValidRow(), b.GetValidCol()}), reads(a),
+              reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
+              writes(out, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     detail::multiply_tiles(out, in.data(), In::plane, nullptr, a, b);
     return {};
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B>
 PTO_INST RecordEvent TMATMUL_ACC(C &c, const A &a, const B &b) {
-    PTO_CHECK(TMATMUL, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
-              writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     return TMATMUL_ACC(c, c, a, b);
 }
 
@@ -152,11 +167,10 @@ PTO_INST RecordEvent TMATMUL_ACC(C &c, const A &a, const B &b) {
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, class Bias, class... Rest>
 PTO_INST RecordEvent TMATMUL_BIAS(C &c, const A &a, const B &b, const Bias &bias, const Rest &...) {
     static_assert(Bias::isRowMajor && !Bias::isBoxedLayout, "TMATMUL_BIAS: the bias is row-major without boxes");
-    PTO_CHECK(TMATMUL_ACC, PIPE_M, reads(in, {0, 0, a.GetValidRow(), b.GetValidCol()}), reads(a),
-              reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
-              writes(out, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     static_assert(detail::is_same<detail::ElementType<Bias>, detail::ElementType<C>>,
                   "TMATMUL_BIAS: the bias has the element type of the accumulator");
+    PTO_CHECK(TMATMUL_BIAS, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
+              reads(bias, {0, 0, 1, b.GetValidCol()}), writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
     detail::multiply_tiles(c, nullptr, C::plane, bias.data(), a, b);
     return {};
 }
@@ -169,8 +183,6 @@ PTO_INST RecordEvent TGEMV(C &c, const A &a, const B &b, const Rest &...) {
 template <AccPhase phase = AccPhase::Unspecified, class Out, class In, class A, class B, class... Rest>
 PTO_INST RecordEvent TGEMV_ACC(Out &out, const In &in, const A &a, const B &b, const Rest &...) {
     return TMATMUL_ACC(out, in, a, b);
-    PTO_CHECK(TMATMUL_BIAS, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
-              reads(bias, {0, 0, 1, b.GetValidCol()}), writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, class Bias, class... Rest>
 PTO_INST RecordEvent TGEMV_BIAS(C &c, const A &a, const B &b, const Bias &bias, const Rest &...) {

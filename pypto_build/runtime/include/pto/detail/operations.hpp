@@ -25,6 +25,20 @@ template <class V> inline constexpr int lane_count = int(sizeof(V) / sizeof(Lane
 template <class V> inline constexpr bool float_lanes = is_same<Lane<V>, float>;
 template <class V> using Unsigned = Vector<typename UnsignedOf<int(sizeof(Lane<V>))>::type, lane_count<V>>;
 
+// A comparison as bits, lane 0 the least significant.
+template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
+#ifdef __AVX2__
+    if constexpr (lane_count<M> == 8)
+        return uint32_t(__builtin_ia32_movmskps256(bit_cast<f32x8>(mask)));
+    else if constexpr (lane_count<M> == 32)
+        return uint32_t(__builtin_ia32_pmovmskb256(bit_cast<Vector<char, 32>>(mask)));
+#endif
+    uint32_t bits = 0;
+    for (int i = 0; i < lane_count<M>; ++i)
+        bits |= (mask[i] ? 1u : 0u) << i;
+    return bits;
+}
+
 struct Add {
     template <class V> PTO_INLINE V operator()(V a, V b) const {
         if constexpr (float_lanes<V>)

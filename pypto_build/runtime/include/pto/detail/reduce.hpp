@@ -61,9 +61,11 @@ PTO_NOINLINE void reduce_along(T *to, int64_t to_stride, const T *from, int64_t 
         const T *row = from + r * stride;
         Register<T> total[4] = {identity, identity, identity, identity};
         int64_t i = 0;
-        for (; i + 4 * step <= cols; i += 4 * step)
+        for (; i + 4 * step <= cols; i += 4 * step) {
+            PTO_UNROLL
             for (int k = 0; k < 4; ++k)
                 total[k] = op(total[k], load(row + i + k * step));
+        }
         for (; i + step <= cols; i += step)
             total[0] = op(total[0], load(row + i));
         if (i < cols)
@@ -88,9 +90,12 @@ PTO_NOINLINE void reduce_across(T *to, int64_t to_stride, const T *from, int64_t
     };
     for (; c + 4 * step <= cols; c += 4 * step) {
         Register<T> total[4] = {identity, identity, identity, identity};
-        for (int64_t r = 0; r < rows; ++r)
+        for (int64_t r = 0; r < rows; ++r) {
+            PTO_UNROLL
             for (int k = 0; k < 4; ++k)
                 total[k] = op(total[k], load(from + r * stride + c + k * step));
+        }
+        PTO_UNROLL
         for (int k = 0; k < 4; ++k)
             write(c + k * step, total[k], step);
     }
@@ -129,15 +134,15 @@ namespace pto {
 // TROW*(dst, src, tmp): dst[r, 0] over the valid region of src. TCOL*(dst, src[, tmp, ...]): dst[0, c].
 #define PTO_REDUCTION(ROW, COL, OPERATION)                                                                             \
     template <class D, class S, class... Rest> PTO_INST RecordEvent ROW(D &dst, const S &src, const Rest &...) {       \
+        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidRow(), 1}));                                 \
         detail::reduce_rows<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }                                                                                                                  \
-        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidRow(), 1}));                                 \
     template <class D, class S, class... Rest> PTO_INST RecordEvent COL(D &dst, const S &src, const Rest &...) {       \
+        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, {0, 0, 1, src.GetValidCol()}));                                 \
         detail::reduce_cols<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }
-        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, {0, 0, 1, src.GetValidCol()}));                                 \
 PTO_REDUCTION(TROWSUM, TCOLSUM, Sum)
 PTO_REDUCTION(TROWPROD, TCOLPROD, Product)
 PTO_REDUCTION(TROWMAX, TCOLMAX, Greatest)

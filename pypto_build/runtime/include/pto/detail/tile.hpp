@@ -45,8 +45,8 @@ struct Tile {
     static constexpr int64_t BoxCols = Cols_ == 1 ? 1 : InnerCols;
     static constexpr detail::Plane plane = !isBoxedLayout
                                                ? detail::strided_plane(RowStride, ColStride)
-                                               : detail::Plane{BoxRows,
-                                                               BoxCols,
+                                               : detail::Plane{detail::log2(BoxRows),
+                                                               detail::log2(BoxCols),
                                                                isRowMajor ? BoxRows * Cols_ : BoxRows * BoxCols,
                                                                isRowMajor ? BoxRows * BoxCols : BoxCols * Rows_,
                                                                isInnerRowMajor ? BoxCols : 1,

@@ -39,15 +39,55 @@ template <class To, class From> PTO_INLINE To bit_cast(const From &from) {
     return to;
 }
 
+// Eight integers of 8 or 16 bits as 32 bits, and the low bits of eight integers. g++ 12 needs to be told the
+// instructions.
+template <class T> PTO_INLINE i32x8 widen_int(Vector<T, 8> value) {
+#if defined(__AVX2__) && !defined(__clang__)
+    if constexpr (sizeof(T) == 1) {
+        const auto bytes = bit_cast<Vector<char, 16>>(Vector<int64_t, 2>{bit_cast<int64_t>(value), 0});
+        return T(-1) < T(0) ? __builtin_ia32_pmovsxbd256(bytes) : __builtin_ia32_pmovzxbd256(bytes);
+    } else if constexpr (sizeof(T) == 2) {
+        const auto words = bit_cast<Vector<int16_t, 8>>(value);
+        return T(-1) < T(0) ? __builtin_ia32_pmovsxwd256(words) : __builtin_ia32_pmovzxwd256(words);
+    }
+#endif
+    return __builtin_convertvector(value, i32x8);
+}
+
+#ifdef __AVX2__
+// Eight numbers below 2^16 as 16 bits each.
+PTO_INLINE Vector<int16_t, 8> pack_words(i32x8 value) {
+    Vector<int32_t, 4> half[2];
+    __builtin_memcpy(half, &value, sizeof(value));
+    return __builtin_ia32_packusdw128(half[0], half[1]);
+}
+#else
+PTO_INLINE Vector<int16_t, 8> pack_words(i32x8 value) {
+    return __builtin_convertvector(value, Vector<int16_t, 8>);
+}
+#endif
+
+template <class T> PTO_INLINE Vector<T, 8> narrow_int(i32x8 value) {
+#ifdef __AVX2__
+    if constexpr (sizeof(T) == 2) {
+        return bit_cast<Vector<T, 8>>(pack_words(value & 0xffff));
+    } else if constexpr (sizeof(T) == 1) {
+        const Vector<int16_t, 8> words = pack_words(value & 0xff);
+        return bit_cast<Vector<T, 8>>(bit_cast<Vector<int64_t, 2>>(__builtin_ia32_packuswb128(words, words))[0]);
+    }
+#endif
+    return __builtin_convertvector(value, Vector<T, 8>);
+}
+
 PTO_INLINE f32x8 widen_bf16(u16x8 bits) {
-    return bit_cast<f32x8>(__builtin_convertvector(bits, u32x8) << 16);
+    return bit_cast<f32x8>(widen_int<uint16_t>(bits) << 16);
 }
 
 PTO_INLINE u16x8 narrow_bf16(f32x8 value) {
     const u32x8 bits = bit_cast<u32x8>(value);
-    const u32x8 even = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const u32x8 nan = (bits >> 16) | 0x40u;
-    return __builtin_convertvector(value == value ? even : nan, u16x8);
+    const u32x8 even = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const u32x8 nan = bits | 0x400000u;
+    return bit_cast<u16x8>(pack_words(bit_cast<i32x8>((value == value ? even : nan) >> 16)));
 }
 
 PTO_INLINE f32x8 widen_f16(u16x8 bits) {
