@@ -16,6 +16,16 @@ _INFIX = {
 }  # fmt: skip
 
 
+#: What nothing in C++ can be called.
+KEYWORDS = frozenset("""
+    alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend goto half if inline
+    int long main mutable namespace new noexcept not nullptr operator or private protected public register
+    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+""".split())  # fmt: skip  # noqa: SIM905
+
+
 def c_type(dtype: DType) -> str:
     return dtype.cpp
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .cpp_scalars import c_type, literal, scalar_text
+from .cpp_scalars import KEYWORDS, c_type, literal, scalar_text
 from .emit_tasks import TaskEmitter
 from .errors import CompileError
-from .ir import Block, Const, Dim, Function, Op, Operand, Program, Ref, ScalarType, TensorType
+from .ir import Block, Const, Dim, Function, Op, Operand, Program, Ref, ScalarType, TaskType, TensorType
 from .vintages import TODAY, ApiVintage
 
 BATCH = 16  # tensors one alloc_tensors call takes
@@ -41,8 +41,10 @@ class OrchestrationEmitter:
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[str, str] = {}  # value -> C++ expression
-        self.taken: set[str] = set()
+        self.taken: set[str] = set(KEYWORDS)
         self.allocs = 0
+        self.writes = 0
+        self.manual = False  # inside pl.manual_scope()
         self.result = OrchestrationResult("")
         self.tasks = TaskEmitter(self)
 
@@ -139,6 +141,8 @@ class OrchestrationEmitter:
 
     def scalar_type(self, name: str) -> str:
         type_ = self.function.types[name]
+        if isinstance(type_, TaskType):
+            return "PTO2TaskId"
         return c_type(type_.dtype) if isinstance(type_, ScalarType) else self.vintage.tensor
 
     # --- blocks ------------------------------------------------------------------------------------------------------
@@ -232,8 +236,8 @@ class OrchestrationEmitter:
         assert isinstance(tensor, Ref)
         type_ = self.function.types[tensor.name]
         assert isinstance(type_, TensorType)
-        self.allocs_of_write = getattr(self, "allocs_of_write", -1) + 1
-        where = self.indices(op, f"write_{self.allocs_of_write}")
+        where = self.indices(op, f"write_{self.writes}")
+        self.writes += 1
         cpp, value = c_type(type_.dtype), self.expression(op.args[2])
         self.add(f"set_tensor_data<{cpp}>({self.expression(tensor)}, {where}, {value});")
 
@@ -250,16 +254,47 @@ class OrchestrationEmitter:
         start, stop, step = map(self.expression, op.args[:3])
         index = self.name(body.params[0])
         self.add(f"for (int64_t {index} = {start}; {index} < {stop}; {index} += {step}) {{")
-        self.depth += 1
-        self.add("PTO2_SCOPE() {")
-        self.nested(body)
-        self.depth += 1
-        self.assign(targets, [self.expression(y) for y in body.yields], [self.scalar_type(r) for r in op.results])
-        self.depth -= 1
-        self.add("}")
-        self.depth -= 1
+        self.scoped(body, targets, op.results)
         self.add("}")
         self.taken.discard(index)
+
+    def repeat(self, op: Op) -> None:
+        """`while`: a condition that is one expression stands in the head, else the loop is left where it fails."""
+        test, body = op.blocks
+        targets = []
+        for result, param, init in zip(op.results, test.params, op.args, strict=True):
+            name = self.name(result)
+            self.add(f"{self.scalar_type(result)} {name} = {self.expression(init)};")
+            self.names[param] = name
+            targets.append(name)
+        start = len(self.lines)
+        self.nested(test)
+        asked, self.lines = self.lines[start:], self.lines[:start]
+        condition = self.expression(test.yields[0])
+        if asked:
+            self.add("while (true) {")
+            self.lines += asked
+            self.depth += 1
+            self.add(f"if (!{condition}) break;")
+            self.depth -= 1
+        else:
+            self.add(f"while {condition if condition.startswith('(') else f'({condition})'} {{")
+        self.scoped(body, targets, op.results)
+        self.add("}")
+
+    def scoped(self, block: Block, targets: list[str], results: tuple[str, ...]) -> None:
+        """A block inside braces, in a scope of its own unless dependencies are the program's own; then what it passes
+        on is assigned."""
+        self.depth += 1
+        if not self.manual:
+            self.add("PTO2_SCOPE() {")
+            self.depth += 1
+        self.block(block)
+        self.assign(targets, [self.expression(y) for y in block.yields], [self.scalar_type(r) for r in results])
+        if not self.manual:
+            self.depth -= 1
+            self.add("}")
+        self.depth -= 1
 
     def assign(self, targets: list[str], values: list[str], types: list[str]) -> None:
         """All at once: one value may be read by another's assignment."""
@@ -276,6 +311,7 @@ class OrchestrationEmitter:
         for number, result in enumerate(op.results):
             kind, name = self.scalar_type(result), self.name(result)
             initial = f" = {self.placeholder(op, number)}" if kind == self.vintage.tensor else ""
+            initial = " = PTO2TaskId::invalid()" if kind == "PTO2TaskId" else initial
             self.add(f"{kind} {name}{initial};")
             targets.append(name)
         self.add(f"if ({self.expression(op.args[0])}) {{")
@@ -284,15 +320,7 @@ class OrchestrationEmitter:
                 break
             if number:
                 self.add("} else {")
-            self.depth += 1
-            self.add("PTO2_SCOPE() {")
-            self.nested(block)
-            self.depth += 1
-            kinds = [self.scalar_type(r) for r in op.results]
-            self.assign(targets, [self.expression(y) for y in block.yields], kinds)
-            self.depth -= 1
-            self.add("}")
-            self.depth -= 1
+            self.scoped(block, targets, op.results)
         self.add("}")
 
     def placeholder(self, op: Op, number: int) -> str:
@@ -304,9 +332,18 @@ class OrchestrationEmitter:
         return self.names[self.function.tensors()[0].name]
 
     def scope(self, op: Op) -> None:
-        self.add("PTO2_SCOPE() {")
+        outer, self.manual = self.manual, self.manual or bool(op.attrs.get("manual"))
+        if outer and not op.attrs.get("manual"):
+            raise CompileError(
+                op.place, "pl.scope() inside pl.manual_scope()", "leave it out: the tasks are ordered by deps"
+            )
+        self.add("PTO2_SCOPE(PTO2ScopeMode::MANUAL) {" if self.manual else "PTO2_SCOPE() {")
         self.nested(op.blocks[0])
         self.add("}")
+        self.manual = outer
+
+    def no_task(self, op: Op) -> None:
+        self.names[op.result] = "PTO2TaskId::invalid()"
 
     def task(self, op: Op) -> None:
         self.tasks.emit(op)
@@ -319,6 +356,8 @@ _HANDLERS: dict[str, Callable[[OrchestrationEmitter, Op], None]] = {
     "read": OrchestrationEmitter.read,
     "write": OrchestrationEmitter.write,
     "for": OrchestrationEmitter.loop,
+    "while": OrchestrationEmitter.repeat,
+    "no_task": OrchestrationEmitter.no_task,
     "if": OrchestrationEmitter.branch,
     "scope": OrchestrationEmitter.scope,
     "call": OrchestrationEmitter.task,

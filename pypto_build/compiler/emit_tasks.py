@@ -29,6 +29,7 @@ class TaskEmitter:
     def __init__(self, orchestration: OrchestrationEmitter) -> None:
         self.out = orchestration
         self.count = 0
+        self.submitted: set[str] = set()  # tasks that are certain to have been submitted
 
     def emit(self, op: Op) -> None:
         members = self.members(op.attrs["callee"])
@@ -44,20 +45,48 @@ class TaskEmitter:
         for entry in entries:
             add = "add_scalar" if entry.direction is None else _ADD[entry.direction]
             out.add(f"params_t{number}.{add}({entry.text});")
+        lanes = self.lanes(members, ids)
+        if lanes:
+            out.add(f"MixedKernels mixed_{number} = {{{', '.join(lanes)}}};")
+        self.after(launch, number)
         if launch.blocks is not None:
             setter = "set_core_num" if out.program.arch == "a5" else "set_block_num"
             out.add(f"params_t{number}.launch_spec.{setter}({out.expression(launch.blocks)});")
         if launch.sync_start:
             out.add(f"params_t{number}.launch_spec.set_require_sync_start(true);")
-        if len(members) == 1:
-            out.add(f"rt_submit_{members[0].core}_task({ids[0]}, params_t{number});")
+        submit = f"rt_submit_task(mixed_{number}" if lanes else f"rt_submit_{members[0].core}_task({ids[0]}"
+        outputs = f"TaskOutputTensors task_{number}_outs = " if op.results else ""
+        out.add(f"{outputs}{submit}, params_t{number});")
+        for name in op.results:
+            out.add(f"PTO2TaskId {out.name(name)} = task_{number}_outs.task_id();")
+            self.submitted.add(name)
+
+    def lanes(self, members: list[Function], ids: list[int]) -> list[str]:
+        """Kernels of the cube core and of the two vector cores, for a task that takes more than one core."""
+        if len(members) == 1 and members[0].split < 0:
+            return []
+        vector = str(ids[-1])
+        cube = str(ids[0]) if len(members) > 1 else "INVALID_KERNEL_ID"
+        return [cube, vector, vector if members[-1].split >= 0 else "INVALID_KERNEL_ID"]
+
+    def after(self, launch: Launch, number: int) -> None:
+        """Tasks to wait for; one that need not have been submitted is asked whether it was."""
+        if not launch.deps:
             return
-        out.add(f"MixedKernels mixed_{number} = {{{ids[0]}, {ids[1]}, INVALID_KERNEL_ID}};")
-        out.add(f"rt_submit_task(mixed_{number}, params_t{number});")
+        out, deps = self.out, f"params_t{number}_deps"
+        out.add(f"PTO2TaskId {deps}[{len(launch.deps)}];")
+        out.add(f"uint32_t {deps}_count = 0;")
+        for dep in launch.deps:
+            task = out.expression(dep)
+            sure = isinstance(dep, Ref) and dep.name in self.submitted
+            out.add(f"{'' if sure else f'if ({task}.is_valid()) '}{deps}[{deps}_count++] = {task};")
+        out.add(f"params_t{number}.set_dependencies({deps}, {deps}_count);")
 
     def comment(self, callee: str, number: int, members: list[Function], launch: Launch) -> str:
         if len(members) > 1:
             return f"Group {callee}: MixedKernels (AIC + AIV lanes)"
+        if members[0].split >= 0:
+            return f"Group {callee}: AIV-only SPMD"
         return f"Spmd {callee}: {callee}" if launch.blocks is not None else f"Task {number}: {callee}"
 
     def members(self, callee: str) -> list[Function]:

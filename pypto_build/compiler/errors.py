@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -29,3 +31,9 @@ class CompileError(Exception):
 
     def __str__(self) -> str:
         return "\n".join([str(self.args[0]), *(f"  {note}" for note in self.notes)])
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'load'?` for a name that looks like one of those that there are, else nothing."""
+    close = difflib.get_close_matches(name, sorted(known), 1)
+    return f"; did you mean '{close[0]}'?" if close else ""

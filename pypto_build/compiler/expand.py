@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .dtypes import FP32
+from .dtypes import FP32, INDEX
 from .errors import CompileError
 from .ir import (
     Block,
     Const,
     Direction,
     Function,
-    Launch,
     Op,
     Operand,
     Param,
     PipePlan,
     Program,
     Ref,
+    ScalarType,
     TensorType,
     TileType,
+    Type,
     op_refs,
     refs,
 )
@@ -50,7 +51,16 @@ def expand_mixed(program: Program) -> Program:
     if pipes and program.arch != "a5":
         for entry in [f for f in functions.values() if f.kind == "orchestration"]:
             functions[entry.name] = _with_buffers(entry, pipes)
+    _mark_launched(functions)
     return replace(program, functions=functions)
+
+
+def _mark_launched(functions: dict[str, Function]) -> None:
+    """Kernels that some task launches on blocks; the members of a group share it."""
+    calls = [op for f in functions.values() if f.kind == "orchestration" for op in f.body.walk() if op.name == "call"]
+    launched = {op.attrs["callee"] for op in calls if op.attrs["launch"].blocks is not None}
+    for function in functions.values():
+        function.spmd = bool({function.name, function.group} & launched)
 
 
 def _pipe(function: Function) -> PipePlan:
@@ -115,9 +125,9 @@ class _Member:
 
     def cross(self, op: Op, out: list[Op]) -> None:
         if _PRODUCER[op.attrs["target"]] == self.core:
-            out.append(Op("push", op.args, {"split": 0}, place=op.place))
+            out.append(Op("push", op.args, {"split": self.function.split + 1}, place=op.place))
         else:
-            out.append(Op("pop", (), {"split": 0}, op.results, place=op.place))
+            out.append(Op("pop", (), {"split": self.function.split + 1}, op.results, place=op.place))
 
     def control(self, op: Op) -> Op:
         keep = [n for n, name in enumerate(op.results) if self.mine(name)]
@@ -146,7 +156,7 @@ class _Member:
         for op in [o for o in ops if o.name == "pop"]:
             last = max((n for n, user in enumerate(ops) if op.result in _mentions(user)), default=ops.index(op))
             done = max(last, done, ops.index(op))
-            ops.insert(done + 1, Op("free", (), {"split": 0}, place=op.place))
+            ops.insert(done + 1, Op("free", (), {"split": self.function.split + 1}, place=op.place))
             done += 1
 
     def in_place(self, op: Op, block: Block) -> bool:
@@ -188,6 +198,17 @@ def _mentions(op: Op) -> set[str]:
     return names
 
 
+def _times(
+    blocks: Operand | None, elements: int, name: str, op: Op, types: dict[str, Type], out: list[Op]
+) -> Const | Ref:
+    """Elements of a buffer that each block of a launch has its share of."""
+    if blocks is None or isinstance(blocks, Const):
+        return Const(elements * (int(blocks.value) if blocks else 1))
+    types[name] = ScalarType(INDEX)
+    out.append(Op("s.mul", (blocks, Const(elements)), {"dtype": INDEX}, (name,), place=op.place))
+    return Ref(name)
+
+
 def _with_buffers(entry: Function, pipes: dict[str, PipePlan]) -> Function:
     """Global memory for the slots, made where a group is submitted and passed as its last tensor."""
     types = dict(entry.types)
@@ -200,16 +221,11 @@ def _with_buffers(entry: Function, pipes: dict[str, PipePlan]) -> Function:
             new = replace(op, blocks=tuple(change(b) for b in op.blocks))
             pipe = pipes.get(op.attrs["callee"]) if op.name == "call" else None
             if pipe is not None:
-                launch = op.attrs["launch"]
-                if isinstance(launch, Launch) and launch.blocks is not None:
-                    raise CompileError(
-                        op.place, f"{op.attrs['callee']} runs on both cores and cannot be launched on SPMD blocks",
-                        "submit it in a loop",
-                    )  # fmt: skip
                 name = f"gm_pipe_buffer_{count}"
                 count += 1
-                extent: Operand = Const(pipe.buffer_bytes // 4)
-                types[name] = TensorType((pipe.buffer_bytes // 4,), FP32)
+                extent = _times(op.attrs["launch"].blocks, pipe.buffer_bytes // 4, f"{name}_extent", op, types, out)
+                dim = int(extent.value) if isinstance(extent, Const) else extent
+                types[name] = TensorType((dim,), FP32)
                 out.append(
                     Op("create_tensor", ((extent,),), {"dtype": FP32, "manual_dep": True}, (name,), place=op.place)
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import language
@@ -207,8 +208,21 @@ class ExpressionReader:
             self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
         function = self.builder.function(callee, self.place(node))
         names = [p.name for p in function.params]
+        if callee.kind == "kernel":
+            node, launch = self.after(node, launch)
         args = self.bind(node, callee.name, names, frozenset())
         return Op("call", args, {"callee": callee.name, "launch": launch}, place=self.place(node))
+
+    def after(self, node: ast.Call, launch: Launch) -> tuple[ast.Call, Launch]:
+        """`kernel(…, deps=[task, …])`: what the task waits for besides the tensors it takes."""
+        given = [k.value for k in node.keywords if k.arg == "deps"]
+        if not given:
+            return node, launch
+        deps = self.operand(given[0])
+        if not isinstance(deps, tuple):
+            self.fail(given[0], "deps is a list of tasks", "t = kernel(…) is a task")
+        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "deps"])
+        return ast.copy_location(rest, node), replace(launch, deps=deps)
 
     def intrinsic(self, node: ast.Call, name: str) -> Operand:
         spec = OPERATIONS.get(name)

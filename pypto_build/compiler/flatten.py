@@ -62,8 +62,8 @@ class _Flattener:
         args = tuple(self.operand(a, out) for a in op.args)
         launch = op.attrs.get("launch")
         attrs = dict(op.attrs)
-        if launch is not None and launch.blocks is not None:
-            attrs["launch"] = replace(launch, blocks=self.operand(launch.blocks, out))
+        if launch is not None:
+            attrs["launch"] = launch.map(lambda operand: self.operand(operand, out))
         return replace(op, args=args, attrs=attrs, blocks=tuple(self.block(b) for b in op.blocks))
 
     def operand(self, operand: Operand, out: list[Op]) -> Operand:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from . import language
+from .cpp_scalars import KEYWORDS
 from .errors import CompileError, Place
 from .expressions import ExpressionReader
 from .ir import Block, Const, Function, Op, Operand, Param, Program, Ref, TensorType
@@ -39,6 +40,8 @@ class ProgramBuilder:
         place = Place(file, node.lineno, node.col_offset + 1)
         if known is not None:
             raise CompileError(place, f"a second function is called {jit.name}", "give one of them another name")
+        if jit.kind == "kernel" and jit.name in KEYWORDS:
+            raise CompileError(place, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
         self.sources[jit.name] = jit
         made = _Reader(self, jit, file, node).read(place)
         self.done[jit.name] = made
@@ -52,7 +55,9 @@ class _Reader(ExpressionReader):
         params = tuple(self.parameters())
         for statement in self.node.body:
             self.statement(statement)
-        return Function(self.jit.name, self.jit.kind, params, self.block, place, symbols=tuple(self.symbols))
+        made = Function(self.jit.name, self.jit.kind, params, self.block, place, symbols=tuple(self.symbols))
+        made.split = self.jit.split
+        return made
 
     def parameters(self) -> list[Param]:
         arguments = self.node.args
@@ -207,10 +212,26 @@ class _Reader(ExpressionReader):
         blocks = (self.nested(node.body), self.nested(node.orelse))
         self.emit(Op("if", (condition,), blocks=blocks, place=self.place(node)))
 
+    def _while(self, node: ast.While) -> None:
+        if self.jit.kind != "orchestration":
+            self.fail(node, "while loops are for orchestrations", "a kernel loops with `for i in pl.range(…)`")
+        if node.orelse:
+            self.fail(node, "a loop has no else")
+        outer, self.block = self.block, Block()
+        condition = self.operand(node.test)
+        test, self.block = self.block, outer
+        if isinstance(condition, Const) and condition.value:
+            self.fail(node, "the loop never ends", "its condition has to depend on something that the loop changes")
+        test.yields = (condition,)
+        self.emit(Op("while", blocks=(test, self.nested(node.body)), place=self.place(node)))
+
     def _with(self, node: ast.With) -> None:
         call = node.items[0].context_expr
-        if len(node.items) != 1 or not isinstance(call, ast.Call) or self.callee(call.func) != language.scope:
-            self.fail(node, "the one context is pl.scope()")
+        kind = self.callee(call.func) if isinstance(call, ast.Call) else None
+        if len(node.items) != 1 or kind not in (language.scope, language.manual_scope):
+            self.fail(node, "the contexts are pl.scope() and pl.manual_scope()", "one a with")
+        assert isinstance(kind, language.Intrinsic)
         if self.jit.kind != "orchestration":
-            self.fail(node, "pl.scope() is for orchestrations")
-        self.emit(Op("scope", blocks=(self.nested(node.body),), place=self.place(node)))
+            self.fail(node, f"pl.{kind.name}() is for orchestrations")
+        attrs = {"manual": True} if kind == language.manual_scope else {}
+        self.emit(Op("scope", (), attrs, blocks=(self.nested(node.body),), place=self.place(node)))

@@ -22,10 +22,10 @@ from .ir import (
     Program,
     Ref,
     ScalarType,
+    TaskType,
     TensorType,
     TileType,
     Type,
-    map_op,
 )
 from .operations import COMPARISONS, OPERATIONS
 from .rules_kernel import KERNEL_RULES
@@ -136,7 +136,7 @@ class Inference:
         return made
 
     def op(self, op: Op) -> None:
-        if op.name in ("for", "if", "scope"):
+        if op.name in ("for", "while", "if", "scope"):
             getattr(self, f"_{op.name}")(op)
             return
         if op.name == "call":
@@ -224,6 +224,21 @@ class Inference:
             self.types[name] = self.types[param]
         self.out.append(replace(op, args=(*bounds, *inits), blocks=(made,)))
 
+    def _while(self, op: Op) -> None:
+        test, body = op.blocks
+        for name, init in zip(test.params, op.args, strict=True):
+            self.types[name] = self.carried(op, init)
+        asked = self.block(test)
+        outer, self.out = self.out, asked.ops
+        asked.yields = (self.number(op, asked.yields[0], BOOL),)
+        self.out = outer
+        made = self.block(body)
+        for name, value in zip(test.params, made.yields, strict=True):
+            self.same(op, self.types[name], self.carried(op, value), name)
+        for name, param in zip(op.results, test.params, strict=True):
+            self.types[name] = self.types[param]
+        self.out.append(replace(op, blocks=(asked, made)))
+
     def _if(self, op: Op) -> None:
         condition = self.number(op, op.args[0], BOOL)
         blocks = tuple(self.block(b) for b in op.blocks)
@@ -251,8 +266,6 @@ class Inference:
 
     def call(self, op: Op) -> None:
         callee = self.callees[op.attrs["callee"]]
-        if op.results:
-            self.fail(op, f"{callee.name} is a kernel and returns nothing", "pass it a tensor to write")
         args: list[Operand] = []
         for param, arg in zip(callee.params, op.args, strict=True):
             type_, variable = self.type_of(arg), param.name.partition("__")[0]
@@ -265,12 +278,18 @@ class Inference:
                 self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
             self.fits(op, callee.name, variable, type_, param.type)
             args.append(arg)
-        made = replace(op, args=tuple(args))
         launch = op.attrs["launch"]
-        if isinstance(launch, Launch) and launch.blocks is not None:
-            made = map_op(made, lambda ref: ref)
-            made.attrs["launch"] = replace(launch, blocks=self.number(op, launch.blocks, INDEX))
-        self.out.append(made)
+        assert isinstance(launch, Launch)
+        if launch.blocks is not None:
+            launch = replace(launch, blocks=self.number(op, launch.blocks, INDEX))
+        for dep in launch.deps:
+            if not isinstance(self.type_of(dep), TaskType):
+                self.fail(
+                    op, f"{callee.name}: deps are tasks, found {_kind(self.type_of(dep))}", "t = kernel(…) is one"
+                )
+        for name in op.results:
+            self.types[name] = TaskType()
+        self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))
 
     def fits(self, op: Op, callee: str, name: str, given: TensorType, wanted: TensorType) -> None:
         known = [

@@ -96,7 +96,15 @@ class ScalarType:
         return str(self.dtype)
 
 
-Type = TensorType | TileType | ScalarType
+@dataclass(frozen=True)
+class TaskType:
+    """A submitted task, for others to wait for."""
+
+    def __str__(self) -> str:
+        return "Task"
+
+
+Type = TensorType | TileType | ScalarType | TaskType
 
 
 def dims_text(shape: tuple[Dim, ...]) -> str:
@@ -125,8 +133,9 @@ class Block:
 
 @dataclass(eq=False)
 class Op:
-    """One operation: `for` (start, stop, step, then initial values), `if` (condition), `call` (attrs callee, launch),
-    `copy` (a plain assignment), or a row of operations.py."""
+    """One operation: `for` (start, stop, step, then initial values), `while` (initial values; its first block makes the
+    condition, which it yields), `if` (condition), `call` (attrs callee, launch), `scope` (attr manual), `copy` (a plain
+    assignment), or a row of operations.py."""
 
     name: str
     args: tuple[Operand, ...] = ()
@@ -152,10 +161,20 @@ class Param:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not."""
+    """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not, after other tasks."""
 
     blocks: Operand | None = None
     sync_start: bool = False
+    deps: tuple[Operand, ...] = ()
+
+    def map(self, change: Callable[[Operand], Operand]) -> Launch:
+        """The same launch with its operands changed."""
+        blocks = None if self.blocks is None else change(self.blocks)
+        return replace(self, blocks=blocks, deps=tuple(map(change, self.deps)))
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return self.deps if self.blocks is None else (self.blocks, *self.deps)
 
 
 @dataclass(frozen=True)
@@ -175,7 +194,9 @@ class PipePlan:
 @dataclass(eq=False)
 class Function:
     """`kind`: kernel, inline or orchestration. `core` is aic, aiv or mixed once inferred; `group` names the unit of an
-    expanded mixed kernel. `types` has every value, `addresses` the tiles' bytes once planned."""
+    expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns), -1
+    where one has them whole; `spmd` tells that it is launched on blocks. `types` has every value, `addresses` the
+    tiles' bytes once planned."""
 
     name: str
     kind: str
@@ -185,6 +206,8 @@ class Function:
     core: str = ""
     group: str = ""
     pipe: PipePlan | None = None
+    split: int = -1
+    spmd: bool = False
     symbols: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     addresses: dict[str, int] = field(default_factory=dict)
@@ -237,8 +260,8 @@ def op_refs(op: Op) -> Iterator[str]:
     for arg in op.args:
         yield from refs(arg)
     launch = op.attrs.get("launch")
-    if isinstance(launch, Launch) and launch.blocks is not None:
-        yield from refs(launch.blocks)
+    if isinstance(launch, Launch):
+        yield from refs(launch.operands)
 
 
 def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
@@ -256,8 +279,8 @@ def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
     """A copy of the operation with its own operands changed; blocks are kept as they are."""
     attrs = dict(op.attrs)
     launch = attrs.get("launch")
-    if isinstance(launch, Launch) and launch.blocks is not None:
-        attrs["launch"] = replace(launch, blocks=map_operand(launch.blocks, change))
+    if isinstance(launch, Launch):
+        attrs["launch"] = launch.map(lambda operand: map_operand(operand, change))
     return replace(op, args=tuple(map_operand(a, change) for a in op.args), attrs=attrs)
 
 

@@ -34,13 +34,14 @@ from .dtypes import (
     UINT64,
     DType,
 )
+from .errors import similar
 from .ir import Dim, Direction, Ref, ScalarType, TensorType
 from .operations import OPERATIONS
 
 __all__ = [
     "BF16", "BOOL", "FP16", "FP32", "INDEX", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
-    "DType", "Dynamic", "InOut", "Mem", "Out", "Scalar", "Tensor", "dynamic", "jit", "launch", "range", "scope",
-    "unroll",
+    "DType", "Dynamic", "InOut", "Mem", "Out", "Scalar", "Split", "Tensor", "dynamic", "jit", "launch", "manual_scope",
+    "range", "scope", "unroll",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -118,6 +119,16 @@ class Mem:
     Acc = "acc"
 
 
+class Split:
+    """How the two vector cores of a group share the tiles of a kernel: each has half the rows, or half the columns."""
+
+    UpDown = "up_down"
+    LeftRight = "left_right"
+
+
+_SPLIT_AXES = {"": -1, Split.UpDown: 0, Split.LeftRight: 1}
+
+
 @dataclass(frozen=True)
 class Intrinsic:
     """An operation; it means something only in the source of a decorated function."""
@@ -131,21 +142,24 @@ class Intrinsic:
 range = Intrinsic("range")
 unroll = Intrinsic("unroll")
 scope = Intrinsic("scope")
+manual_scope = Intrinsic("manual_scope")
 launch = Intrinsic("launch")
 
 
 def __getattr__(name: str) -> Intrinsic:
     if name in OPERATIONS:
         return Intrinsic(name)
-    raise AttributeError(f"pl has no operation '{name}'")
+    raise AttributeError(f"pl has no operation '{name}'{similar(name, {*OPERATIONS, *__all__})}")
 
 
 @dataclass(eq=False)
 class JitFunction:
-    """A decorated function. `kind`: kernel, inline or orchestration. An orchestration may have a reference."""
+    """A decorated function. `kind`: kernel, inline or orchestration. An orchestration may have a reference; `split` is
+    the axis along which two vector cores share a kernel's tiles, or -1."""
 
     function: Callable[..., Any]
     kind: str
+    split: int = -1
     reference_function: Callable[..., Any] | None = None
     inputs_function: Callable[..., Any] | None = None
     tolerances: dict[str, float] = field(default_factory=dict)
@@ -184,8 +198,15 @@ class _Jit:
     def __call__(self, function: Callable[..., Any]) -> JitFunction:
         return JitFunction(function, "orchestration")
 
-    def incore(self, function: Callable[..., Any]) -> JitFunction:
-        return JitFunction(function, "kernel")
+    def incore(self, *args: Callable[..., Any], split: str = "") -> Any:
+        """`@pl.jit.incore`, or `@pl.jit.incore(split=pl.Split.UpDown)` for two vector cores that share the tiles."""
+        if split not in _SPLIT_AXES:
+            raise ValueError(f"split is pl.Split.UpDown or pl.Split.LeftRight, found {split!r}")
+
+        def make(function: Callable[..., Any]) -> JitFunction:
+            return JitFunction(function, "kernel", _SPLIT_AXES[split])
+
+        return make(args[0]) if args else make
 
     def inline(self, function: Callable[..., Any]) -> JitFunction:
         return JitFunction(function, "inline")

@@ -13,6 +13,7 @@ from .infer import infer_types, verify_types
 from .ir import Function, Op, Program
 from .memory import infer_memory, verify_memory
 from .plan import plan_addresses, verify_addresses
+from .split import split_lanes, verify_lanes
 from .ssa import convert_to_ssa, verify_ssa
 from .text import program_text
 
@@ -52,6 +53,7 @@ PASSES = (
     Pass("infer_types", infer_types, verify_checked),
     Pass("infer_memory", infer_memory, verify_memory),
     Pass("expand_mixed", expand_mixed, verify_members),
+    Pass("split_lanes", split_lanes, verify_lanes),
     Pass("plan_addresses", plan_addresses, verify_addresses),
 )
 

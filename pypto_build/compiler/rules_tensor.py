@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .dtypes import INDEX
-from .ir import Const, Dim, Op, Ref, ScalarType, TensorType, Type
+from .ir import Const, Dim, Op, Ref, ScalarType, TaskType, TensorType, Type
 
 if TYPE_CHECKING:
     from .infer import Inference
@@ -92,6 +92,10 @@ def _dim(at: Inference, op: Op) -> Typed:
     return replace(op, name="s.add", args=(value, Const(0)), attrs={"dtype": INDEX}), ScalarType(INDEX)
 
 
+def _no_task(at: Inference, op: Op) -> Typed:
+    return op, TaskType()
+
+
 TENSOR_RULES: dict[str, object] = {
     "create_tensor": _create_tensor,
     "slice": _slice,
@@ -99,4 +103,5 @@ TENSOR_RULES: dict[str, object] = {
     "read": _read,
     "write": _write,
     "dim": _dim,
+    "no_task": _no_task,
 }

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 from .errors import CompileError
-from .ir import Block, Function, Op, Operand, Program, Ref, map_op, map_operand, refs
+from .ir import Block, Function, Op, Operand, Program, Ref, map_op, map_operand, op_refs, refs
 from .prune import prune
 
 Scope = dict[str, Operand]
@@ -57,8 +57,8 @@ class _Converter:
 
     def block(self, source: Block, scope: Scope, into: Block) -> None:
         for op in source.ops:
-            handler = {"copy": self.copy, "for": self.loop, "if": self.branch, "scope": self.scope}.get(op.name)
-            (handler or self.plain)(op, scope, into)
+            handler = _HANDLERS.get(op.name, _Converter.plain)
+            handler(self, op, scope, into)
 
     def resolve(self, op: Op, scope: Scope) -> Op:
         def change(ref: Ref) -> Operand:
@@ -84,6 +84,22 @@ class _Converter:
         inner = Block()
         self.block(op.blocks[0], scope, inner)
         into.ops.append(replace(op, blocks=(inner,)))
+
+    def repeat(self, op: Op, scope: Scope, into: Block) -> None:
+        """`while`: what is carried belongs to the block of the condition, and the body sees it too."""
+        test, source = op.blocks
+        carried = [name for name in _assigned(source) if name in scope]
+        iters = tuple(self.fresh(name, "iter") for name in carried)
+        inner: Scope = {**scope, **dict(zip(carried, map(Ref, iters), strict=True))}
+        asked, body = Block(params=iters), Block()
+        self.block(test, inner, asked)
+        asked.yields = self.resolve(replace(op, args=test.yields), inner).args
+        self.block(source, inner, body)
+        body.yields = tuple(inner[name] for name in carried)
+        results = tuple(self.fresh(name, "rv") for name in carried)
+        inits = tuple(scope[name] for name in carried)
+        into.ops.append(replace(op, args=inits, results=results, blocks=(asked, body)))
+        scope.update(zip(carried, map(Ref, results), strict=True))
 
     def loop(self, op: Op, scope: Scope, into: Block) -> None:
         source = op.blocks[0]
@@ -119,6 +135,15 @@ class _Converter:
         scope.update(zip(merged, map(Ref, results), strict=True))
 
 
+_HANDLERS = {
+    "copy": _Converter.copy,
+    "for": _Converter.loop,
+    "while": _Converter.repeat,
+    "if": _Converter.branch,
+    "scope": _Converter.scope,
+}
+
+
 def verify_ssa(function: Function) -> None:
     """Every name is defined once, before it is used. Raises CompileError at the operation that breaks this."""
     defined = {p.name for p in function.params} | set(function.symbols)
@@ -129,12 +154,12 @@ def _verify_block(block: Block, visible: set[str], defined: set[str]) -> None:
     for name in block.params:
         _define(block.ops[0] if block.ops else Op("empty"), name, visible, defined)
     for op in block.ops:
-        used = [n for arg in op.args for n in refs(arg)]
-        for name in used:
+        for name in op_refs(op):
             if name not in visible:
                 raise CompileError(op.place, f"{op.name} uses {name}, which is not defined before it")
-        for inner in op.blocks:
-            _verify_block(inner, set(visible), defined)
+        inside = set(visible)
+        for inner in op.blocks:  # the body of a `while` sees what its condition's block carries
+            _verify_block(inner, inside if op.name == "while" else set(visible), defined)
         for name in op.results:
             _define(op, name, visible, defined)
     for operand in block.yields:

@@ -40,6 +40,15 @@ def _op(op: Op, function: Function, indent: str, lines: list[str]) -> None:
         lines.append(f"{indent}{left}for {op.blocks[0].params[0]} in range({start}, {stop}, {step}){note}:")
         _block(op.blocks[0], function, indent + "    ", lines)
         return
+    if op.name == "while":
+        carried = ", ".join(
+            f"{p} = {operand_text(i)}" for p, i in zip(op.blocks[0].params, op.args, strict=bool(op.args))
+        )
+        lines.append(f"{indent}{left}while{f' carrying {carried}' if carried else ''}:")
+        _block(op.blocks[0], function, indent + "    ", lines)
+        lines.append(f"{indent}do:")
+        _block(op.blocks[1], function, indent + "    ", lines)
+        return
     if op.name == "if":
         lines.append(f"{indent}{left}if {operand_text(op.args[0])}:")
         _block(op.blocks[0], function, indent + "    ", lines)
@@ -57,6 +66,8 @@ def _call_text(op: Op) -> str:
     launch = op.attrs.get("launch")
     if isinstance(launch, Launch) and launch.blocks is not None:
         name += f"[{operand_text(launch.blocks)}{', sync_start' if launch.sync_start else ''}]"
+    if isinstance(launch, Launch) and launch.deps:
+        return f"{name}({', '.join(map(operand_text, op.args))}, deps={operand_text(launch.deps)})"
     attrs = [f"{k}={_attr(v)}" for k, v in op.attrs.items() if k not in ("callee", "launch") and v not in ("", None)]
     return f"{name}({', '.join([*map(operand_text, op.args), *attrs])})"
 

@@ -230,7 +230,22 @@ class _Function:
     def _copy(self, op: Op) -> None:
         self.bound[op.result] = self.text(op.args[0])
 
+    def _while(self, op: Op) -> None:
+        test, body = op.blocks
+        names = [self.bound.setdefault(n, self.names.unique(_hint(n))) for n in test.params]
+        self._assign(names, [self.text(a) for a in op.args])
+        self.add("while True:", op)
+        self.indent += 1
+        self.block(test)
+        self.add(f"if not ({self.text(test.yields[0])}):")
+        self.add("    break")
+        self.block(body)
+        self._assign(names, [self.text(y) for y in body.yields])
+        self.indent -= 1
+        self.bound.update(zip(op.results, names, strict=True))
+
     def _call(self, op: Op) -> None:
+        self.bound.update(dict.fromkeys(op.results, "None"))  # calls are done in their order, so nothing waits
         arguments = ", ".join(self.text(a) for a in op.args)
         launch = op.attrs.get("launch")
         if isinstance(launch, Launch) and launch.blocks is not None:
@@ -358,8 +373,8 @@ def _plain(form: str) -> _Expression:
 
 
 _CONTROL: dict[str, Callable[[_Function, Op], None]] = {
-    "for": _Function._for, "if": _Function._if, "scope": _Function._scope, "copy": _Function._copy,
-    "call": _Function._call,
+    "for": _Function._for, "while": _Function._while, "if": _Function._if, "scope": _Function._scope,
+    "copy": _Function._copy, "call": _Function._call,
 }  # fmt: skip
 _EXPRESSIONS: dict[str, _Expression] = {
     "load": _Function._load,
@@ -381,6 +396,7 @@ _EXPRESSIONS: dict[str, _Expression] = {
     "mrgsort": _plain("merged_blocks({0}, {1})"),
     "matmul": _plain("multiply({0}, {1})"),
     "matmul_acc": _plain("{0} + multiply({1}, {2})"),
+    "no_task": _plain("None"),
     "get_block_idx": _plain("_program_block[0]"),
     "get_block_num": _plain("_program_block[1]"),
     "read": _plain("{0}[{1}].item()"),

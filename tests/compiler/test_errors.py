@@ -21,7 +21,7 @@ CASES = {
     ),
     "unknown operation": (
         kernel("pl.store(pl.lod(x), [0, 0], out)"),
-        "5: pl.lod: pl has no operation 'lod'",
+        "5: pl.lod: pl has no operation 'lod'; did you mean 'load'?",
     ),
     "shapes": (
         kernel(TILE + "t = t + pl.row_max(t)" + STORE),
@@ -67,7 +67,7 @@ CASES = {
     ),
     "unsupported statement": (
         kernel("while True:\n    pass"),
-        "5: while statements are not part of the language",
+        "5: while loops are for orchestrations; a kernel loops with `for i in pl.range(…)`",
     ),
     "python call": (
         kernel(TILE + "print(t)" + STORE),

@@ -29,6 +29,7 @@ def test_the_order_of_the_passes() -> None:
         "infer_types",
         "infer_memory",
         "expand_mixed",
+        "split_lanes",
         "plan_addresses",
     ]
 
@@ -159,7 +160,8 @@ def test_dump_passes_are_numbered(tmp_path: Path) -> None:
         "passes_dump/03_after_infer_types.txt",
         "passes_dump/04_after_infer_memory.txt",
         "passes_dump/05_after_expand_mixed.txt",
-        "passes_dump/06_after_plan_addresses.txt",
+        "passes_dump/06_after_split_lanes.txt",
+        "passes_dump/07_after_plan_addresses.txt",
     ]
 
 

@@ -1,0 +1,129 @@
+"""Orders that a program gives itself: manual scopes, tasks to wait for, loops that end when a value says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pypto_build.compiler import CompileError
+from tests.compiler.programs import files
+
+KERNEL = "@pl.jit.incore\ndef k(x: M, out: pl.InOut[M]):\n    pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)\n"
+HEAD = "@pl.jit\ndef main(x: M, flags: pl.Tensor[[8], pl.INT32], out: pl.InOut[M]):\n"
+
+
+def _program(body: str) -> str:
+    return KERNEL + HEAD + "".join(f"    {line}\n" for line in body.split("\n"))
+
+
+def _entry(tmp_path: Path, body: str) -> str:
+    text = files(tmp_path, _program(body))["orchestration/main.cpp"]
+    return text.partition("    PTO2_SCOPE() {\n")[2].partition("    }\n}\n")[0]
+
+
+def test_a_task_waits_for_another(tmp_path: Path) -> None:
+    assert _entry(tmp_path, "a = k(x, out)\nk(x, out, deps=[a])") == (
+        "\n"
+        "        // Task 0: k\n"
+        "        CoreTaskArgs params_t0;\n"
+        "        params_t0.add_input(ext_x);\n"
+        "        params_t0.add_inout(ext_out);\n"
+        "        TaskOutputTensors task_0_outs = rt_submit_aiv_task(0, params_t0);\n"
+        "        PTO2TaskId a = task_0_outs.task_id();\n"
+        "\n"
+        "        // Task 1: k\n"
+        "        CoreTaskArgs params_t1;\n"
+        "        params_t1.add_input(ext_x);\n"
+        "        params_t1.add_inout(ext_out);\n"
+        "        PTO2TaskId params_t1_deps[1];\n"
+        "        uint32_t params_t1_deps_count = 0;\n"
+        "        params_t1_deps[params_t1_deps_count++] = a;\n"
+        "        params_t1.set_dependencies(params_t1_deps, params_t1_deps_count);\n"
+        "        rt_submit_aiv_task(0, params_t1);\n"
+    )
+
+
+def test_no_scope_inside_a_manual_one(tmp_path: Path) -> None:
+    """A task that a loop carries may not have been submitted yet."""
+    text = _entry(
+        tmp_path,
+        "with pl.manual_scope():\n    last = pl.no_task()\n    for i in pl.range(4):\n"
+        "        last = k(x, out, deps=[last])",
+    )
+    assert text == (
+        "        PTO2_SCOPE(PTO2ScopeMode::MANUAL) {\n"
+        "            PTO2TaskId last = PTO2TaskId::invalid();\n"
+        "            for (int64_t i = 0; i < 4; i += 1) {\n"
+        "\n"
+        "                // Task 0: k\n"
+        "                CoreTaskArgs params_t0;\n"
+        "                params_t0.add_input(ext_x);\n"
+        "                params_t0.add_inout(ext_out);\n"
+        "                PTO2TaskId params_t0_deps[1];\n"
+        "                uint32_t params_t0_deps_count = 0;\n"
+        "                if (last.is_valid()) params_t0_deps[params_t0_deps_count++] = last;\n"
+        "                params_t0.set_dependencies(params_t0_deps, params_t0_deps_count);\n"
+        "                TaskOutputTensors task_0_outs = rt_submit_aiv_task(0, params_t0);\n"
+        "                PTO2TaskId last__ssa_v2 = task_0_outs.task_id();\n"
+        "                last = last__ssa_v2;\n"
+        "            }\n"
+        "        }\n"
+    )
+
+
+def test_while_with_a_condition_that_is_an_expression(tmp_path: Path) -> None:
+    assert _entry(tmp_path, "i = 0\nwhile i < 3:\n    k(x, out)\n    i += 1") == (
+        "        int64_t i = 0;\n"
+        "        while (i < 3) {\n"
+        "            PTO2_SCOPE() {\n"
+        "\n"
+        "                // Task 0: k\n"
+        "                CoreTaskArgs params_t0;\n"
+        "                params_t0.add_input(ext_x);\n"
+        "                params_t0.add_inout(ext_out);\n"
+        "                rt_submit_aiv_task(0, params_t0);\n"
+        "                int64_t i__ssa_v1 = (i + 1);\n"
+        "                i = i__ssa_v1;\n"
+        "            }\n"
+        "        }\n"
+    )
+
+
+def test_while_with_a_condition_that_reads(tmp_path: Path) -> None:
+    text = _entry(tmp_path, "i = 0\nwhile pl.read(flags, [i]) > 0:\n    k(x, out)\n    i += 1")
+    assert text.startswith(
+        "        int64_t i = 0;\n"
+        "        while (true) {\n"
+        "            uint32_t indices_tmp1[1] = {static_cast<uint32_t>(i)};\n"
+        "            int32_t tmp1 = get_tensor_data<int32_t>(ext_flags, 1, indices_tmp1);\n"
+        "            if (!(tmp1 > 0)) break;\n"
+        "            PTO2_SCOPE() {\n"
+    )
+
+
+WRONG = {
+    "a scope in a manual one": (
+        "with pl.manual_scope():\n    with pl.scope():\n        k(x, out)",
+        "9: pl.scope() inside pl.manual_scope(); leave it out: the tasks are ordered by deps",
+    ),
+    "not a task": ("k(x, out, deps=[x])", "8: k: deps are tasks, found a Tensor[[64, 64], FP32]; t = kernel(…) is one"),
+    "not a list": ("a = k(x, out)\nk(x, out, deps=a)", "9: deps is a list of tasks; t = kernel(…) is a task"),
+    "never ends": (
+        "while True:\n    k(x, out)",
+        "8: the loop never ends; its condition has to depend on something that the loop changes",
+    ),
+    "other context": (
+        "with open('x'):\n    k(x, out)",
+        "8: the contexts are pl.scope() and pl.manual_scope(); one a with",
+    ),
+    "a task as a tensor": ("a = k(x, out)\nk(a, out)", "9: k: x is a tensor, found a Task"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong(tmp_path: Path, name: str) -> None:
+    body, expected = WRONG[name]
+    with pytest.raises(CompileError) as caught:
+        files(tmp_path, _program(body))
+    assert str(caught.value) == f"{tmp_path / 'program.py'}:{expected}"
