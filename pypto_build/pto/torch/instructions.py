@@ -36,7 +36,7 @@ _WITH_SCALAR: dict[str, tuple[str, str]] = {
     "min": ("{a}.clamp(max={b})",) * 2,
     "fmod": ("torch.fmod({a}, {b})", "fmod({a}, torch.tensor({b}))"),
     "div": ("{a} / {b}", "divide({a}, torch.tensor({b}))"),
-    "rem": ("remainder({a}, torch.tensor({b}, dtype={dtype}))",) * 2,
+    "rem": ("remainder({a}, torch.tensor({b}))",) * 2,
     "pow": ("power({a}, torch.tensor({b}))",) * 2,
     "shl": ("", "shift_left({a}, torch.tensor({b}), {bits})"),
     "shr": ("", "shift_right({a}, torch.tensor({b}), {bits})"),
@@ -402,6 +402,24 @@ def matmul(w: Writer, op: Operation) -> None:
         assign(w, op, f"{product} + {w.operand(op, 'bias')}[1, {w.operand(op, 'b')}.valid[1]]")
     else:
         assign(w, op, product)
+
+
+def matmul_mx(w: Writer, op: Operation) -> None:
+    """The product of elements that a power of two scales, one for every 32 along k."""
+    fn = TABLE[op.name].fn
+    a, b = (f"{w.operand(op, role)}[:].float()" for role in ("a", "b"))
+    dtypes.torch_dtype(element(w, op, "a"))
+    dtypes.torch_dtype(element(w, op, "b"))
+    scales = [
+        f"{w.operand(op, role)}[:].float().repeat_interleave(32, dim={d})"
+        for role, d in (("a_scale", 1), ("b_scale", 0))
+    ]
+    product = f"matmul({a} * {scales[0]}, {b} * {scales[1]})"
+    if fn == "accumulate":
+        product = f"{w.operand(op, 'acc')}[{w.operand(op, 'dst')}.valid] + {product}"
+    elif fn == "bias":
+        product = f"{product} + {w.operand(op, 'bias')}[1, {w.operand(op, 'b')}.valid[1]]"
+    assign(w, op, product)
 
 
 def _same_columns(w: Writer, op: Operation) -> bool:

@@ -14,9 +14,9 @@ def nothing(w: Writer, op: Operation) -> None:
         w.bind(value, "None")
 
 
-def _own_meaning(w: Writer, op: Operation) -> None:
-    """`none`-family operations that are no instructions keep their name in a comment."""
-    w.add(op, f"None  # {op.name.removeprefix('pto.')}")
+def trap(w: Writer, op: Operation) -> None:
+    """The kernel ends itself."""
+    w.add(op, 'raise RuntimeError("the kernel ended itself (pto.trap)")')
 
 
 _LOWERINGS: dict[str, Lower] = {
@@ -88,6 +88,11 @@ _LOWERINGS: dict[str, Lower] = {
     "transfer:store_fp": instructions.store,
     "move": instructions.move,
     "matmul": instructions.matmul,
+    "matmul_mx": instructions.matmul_mx,
+    "async:context": nothing,
+    "async:prefetch": nothing,
+    "pto.get_prefetch_async_session": nothing,
+    "trap": trap,
     "gather:index": instructions.gather,
     "gather:block": instructions.gather_blocks,
     "gather:gm": instructions.gather_global,

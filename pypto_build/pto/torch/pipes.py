@@ -48,6 +48,8 @@ def open_pipe(w: Writer, op: Operation) -> None:
 
 
 def push(w: Writer, op: Operation) -> None:
+    if "pipe" in op.operands:
+        raise Unsupported("with the pipe as a value")
     direction = _TO[op.name.rpartition("_")[2]]
     tile = w.operand(op, "tile")
     if not isinstance(w.value(op, "tile").type, TileType):
@@ -61,6 +63,8 @@ def push(w: Writer, op: Operation) -> None:
 
 
 def pop(w: Writer, op: Operation) -> None:
+    if "pipe" in op.operands:
+        raise Unsupported("with the pipe as a value")
     source = op.name.rpartition("_")[2]
     direction, number = "to_aiv" if source == "aic" else "to_aic", int_value(op.attrs.get("id"))
     type_ = op.result_types[0]

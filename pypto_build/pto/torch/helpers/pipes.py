@@ -40,7 +40,7 @@ class _Pipe:
         """`to_aiv: 2 of 8 slots` with the lanes apart where they differ."""
         counts = [len(lane) for lane in self.lanes]
         return f"{self.name}: {max(counts)} of {self.slots} slots" + (
-            f" (lanes {counts[0]}, {counts[1]})" if counts[0] != counts[1] else ""
+            f" (lanes {counts[0]}, {counts[1]})" if _lanes[0] > 1 and counts[0] != counts[1] else ""
         )
 
 
