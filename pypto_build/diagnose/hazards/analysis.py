@@ -43,16 +43,21 @@ def analyse(artifact: Artifact, record: Record) -> list[Finding]:
         + [int(record.regions["site"][regions[0]]) for regions in misuse.values()]
         + [site for error in record.errors for site in (error.site, error.other_site) if site >= 0]
     )
-    blamed = {region for regions in misuse.values() for region in regions}
+    blamed = {
+        (int(record.regions["task"][region]), index): region
+        for (_, index, wrong), regions in misuse.items()
+        for region in reversed(regions)
+        if wrong != "beyond"
+    }
     consequences: dict[int, list[str]] = {}
-    explained = []
+    left = []
     for conflict in conflicts:
-        causes = blamed & {conflict.first, conflict.second}
+        ends = [(int(record.regions["task"][r]), context.argument_of(r)) for r in (conflict.first, conflict.second)]
+        causes = [blamed[end] for end in ends if end in blamed]
         for region in causes:
             consequences.setdefault(region, []).append(line_of(context, conflict))
-        if causes:
-            explained.append(conflict)
-    left = [conflict for conflict in conflicts if conflict not in explained] if explained else conflicts
+        if not causes:
+            left.append(conflict)
     findings = [
         *error_findings(context),
         *misuse_findings(context, misuse, consequences),
@@ -66,7 +71,7 @@ def analyse(artifact: Artifact, record: Record) -> list[Finding]:
 
 
 def declared_findings(artifact: Artifact) -> Iterator[Finding]:
-    """Signature, orchestration and wrapper against each other: count, order, types."""
+    """Signature, orchestration and wrapper against each other: count, order, types. Directions are what runs show."""
     source = artifact.orchestration.source
     try:
         vintage = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source)
@@ -79,4 +84,4 @@ def declared_findings(artifact: Artifact) -> Iterator[Finding]:
         arguments.check_submissions,
         arguments.check_types,
     ):
-        yield from rule(subject)
+        yield from (finding for finding in rule(subject) if finding.rule != "lint/signature-direction")

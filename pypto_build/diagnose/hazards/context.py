@@ -11,7 +11,7 @@ from pypto_build.diagnose.findings import Edit
 from pypto_build.diagnose.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.hazards.buffers import Buffers
 from pypto_build.diagnose.hazards.places import Place, find_places
-from pypto_build.diagnose.hazards.record import Argument, Record, TaskRecord
+from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
 from pypto_build.diagnose.names import artifact_names
 from pypto_build.diagnose.sites import Site, SiteArg, match_tasks, read_sites
 
@@ -93,6 +93,14 @@ class Context:
         buffer = int(self.buffers.of_region[region])
         keys = [arg.key for arg in self.task(number).args]
         return [i for i, key in enumerate(keys) if buffer >= 0 and key == self.buffers.keys[buffer]]
+
+    def argument_of(self, region: int) -> int:
+        """The argument a region most likely belongs to: one that is declared to be accessed so, else the first."""
+        row = self.record.regions[region]
+        args = self.task(int(row["task"])).args
+        found = self.candidates(region)
+        fitting = [i for i in found if (args[i].writes if int(row["kind"]) & WRITE else args[i].reads)]
+        return (fitting or found or [0])[0]
 
     def argument(self, number: int, index: int) -> Argument:
         """Argument `index` of a task."""

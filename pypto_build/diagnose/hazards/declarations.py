@@ -117,12 +117,13 @@ def _read(context: Context, number: int, index: int, regions: list[int], consequ
 
 
 def _round_trip(context: Context, number: int, regions: list[int]) -> bool:
-    """Whether the task writes the buffer that it reads."""
+    """Whether the task writes the buffer before it reads it; regions stand in the order of their first access."""
     part = context.record.regions_of(number)
-    buffers = {int(context.buffers.of_region[region]) for region in regions}
+    first = min(regions)
     return any(
-        context.record.regions["kind"][region] & WRITE and int(context.buffers.of_region[region]) in buffers
-        for region in range(part.start, part.stop)
+        context.record.regions["kind"][region] & WRITE
+        and context.buffers.of_region[region] == context.buffers.of_region[first]
+        for region in range(part.start, first)
     )
 
 

@@ -19,6 +19,7 @@ _HINTS = {
     "unordered-pipes": "let the reading pipe wait for the writing one",
     "out-of-bounds": "keep the view's offset, shape and strides inside the tensor",
 }
+_TILE = re.compile(r"tile at \w+ 0x[0-9a-f]+")
 _PIPES = re.compile(r"on (PIPE_\w+) reads .* wrote on (PIPE_\w+);")
 
 
@@ -26,11 +27,24 @@ def error_findings(context: Context) -> Iterator[Finding]:
     """One finding for each place and kind of error."""
     errors: dict[tuple[str, object, object], CheckError] = {}
     for error in context.record.errors:
-        key = (error.kind, context.place(error.site), error.other_site >= 0 and context.place(error.other_site))
+        key = (error.kind, *_subject(context, error))
         known = errors.get(key)
-        errors[key] = error if known is None or error.task < known.task else known
+        errors[key] = error if known is None or _first(context, error) < _first(context, known) else known
     for error in errors.values():
         yield _finding(context, error)
+
+
+def _first(context: Context, error: CheckError) -> tuple[int, str, int]:
+    place = context.place(error.site)
+    return error.task, place.path, place.line
+
+
+def _subject(context: Context, error: CheckError) -> tuple[object, object]:
+    """What makes an error another one: the tile where it is misplaced, else the places."""
+    tile = _TILE.search(error.message) if error.kind in ("capacity", "misaligned", "valid-region") else None
+    if tile:
+        return context.record.sites[error.site].kernel, tile[0]
+    return context.place(error.site), error.other_site >= 0 and context.place(error.other_site)
 
 
 def _finding(context: Context, error: CheckError) -> Finding:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pypto_build.diagnose.hazards.record import HostWait, TaskRecord
 
 
@@ -15,6 +17,7 @@ class Order:
     """The order of one run. `ancestors[i]` has bit j set when j is over before i starts."""
 
     def __init__(self, tasks: Sequence[TaskRecord], host_waits: Sequence[HostWait]) -> None:
+        self._tasks, self._host_waits = tasks, host_waits
         self._position = {task.id: index for index, task in enumerate(tasks)}
         self.ancestors: list[int] = []
         self.direct: list[list[tuple[int, str]]] = []
@@ -55,6 +58,18 @@ class Order:
                     before |= self.ancestors[producer] | 1 << producer
                 if before != self.ancestors[index]:
                     self.ancestors[index], later = before, True
+
+    def without(self, producer: int, consumer: int) -> Order:
+        """The order as it were without the explicit dependency of one submission on another."""
+        tasks = [
+            msgspec.structs.replace(
+                task, waits=[wait for wait in task.waits if wait != (self._tasks[producer].id, "explicit")]
+            )
+            if index == consumer
+            else task
+            for index, task in enumerate(self._tasks)
+        ]
+        return Order(tasks, self._host_waits)
 
     def before(self, first: int, second: int) -> bool:
         """Whether `first` is over before `second` starts."""

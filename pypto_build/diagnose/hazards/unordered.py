@@ -26,29 +26,38 @@ def line_of(context: Context, conflict: Conflict) -> str:
 
 
 def task_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
-    """Conflicts between tasks: one finding for each pair of lines in kernels and pair of declarations."""
+    """Conflicts between tasks: one finding for what the same edit would order, else for a pair of declarations."""
     groups: dict[tuple[object, ...], list[Conflict]] = {}
     for conflict in conflicts:
         one, other = conflict.first, conflict.second
         key = (kind_of(context, conflict), *_declaration(context, one), *_declaration(context, other))
         groups.setdefault(key, []).append(conflict)
-    for group in groups.values():
+    merged: dict[tuple[object, ...], list[Conflict]] = {}
+    for key, group in groups.items():
+        edits, _ = _order_them(context, kind_of(context, group[0]), *_ends(context, group[0]))
+        merged.setdefault(tuple(edits) or key, []).extend(group)
+    for group in merged.values():
         yield _between(context, group)
+
+
+def _ends(context: Context, conflict: Conflict) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Task and argument of both sides."""
+    one, other = (
+        (int(context.record.regions["task"][r]), context.argument_of(r)) for r in (conflict.first, conflict.second)
+    )
+    return one, other
 
 
 def _declaration(context: Context, region: int) -> tuple[object, ...]:
     number = int(context.record.regions["task"][region])
-    arguments = context.candidates(region)
-    index = arguments[0] if arguments else -1
     site = context.site(number)
-    return (tuple(context.task(number).kernels), index, site.line if site else 0)
+    return (tuple(context.task(number).kernels), context.argument_of(region), site.line if site else 0)
 
 
 def _between(context: Context, group: list[Conflict]) -> Finding:
     conflict = group[0]
     regions = context.record.regions
-    one, other = (int(regions["task"][r]) for r in (conflict.first, conflict.second))
-    index_one, index_other = (context.candidates(r)[0] for r in (conflict.first, conflict.second))
+    (one, index_one), (other, index_other) = _ends(context, conflict)
     where_one, where_other = context.place_of(conflict.first), context.place_of(conflict.second)
     kind = kind_of(context, conflict)
     edits, hint = _order_them(context, kind, (one, index_one), (other, index_other))
@@ -129,7 +138,7 @@ def _within(context: Context, group: list[Conflict], same_block: bool) -> Findin
     pair = sorted((conflict.first, conflict.second), key=lambda r: not regions["kind"][r] & WRITE)
     writer, other = context.place_of(pair[0]), context.place_of(pair[1])
     both = bool(regions["kind"][pair[1]] & WRITE)
-    index = (context.candidates(pair[0]) or [0])[0]
+    index = context.argument_of(pair[0])
     units = [context.member(r) for r in pair]
     rule, hint = (
         ("lanes", "hand the bytes over through a pipe (TPUSH, TPOP), or offset them by get_subblockid()")

@@ -9,33 +9,43 @@ from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.order import Order
 
+#: Dependencies that are looked at, each against the whole graph.
+_MOST = 500
+
 _ADD_DEP = re.compile(r"\b\w+\s*\.\s*(?:add_dep(?:_wait)?|set_dependencies(?:_with_kinds)?)\s*\([^;]*\)\s*;")
 
 
 def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Finding]:
-    """One note for each submission whose explicit dependency orders no pair of `pairs` (positions of tasks)."""
+    """One warning for each line with a dependency without which all of `pairs` (positions of tasks) stay ordered."""
     tasks = context.record.tasks
     if context.record.signalling:
         return
-    partners = [0] * len(tasks)
-    for one, other in pairs:
-        partners[other] |= 1 << one
     explicit = [
         (producer, index) for index, direct in enumerate(order.direct) for producer, source in direct
         if source == "explicit"
     ]  # fmt: skip
     seen: set[int] = set()
-    for producer, index in explicit:
+    for producer, index in explicit[:_MOST]:
         if tasks[producer].number < 0 or tasks[index].number < 0:
             continue
-        before = order.ancestors[producer] | 1 << producer
-        after = (other for other in range(index, len(tasks)) if other == index or order.before(index, other))
-        if any(partners[other] & before for other in after):
+        if _needed(order, producer, index, pairs):
             continue
         finding = _finding(context, tasks[producer].number, tasks[index].number)
         if finding.line not in seen:
             seen.add(finding.line)
             yield finding
+
+
+def _needed(order: Order, producer: int, index: int, pairs: set[tuple[int, int]]) -> bool:
+    """Whether two tasks that touch the same bytes would lose their order with this dependency."""
+    before = order.ancestors[producer] | 1 << producer
+    affected = [
+        (one, other) for one, other in pairs if before >> one & 1 and (other == index or order.before(index, other))
+    ]
+    if not affected:
+        return False
+    rest = order.without(producer, index)
+    return any(not rest.ordered(one, other) for one, other in affected)
 
 
 def _finding(context: Context, one: int, other: int) -> Finding:
@@ -53,7 +63,7 @@ def _finding(context: Context, one: int, other: int) -> Finding:
         path=context.orchestration,
         line=line,
         hint="take the dependency out: it only costs time",
-        level="warning",
+        level="warning" if context.task(one).kernels != [-1, -1, -1] else "note",
         tasks=(one, other),
         kernel=context.title(other).split(" ", 2)[-1],
         edits=edits,

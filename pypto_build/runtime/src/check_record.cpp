@@ -161,6 +161,11 @@ void CoreCheck::error(const char *kind, uint32_t site, std::string message, uint
                        activation_->context.block_idx, activation_->member});
 }
 
+void CoreCheck::fatal(const char *kind, uint32_t site, std::string message) {
+    error(kind, site, message);
+    activation_->executor->end_with_fault(*activation_, fault(site, std::move(message), ~0u));
+}
+
 // Whether the operand is a tile at all, and inside what it says it is inside of.
 bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) {
     const char *name = sites_[site].instruction;
@@ -168,14 +173,8 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
     const int64_t at = static_cast<const uint8_t *>(a.base) - memory.base;
     const std::string tile = format("%s: the %dx%d tile at %s 0x%llx", name, a.rows, a.cols, kSpaces[a.space],
                                     static_cast<unsigned long long>(at));
-    if (a.base == nullptr) {
-        error("unplaced", site, format("%s: a tile has no address", name));
-        return false;
-    }
-    if (a.valid_row > a.rows || a.valid_col > a.cols) {
-        error("valid-region", site, format("%s has a valid region of %dx%d", tile.c_str(), a.valid_row, a.valid_col));
-        return false;
-    }
+    if (a.base == nullptr)
+        fatal("unplaced", site, format("%s: a tile has no address", name));
     if (a.row < 0 || a.col < 0 || a.row + a.height > a.rows || a.col + a.width > a.cols) {
         error("outside-tile", site,
               format("%s is accessed at rows %d to %d, columns %d to %d", tile.c_str(), a.row, a.row + a.height - 1,
@@ -185,13 +184,11 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
     if (at < 0 || static_cast<uint64_t>(at) >= memory.size)
         return false; // another memory's: an address that the kernel computed from a tile's own
     const int64_t end = at + runs.start + (runs.count - 1) * runs.stride + runs.length;
-    if (static_cast<uint64_t>(end) > memory.size) {
-        error("capacity", site,
+    if (static_cast<uint64_t>(end) > memory.size)
+        fatal("capacity", site,
               format("%s is accessed up to 0x%llx, %s ends at 0x%llx", tile.c_str(),
                      static_cast<unsigned long long>(end), kSpaces[a.space],
                      static_cast<unsigned long long>(memory.size)));
-        return false;
-    }
     if (at % kAlignment != 0)
         error("misaligned", site, format("%s is not aligned to %lld bytes", tile.c_str(), as_long(kAlignment)));
     return true;
@@ -200,19 +197,18 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
 void CoreCheck::read(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, uint32_t site) {
     bool any = false;
     const int64_t missing = shadow_.first_unwritten(a.space, runs, any);
-    if (missing >= 0 && (!(a.access & PYPTO_CARRY) || !any))
+    if (missing >= 0 && (!(a.access & PYPTO_CARRY) || !any)) {
         error("never-written", site,
               format("%s: reads %s at %s 0x%llx of the %dx%d tile at 0x%llx, which nothing in this kernel has written",
                      sites_[site].instruction, any ? "bytes" : "a tile", kSpaces[a.space],
                      static_cast<unsigned long long>(missing), a.rows, a.cols,
                      static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
                                                      activation_->context.memory[a.space].base)));
+        shadow_.write(a.space, runs, pipe, site); // one error, however often it is read again
+    }
     const ShadowWrite *write = shadow_.unordered(a.space, runs, pipe);
     if (write == nullptr)
         return;
-    for (const CheckError &known : unordered_)
-        if (known.site == site && known.other_site == write->site)
-            return;
     unordered_.push_back(
         {"unordered-pipes",
          format("%s on PIPE_%s reads the %dx%d tile at %s 0x%llx, which %s wrote on PIPE_%s; no set_flag and wait_flag "
@@ -222,6 +218,7 @@ void CoreCheck::read(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
                                                 activation_->context.memory[a.space].base),
                 sites_[write->site].instruction, pipe_name(write->pipe)),
          site, write->site, activation_->task->number, activation_->context.block_idx, activation_->member});
+    shadow_.forgive(*write, pipe);
 }
 
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
@@ -230,6 +227,17 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);
+    for (uint32_t i = 0; i < count; ++i) {
+        const PyptoTileAccess &a = operands[i];
+        if (a.valid_row <= a.rows && a.valid_col <= a.cols)
+            continue;
+        return error("valid-region", number,
+                     format("%s: the %dx%d tile at %s 0x%llx has a valid region of %dx%d", instruction, a.rows, a.cols,
+                            kSpaces[a.space],
+                            static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
+                                                            activation_->context.memory[a.space].base),
+                            a.valid_row, a.valid_col));
+    }
     for (uint32_t i = 0; i < count; ++i) {
         runs[i] = runs_of(operands[i]);
         usable[i] = runs[i].count > 0 && fits(operands[i], runs[i], number);
@@ -347,9 +355,7 @@ void CoreCheck::check_bounds(const AccessRecord &record, uint32_t site) {
                              as_long(static_cast<int64_t>(begin - tensors[i].buffer.addr)),
                              as_long(static_cast<int64_t>(end - tensors[i].buffer.addr)), i,
                              static_cast<unsigned long long>(tensors[i].buffer.size));
-    error("out-of-bounds", site, message);
-    // Going on might end the process and with it everything recorded.
-    activation_->executor->end_with_fault(*activation_, fault(site, message, ~0u));
+    fatal("out-of-bounds", site, std::move(message));
 }
 
 void CoreCheck::acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot,

@@ -84,6 +84,8 @@ private:
     static bool continues(const AccessRecord &last, const AccessRecord &next);
     void check_bounds(const AccessRecord &record, uint32_t site);
     void error(const char *kind, uint32_t site, std::string message, uint32_t other_site = ~0u);
+    /// An error after which going on might end the process, and with it everything recorded; does not return.
+    [[noreturn]] void fatal(const char *kind, uint32_t site, std::string message);
     Fault fault(uint32_t site, std::string message, uint32_t other_site) const;
 
     Checker &checker_;

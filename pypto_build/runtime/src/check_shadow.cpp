@@ -128,6 +128,10 @@ const ShadowWrite *Shadow::unordered(int space, const Runs &runs, uint32_t pipe)
     return nullptr;
 }
 
+void Shadow::forgive(const ShadowWrite &write, uint32_t pipe) {
+    clocks_[pipe][write.pipe] = std::max(clocks_[pipe][write.pipe], write.clock);
+}
+
 void Shadow::set_flag(uint32_t from, uint32_t to, uint32_t id) {
     uses_flags_ = true;
     flags_.push_back({from << 16 | to << 8 | (id & 0xff), clocks_[from]});

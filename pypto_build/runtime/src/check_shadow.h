@@ -41,6 +41,8 @@ public:
     int64_t first_unwritten(int space, const Runs &runs, bool &any) const;
     /// A write on another pipe that `pipe` has not waited for, or null.
     const ShadowWrite *unordered(int space, const Runs &runs, uint32_t pipe) const;
+    /// From here on `pipe` counts as having waited for a write, so that one missing flag is one error.
+    void forgive(const ShadowWrite &write, uint32_t pipe);
 
     void next_instruction(uint32_t pipe) { ++clocks_[pipe][pipe]; }
     void set_flag(uint32_t from, uint32_t to, uint32_t id);

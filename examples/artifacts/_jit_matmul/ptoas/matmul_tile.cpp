@@ -47,9 +47,9 @@ __global__ AICORE void matmul_tile(__gm__ half* v1, __gm__ half* v2, __gm__ floa
     wait_flag(PIPE_MTE2, PIPE_MTE1, EVENT_ID0);
     TEXTRACT(v21, v14, v19, v9);
     bool v22 = v19 == v9;
+    set_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);
+    wait_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);
     if (v22) {
-      set_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);
-      wait_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);
       TMATMUL(v18, v20, v21);
     } else {
       TMATMUL_ACC(v18, v18, v20, v21);

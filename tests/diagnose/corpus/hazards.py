@@ -1,0 +1,132 @@
+"""Bugs that only a replay of the checked build shows."""
+
+from __future__ import annotations
+
+from tests.diagnose.corpus import Bug
+
+_DAG, _DAG_FILE = "_jit_vector_dag", "orchestration/vector_dag.cpp"
+_SOFTMAX, _SOFTMAX_FILE = "_jit_softmax", "kernels/aiv/softmax_rows.cpp"
+_ROWS_FILE = "orchestration/row_blocks.cpp"
+_MUL = "kernels/aiv/kernel_mul.cpp"
+_UNTRACKED = "/*manual_dep=*/true"
+_V_TO_MTE3 = "  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
+_MTE2_TO_V = "  set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n  wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n"
+_SUBMIT = "rt_submit_aiv_task(1, params_t1);"
+_ROUND_TRIP = """TSTORE(v20, v17);
+  pipe_barrier(PIPE_ALL);
+  TLOAD(v7, v20);
+  pipe_barrier(PIPE_ALL);
+  TSTORE(v20, v7);"""
+
+BUGS = (
+    Bug(
+        "reader without dependency", _DAG,
+        ((_DAG_FILE, "params_t1.add_input(c);", "params_t1.add_no_dep(c);"),),
+        "hazards/raw", _DAG_FILE, "params_t1.add_no_dep(c);",
+        "task 0 kernel_add writes 'c' and task 1 kernel_shift reads it (bytes 0 to 65536); nothing orders", True,
+    ),
+    Bug(
+        "writer without dependency", _DAG,
+        ((_DAG_FILE, "params_t0.add_output(c);", "params_t0.add_no_dep(c);"),),
+        "hazards/raw", _DAG_FILE, "params_t1.add_input(c);", "task 0 'c' as add_output", True,
+    ),
+    Bug(
+        "two writers of one tensor", _DAG,
+        ((_DAG_FILE, "params_t2.add_output(e);", "params_t2.add_output(d);"),),
+        "hazards/waw", _DAG_FILE, "params_t2.add_output(d);", "task 2 kernel_shift writes it", True,
+    ),
+    Bug(
+        "tensor overwritten under its reader", _DAG,
+        ((_DAG_FILE, "params_t2.add_output(e);", "params_t2.add_output(c);"),),
+        "hazards/war", _DAG_FILE, "params_t2.add_output(c);",
+        "task 1 kernel_shift reads 'c' and task 2 kernel_shift overwrites it", True,
+    ),
+    Bug(
+        "tensor that the runtime does not track", _DAG,
+        ((_DAG_FILE, "c_ci(c_ci_shapes, 2, DataType::FLOAT32)", f"c_ci(c_ci_shapes, 2, DataType::FLOAT32, {_UNTRACKED})"),),
+        "hazards/raw", _DAG_FILE, "params_t1.add_input(c);", "create it without manual_dep", True,
+    ),
+    Bug(
+        "blocks of rows over each other", "_jit_row_blocks",
+        ((_ROWS_FILE, "ob_offsets[2] = {static_cast<uint32_t>(i), 0};", "ob_offsets[2] = {0, 0};"),),
+        "hazards/waw", _ROWS_FILE, "params_t0.add_output(ob);", "nothing orders the two", True,
+    ),
+    Bug(
+        "output declared as input", _DAG,
+        ((_DAG_FILE, "params_t3.add_output(g);", "params_t3.add_input(g);"),),
+        "hazards/written-input", _DAG_FILE, "params_t3.add_input(g);",
+        "task 3 kernel_mul writes 'g' (TSTORE), which is declared add_input(g)", True,
+    ),
+    Bug(
+        "accumulator declared as output", "_jit_accumulate",
+        (("orchestration/accumulate.cpp", "params_t1.add_inout(ext_acc);", "params_t1.add_output(ext_acc);"),),
+        "hazards/read-output", "orchestration/accumulate.cpp", "params_t1.add_output(ext_acc);",
+        "task 1 axpy_acc reads 'acc' (TLOAD); it is declared add_output(ext_acc)", True,
+    ),
+    Bug(
+        "round trip through global memory", _DAG,
+        ((_MUL, "TSTORE(v20, v17);", _ROUND_TRIP),),
+        "hazards/read-output", _DAG_FILE, "params_t3.add_output(g);",
+        "after it has written it: a round trip through global memory", True,
+    ),
+    Bug(
+        "dependency that orders nothing", _DAG,
+        (
+            (_DAG_FILE, _SUBMIT, f"TaskOutputTensors first = {_SUBMIT}"),
+            (_DAG_FILE, "params_t2.add_input(c);", "params_t2.add_input(c);\n    params_t2.add_dep(first.task_id());"),
+        ),
+        "hazards/wasted-dependency", _DAG_FILE, "params_t2.add_dep(first.task_id());",
+        "task 2 kernel_shift waits for task 1 kernel_shift", True,
+    ),
+    Bug(
+        "blocks of a launch write one place", "_jit_spmd_scale",
+        (("kernels/aiv/scale_rows.cpp", "(arg1 + row__idx_v0 * 64,", "(arg1,"),),
+        "hazards/blocks", "kernels/aiv/scale_rows.cpp", "TSTORE(", "while block 1 writes the same bytes (TSTORE)",
+    ),
+    Bug(
+        "lanes of a group write one place", "_jit_gemm_silu_lanes",
+        (("kernels/aiv/gemm_silu_aiv.cpp", "(arg3 + (lane_row * 128", "(arg3 + (arg5 * 128"),),
+        "hazards/lanes", "kernels/aiv/gemm_silu_aiv.cpp", "TSTORE(", "AIV0 writes 'out' (TSTORE) while AIV1 writes",
+    ),
+    Bug(
+        "view beyond its tensor", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TSTORE(v22, v19);", "v22.SetAddr(v2 + 64);\n  TSTORE(v22, v19);"),),
+        "hazards/out-of-bounds", _SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE: writes bytes 256 to 65792",
+    ),
+    Bug(
+        "tile never written", _SOFTMAX,
+        ((_SOFTMAX_FILE, "  TROWMAX(v15, v7, v13);\n", ""),),
+        "check/never-written", _SOFTMAX_FILE, "TROWEXPANDSUB(v16, v7, v15);", "reads a tile at UB 0x20000",
+    ),
+    Bug(
+        "columns never written", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TLOAD(v7, v11);", "v7.SetValidShape(64, 250); TLOAD(v7, v11); v7.SetValidShape(64, 256);"),),
+        "check/never-written", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "reads bytes at UB 0x3e8",
+    ),
+    Bug(
+        "store that does not wait for the vector pipe", _SOFTMAX,
+        ((_SOFTMAX_FILE, _V_TO_MTE3, ""),),
+        "check/unordered-pipes", _SOFTMAX_FILE, "TSTORE(v22, v19);",
+        "TSTORE on PIPE_MTE3 reads the 64x256 tile at UB 0x0, which TROWEXPANDDIV wrote on PIPE_V", True,
+    ),
+    Bug(
+        "vector pipe that does not wait for the load", _SOFTMAX,
+        ((_SOFTMAX_FILE, _MTE2_TO_V, ""),),
+        "check/unordered-pipes", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "which TLOAD wrote on PIPE_MTE2", True,
+    ),
+    Bug(
+        "tile beyond the memory", _SOFTMAX,
+        ((_SOFTMAX_FILE, "const int64_t v14 = 131072;", "const int64_t v14 = 196480;"),),
+        "check/capacity", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "UB ends at 0x30000",
+    ),
+    Bug(
+        "tile at an odd address", _SOFTMAX,
+        ((_SOFTMAX_FILE, "const int64_t v14 = 131072;", "const int64_t v14 = 131076;"),),
+        "check/misaligned", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "is not aligned to 32 bytes",
+    ),
+    Bug(
+        "valid region larger than the tile", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TROWSUM(v18, v17, v13);", "v17.SetValidShape(65, 256);\n  TROWSUM(v18, v17, v13);"),),
+        "check/valid-region", _SOFTMAX_FILE, "TROWSUM(v18, v17, v13);", "TROWSUM: the 64x256 tile at UB 0x0 has a valid region of 65x256",
+    ),
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""Every planted bug is found at its line, alone, and goes away by the edit that the finding names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pypto_build.diagnose.findings import Finding, read_report
+from pypto_build.diagnose.hazards.__main__ import main
+from tests.diagnose.checked import EXAMPLES, apply, build_checked, copy_example
+from tests.diagnose.corpus import Bug
+from tests.diagnose.corpus.hazards import BUGS
+from tests.replay.builder import embedded_module
+
+
+def hazards(artifact: Path, out: Path) -> tuple[int, list[Finding]]:
+    """Build and look; the exit status and the findings."""
+    build_checked(artifact, out)
+    report = out / "found.json"
+    status = main([str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--json", str(report)])
+    return status, list(read_report(report).findings)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
+    artifact = copy_example(bug.artifact, tmp_path, bug.edits)
+    status, found = hazards(artifact, tmp_path / "out")
+    assert [finding.rule for finding in found] == [bug.rule]
+    assert status == 1
+    finding = found[0]
+    assert finding.path == bug.file
+    assert bug.at in (artifact / bug.file).read_text().splitlines()[finding.line - 1]
+    assert bug.says in "\n".join(finding.lines)
+    if bug.fixed:
+        assert finding.edits
+        apply(artifact, finding.edits)
+        assert hazards(artifact, tmp_path / "out") == (0, [])
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
+def test_examples_are_clean(name: str, tmp_path: Path) -> None:
+    assert hazards(copy_example(name, tmp_path), tmp_path / "out") == (0, [])
