@@ -1,19 +1,23 @@
 """The embedded runtime: scheduling cost per task, memory, and whole replays beside a peer.
 
-    python -m benchmarks.runtime [--tasks 100000] [--repeat 5] [--artifact DIR …] [--peer COMMAND]
+    python -m benchmarks.runtime [--tasks 100000] [--repeat 5] [--artifact DIR …] [--peer COMMAND [--peer-run PATTERN]]
 
 Scheduling is measured with kernels that do nothing, on one thread and on all; the budget is 2 µs for a task on one
 thread, with memory bounded by the ring limits. Each artifact is built once and replayed; ``process`` is from process
 start to verdict, ``run`` is the run alone as the verdict states it. A peer is a command that replays the artifact put
-in place of ``{}``, for example on simpler's simulator; it is measured in the same run, from process start to end.
+in place of ``{}``, built already, for example on simpler's simulator; it is measured in the same run, from process
+start to end. Its run alone is what PATTERN finds in its output, in nanoseconds: by default the scheduling span of
+simpler's log, from the first task to the last.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
+import re
 import resource
 import shlex
 import statistics
@@ -22,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import artifact_name
@@ -32,6 +37,7 @@ from pypto_build.toolchain.host import find_compiler
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _BUDGET_US = 2.0
+_PEER_RUN = r"name=chip\.run\.runner_run\.device_wall\.sched\b.*?dur=(\d+)"
 _KERNEL = '#include <stdint.h>\nextern "C" void kernel_entry(int64_t *) {}\n'
 _ORCHESTRATION = """
 #include <stdint.h>
@@ -118,18 +124,36 @@ def _scheduling(tasks: int, repeat: int, directory: Path) -> bool:
     return met
 
 
-def _wall(command: Sequence[str], repeat: int) -> float:
-    """Median seconds of a command, from process start to end. Raises `subprocess.CalledProcessError`."""
-    seconds = []
+@dataclass(frozen=True)
+class _Peer:
+    command: str
+    pattern: str
+    repeat: int
+
+    def measure(self, artifact: Path) -> tuple[float, float]:
+        """Median seconds of the process and of the run alone; the latter NaN where the output does not tell."""
+        command = [word.replace("{}", str(artifact)) for word in shlex.split(self.command)]
+        process, output = _wall(command, self.repeat)
+        runs = [int(found) / 1e9 for found in re.findall(self.pattern, output)]
+        return process, statistics.median(runs) if runs else math.nan
+
+
+def _wall(command: Sequence[str], repeat: int) -> tuple[float, str]:
+    """Median seconds of a command from process start to end, and what it printed.
+
+    Raises `subprocess.CalledProcessError`.
+    """
+    seconds, output = [], ""
     for _ in range(repeat):
         start = time.perf_counter()
-        subprocess.run(command, cwd=_REPOSITORY, check=True, capture_output=True)
+        done = subprocess.run(command, cwd=_REPOSITORY, check=True, capture_output=True, text=True)
         seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+        output += done.stdout + done.stderr
+    return statistics.median(seconds), output
 
 
-def _replays(artifacts: Sequence[Path], peer: str, repeat: int, directory: Path) -> None:
-    print(f"\n{'artifact':40}{'process':>9}{'run':>10}{'peer':>9}{'factor':>8}")
+def _replays(artifacts: Sequence[Path], peer: _Peer, repeat: int, directory: Path) -> None:
+    print(f"\n{'':40}{'process':>9}{'run':>10}{'peer process, factor':>22}{'peer run, factor':>22}")
     for artifact in artifacts:
         built = directory / "build"
         subprocess.run(
@@ -141,13 +165,14 @@ def _replays(artifacts: Sequence[Path], peer: str, repeat: int, directory: Path)
         output = built / "a2a3sim" / artifact_name(artifact)
         command = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", "a2a3sim"]
         command += ["--build-dir", str(output), "--embedded", str(_module())]
-        process = _wall(command, repeat)
+        process, _ = _wall(command, repeat)
         run_s = json.loads((output / "verdict.json").read_text())["run_s"]
         row = f"{artifact.name:40}{process:>8.3f}s{run_s * 1e3:>8.2f}ms"
-        if peer:
-            other = _wall([word.replace("{}", str(artifact)) for word in shlex.split(peer)], 1)
-            row += f"{other:>8.2f}s{other / process:>7.1f}x"
-        print(row)
+        if peer.command:
+            other, other_run = peer.measure(artifact)
+            row += f"{other:>11.2f}s{other / process:>9.1f}x"
+            row += "" if math.isnan(other_run) else f"{other_run * 1e3:>11.2f}ms{other_run / run_s:>8.1f}x"
+        print(row, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -157,13 +182,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--artifact", type=Path, action="append", help="directory of an artifact with a snapshot")
     parser.add_argument("--peer", default="", help="command that replays the artifact {} elsewhere")
+    parser.add_argument("--peer-run", default=_PEER_RUN, help="pattern of its run time in nanoseconds")
+    parser.add_argument("--peer-repeat", type=int, default=1)
     options = parser.parse_args(argv)
     examples = _REPOSITORY / "examples" / "artifacts"
     artifacts = options.artifact or [examples / "_jit_vector_dag", examples / "_jit_matmul"]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         met = _scheduling(options.tasks, options.repeat, directory)
-        _replays([path.resolve() for path in artifacts], options.peer, options.repeat, directory)
+        peer = _Peer(options.peer, options.peer_run, options.peer_repeat)
+        _replays([path.resolve() for path in artifacts], peer, options.repeat, directory)
     return 0 if met else 1
 
 

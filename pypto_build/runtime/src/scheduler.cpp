@@ -15,6 +15,11 @@ constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more wor
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
 constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
 
+// Tasks whose arguments are dumped run one by one: else a dump would hold what other tasks are just writing.
+Order order_of(const Settings &settings) {
+    return settings.dump_args && settings.order == Order::Parallel ? Order::Serial : settings.order;
+}
+
 size_t worker_count(int threads, Order order) {
     if (order != Order::Parallel)
         return 0;
@@ -25,8 +30,8 @@ size_t worker_count(int threads, Order order) {
 } // namespace
 
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
-    : graph_(graph), executor_(executor), order_(settings.order), hook_(settings.hook),
-      max_workers_(worker_count(threads, settings.order)), ready_(settings), caller_core_(executor.make_core()) {}
+    : graph_(graph), executor_(executor), order_(order_of(settings)), hook_(settings.hook),
+      max_workers_(worker_count(threads, order_)), ready_(settings), caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
     {
