@@ -131,6 +131,13 @@ VERBS: dict[str, Verb] = {
             {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED")},
         ),
         Verb(
+            "flaky",
+            "pypto_build.diagnose.flaky",
+            "run ROUNDS (50) seeded random legal orders: outputs that depend on the order, and the two tasks that do it",
+            Needs.BINARIES,
+            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED", "ROUNDS")},
+        ),
+        Verb(
             "report",
             "pypto_build.diagnose.report",
             "write one HTML page about the run: verdict, error maps, task graph, timeline, findings, sources",
