@@ -133,7 +133,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
-            "run ROUNDS (50) seeded random legal orders: outputs that depend on the order, and the two tasks that do it",
+            "run ROUNDS (50) random legal orders: outputs that depend on the order, and the two tasks that decide",
             Needs.BINARIES,
             {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED", "ROUNDS")},
         ),
