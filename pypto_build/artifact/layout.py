@@ -59,8 +59,9 @@ def artifact_name(root: Path) -> str:
 
 
 def find_children(root: Path) -> tuple[Path, ...]:
-    """The complete sub-builds under ``next_levels/``, by name."""
-    return tuple(sorted(manifest.parent for manifest in root.glob(f"{CHILDREN_DIR}/*/{MANIFEST_NAME}")))
+    """The sub-builds under ``next_levels/``, by name."""
+    places = root.glob(f"{CHILDREN_DIR}/*/")
+    return tuple(sorted(place for place in places if (place / MANIFEST_NAME).is_file() or lacks_kernels(place)))
 
 
 def is_artifact(path: Path) -> bool:

@@ -13,7 +13,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pypto_build.artifact import Artifact, ArtifactError, artifact_name, lacks_kernels, load_artifact, load_artifacts
+from pypto_build.artifact import (
+    MANIFEST_NAME,
+    Artifact,
+    ArtifactError,
+    artifact_name,
+    find_children,
+    lacks_kernels,
+    load_artifact,
+    load_artifacts,
+)
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace
@@ -30,9 +39,10 @@ def open_artifacts(workspace: Workspace, root: Path, platform_name: str | None =
         ArtifactError: it is none, or a module of it cannot be assembled.
         ToolchainError: there is no assembler for the platform.
     """
-    if not lacks_kernels(root):
+    children = () if (root / MANIFEST_NAME).is_file() or lacks_kernels(root) else find_children(root)
+    if not any(map(lacks_kernels, [root, *children])):
         return load_artifacts(root)
-    return (open_artifact(workspace, root, platform_name),)
+    return tuple(open_artifact(workspace, part, platform_name) for part in children or (root,))
 
 
 def open_artifact(workspace: Workspace, root: Path, platform_name: str | None = None) -> Artifact:
@@ -49,7 +59,7 @@ def is_completed(artifact: Artifact) -> bool:
 
 def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
     output = workspace.output(artifact_name(root), root, platform) / DIRECTORY
-    made, stamp = output / root.name, output / ".key"
+    made, stamp = output / artifact_name(root), output / ".key"
     ptoas = find_ptoas(workspace.options["PTOAS"], os.environ)
     if ptoas is None and not platform.simulated:
         raise ToolchainError(

@@ -209,8 +209,9 @@ def test_functions_come_after_those_they_call() -> None:
 
 
 REFUSED = {
-    "pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>": (
-        "k.pto:10:3: pto.syncall: has no counterpart in this assembler; use ptoas"
+    "pto.sync.set <PIPE_FIX>, 1": (
+        "k.pto:10:3: pto.sync.set: the CPU runtime has no explicit flags between cores; use a pipe (tpush, tpop), or "
+        "pto.syncall between blocks"
     ),
     "pto.tfree_from_aic {split = 0}": "k.pto:10:3: pto.tfree_from_aic: the pipe is not opened in this function",
     '%b = pto.import_reserved_buffer {name = "x", peer_func = @other} -> i32': (

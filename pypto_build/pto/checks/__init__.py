@@ -11,6 +11,7 @@ from ..attributes import case_of
 from ..errors import PtoError
 from ..model import Module
 from ..resolve import Problem, Resolved, resolve
+from .elements import check_elements
 from .memory import CAPACITY, check_memory
 from .pipes import check_pipes
 from .shapes import check_shapes
@@ -24,6 +25,7 @@ PLATFORMS = ("a2a3", "a5", "a2a3sim", "a5sim")
 _FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ...] = (
     check_structure,
     check_shapes,
+    check_elements,
     check_memory,
     check_stale,
 )
