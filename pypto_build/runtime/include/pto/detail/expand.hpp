@@ -80,8 +80,8 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
 #define PTO_EXPANSION(SUFFIX, OPERATION)                                                                               \
     template <auto..., class D, class A, class B, class... Rest>                                                       \
     PTO_INST RecordEvent TROWEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
-        PTO_CHECK(TROWEXPAND##SUFFIX, PIPE_V, reads(src0, row_operand(src0, dst)), reads(src1, row_operand(src1, dst)),\
-                  writes(dst));                                                                                        \
+        PTO_CHECK(TROWEXPAND##SUFFIX, PIPE_V, reads(src0, row_operand(src0, dst)),                                     \
+                  reads(src1, row_operand(src1, dst)), writes(dst));                                                   \
         detail::row_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
     }                                                                                                                  \
