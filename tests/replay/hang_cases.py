@@ -96,7 +96,7 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "nothing can run and 1 task is left; task 0 step waits for task id 7 of ring 1, which was never submitted; "
-        "cores busy: AIC 0/24 AIV 0/48",
+        "sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
         "a dependency names a task that was never submitted: check where the task id comes from",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
         rt_submit_aiv_task(0, p);""",
@@ -106,7 +106,7 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "nothing can run and 2 tasks are left; task 0 step waits for task 1 step; task 1 step waits for task 0 step; "
-        "cores busy: AIC 0/24 AIV 0/48",
+        "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1",
         "explicit dependencies form a cycle: a task cannot wait for one submitted after it",
         """for (uint32_t i = 0; i < 2; i += 1) {
             CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 1 - i)};
@@ -118,7 +118,7 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task is left; task 0 step waits for "
-        "task id 7 of ring 1, which was never submitted; cores busy: AIC 0/24 AIV 0/48",
+        "task id 7 of ring 1, which was never submitted; sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=0",
         "a dependency names a task that was never submitted: check where the task id comes from",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
         rt_submit_aiv_task(0, p); uint32_t at[2] = {0, 0}; get_tensor_data<float>(ext_y, 2, at);""",

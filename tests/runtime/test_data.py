@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,8 @@ def test_never_submitted_dependency_is_a_hang(rig: Rig) -> None:
     assert (fault.kind, fault.code_name, fault.task, fault.kernel) == ("hang", "SCHEDULER_TIMEOUT", 0, "add1")
     assert fault.message == (
         "nothing can run and 2 tasks are left; task 0 add1 waits for task id 9 of ring 0, which was never submitted; "
-        "task 1 add1 waits for task 0 add1; cores busy: AIC 0/24 AIV 0/48"
+        "task 1 add1 waits for task 0 add1; "
+        "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )
     assert fault.hint == "a dependency names a task that was never submitted: check where the task id comes from"
 
@@ -170,7 +172,7 @@ def test_cycle_of_explicit_dependencies_is_a_hang(rig: Rig) -> None:
         run(rig, ADD_ONE, body)
     assert caught.value.message == (
         "nothing can run and 2 tasks are left; task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; "
-        "cores busy: AIC 0/24 AIV 0/48"
+        "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )
     assert caught.value.hint == ("explicit dependencies form a cycle: a task cannot wait for one submitted after it")
 
@@ -188,3 +190,38 @@ def test_reading_what_is_never_written_is_a_hang(rig: Rig) -> None:
     assert caught.value.message.startswith(
         "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task"
     )
+
+
+def test_timing_slots(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    """Tasks of one slot make one span, from the first taken to the last over, at the log level that has timings."""
+    body = entry(
+        """
+    (void)orch_args;
+    for (int slot : {3, 3, 15, -1}) {
+        CoreTaskArgs p;
+        if (slot >= 0) p.set_task_timing_slot(slot);
+        rt_submit_aiv_task(0, p);
+    }
+    """
+    )
+    rig.run([Kernel("nothing", "")], body, [], log_level=25)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "task_slot" in line]
+    assert [line.partition("device_wall.")[2].split()[0] for line in lines] == ["task_slot_3", "task_slot_15"]
+    assert all("[STRACE] v=1 " in line and line.endswith(" clk=dev") for line in lines)
+    rig.run([Kernel("nothing", "")], body, [], log_level=30)
+    assert capfd.readouterr().err == ""
+
+
+def test_early_resolve_is_recorded_and_changes_nothing(rig: Rig, tmp_path: Path) -> None:
+    body = entry(
+        """
+    const ChipTensor& y = orch_args.tensor(0).ref();
+    CoreTaskArgs p; p.add_inout(y); p.set_allow_early_resolve(true); rt_submit_aiv_task(0, p);
+    CoreTaskArgs q; q.add_inout(y); rt_submit_aiv_task(0, q);
+    """
+    )
+    y = np.zeros(4, np.float32)
+    kernel = Kernel("twice", "for (int i = 0; i < 4; ++i) data(args, 0)[i] = data(args, 0)[i] * 2 + 1;")
+    outcome = rig.run([kernel], body, [(y, "INOUT")], directory=tmp_path)
+    assert y.tolist() == [3.0] * 4
+    assert [task["early_dispatch"] for task in outcome.graph["tasks"]] == [True, False]

@@ -50,6 +50,7 @@ public:
 /// When a thread took a unit of a task from the queue, began and ended it, and had released what waited for it.
 struct Service {
     uint64_t task;
+    int32_t timing_slot; // -1: none
     int core;
     int64_t taken_ns, begun_ns, ended_ns, done_ns;
 };

@@ -503,7 +503,7 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
     const bool stalled = outcome == Scheduler::Outcome::Stalled;
     Fault fault;
     if (stalled) {
-        fault = describe_stall(graph_, kernels_, platform_);
+        fault = describe_stall(graph_, kernels_, false);
         fault.code = Code::TensorWaitTimeout;
         fault.message = std::string(what) + " waits for a task that cannot finish; " + fault.message;
     }

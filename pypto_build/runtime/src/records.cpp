@@ -1,5 +1,7 @@
 #include "records.h"
 
+#include "clock.h"
+
 namespace pypto::runtime {
 
 Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
@@ -19,6 +21,8 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
         checker_ = std::make_unique<Checker>(kernels, settings.accesses);
+    if (settings.log_level <= static_cast<int>(LogLevel::Timing))
+        timing_ = std::make_unique<TimingRecord>(monotonic_ns());
     if (settings.swimlane)
         swimlane_ = std::make_unique<SwimlaneRecord>(platform, settings.swimlane);
     if (!settings.dump_args)
@@ -42,6 +46,8 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
     executor.check_with(checker_.get());
     if (swimlane_ && swimlane_->wants_services())
         scheduler.observe(swimlane_.get());
+    if (timing_)
+        scheduler.observe(timing_.get());
     if (args_)
         scheduler.observe(args_.get());
 }
@@ -55,6 +61,8 @@ void Records::write(bool fatal, int threads) {
         checker_->write(settings_.output_dir, !fatal);
     if (swimlane_)
         swimlane_->write(settings_.output_dir, threads);
+    if (timing_)
+        timing_->write();
     if (!args_)
         return;
     args_->write();

@@ -6,6 +6,7 @@
 #include "graph_record.h"
 #include "scope_record.h"
 #include "swimlane_record.h"
+#include "timing_record.h"
 
 #include <memory>
 
@@ -28,6 +29,7 @@ private:
     std::unique_ptr<GraphRecord> graph_;
     std::unique_ptr<ScopeRecord> scopes_;
     std::unique_ptr<SwimlaneRecord> swimlane_;
+    std::unique_ptr<TimingRecord> timing_;
     std::unique_ptr<ArgsRecord> args_;
     std::unique_ptr<Checker> checker_;
 };

@@ -93,7 +93,8 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     const int64_t taken = observers_.empty() ? 0 : monotonic_ns();
     const Unit unit = ready_.take();
     const uint64_t task = unit.task->id; // the task may be gone when it is over
-    wake_if_worthwhile();                // more than this thread can do?
+    const int32_t timing_slot = unit.task->timing_slot;
+    wake_if_worthwhile(); // more than this thread can do?
     ++running_;
     lock.unlock();
     const int64_t start = monotonic_ns();
@@ -105,7 +106,7 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     if (!failed())
         finish(unit);
     if (!observers_.empty()) {
-        const Service service{task, core.index, taken, start, end, monotonic_ns()};
+        const Service service{task, timing_slot, core.index, taken, start, end, monotonic_ns()};
         for (TaskObserver *observer : observers_)
             observer->served(service);
     }

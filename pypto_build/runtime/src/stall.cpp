@@ -13,7 +13,7 @@ std::string task_id_text(uint64_t id) {
 
 } // namespace
 
-Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, const Platform &platform) {
+Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool orchestration_done) {
     Fault fault = make_fault(Code::SchedulerTimeout, "");
     fault.kind = "hang";
     uint64_t left = 0;
@@ -40,9 +40,13 @@ Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, const
     });
     if (left > kShownTasks)
         lines += format("; and %llu more", static_cast<unsigned long long>(left - kShownTasks));
-    fault.message = format("nothing can run and %llu task%s left%s; cores busy: AIC 0/%d AIV 0/%d",
-                           static_cast<unsigned long long>(left), left == 1 ? " is" : "s are", lines.c_str(),
-                           platform.clusters, 2 * platform.clusters);
+    // The counters are those of simpler's own line, so that its documentation applies.
+    fault.message = format(
+        "nothing can run and %llu task%s left%s; sub_class=S4:dependency-deadlock completed=%llu/%llu "
+        "running=0 ready=0 waiting=%llu orch_done=%d",
+        static_cast<unsigned long long>(left), left == 1 ? " is" : "s are", lines.c_str(),
+        static_cast<unsigned long long>(graph.created() - left), static_cast<unsigned long long>(graph.created()),
+        static_cast<unsigned long long>(left), orchestration_done);
     fault.hint = missing != kNoTask
                      ? "a dependency names a task that was never submitted: check where the task id comes from"
                      : "explicit dependencies form a cycle: a task cannot wait for one submitted after it";

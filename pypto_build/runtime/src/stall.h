@@ -7,7 +7,7 @@
 namespace pypto::runtime {
 
 /// A fault of kind "hang": the unfinished tasks, what each waits for, and the likely cause. Under the scheduler's lock.
-Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, const Platform &platform);
+Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool orchestration_done);
 /// A fault of kind "usage_error": the given order names a task that cannot come next. Under the scheduler's lock.
 Fault describe_broken_order(const TaskGraph &graph, uint64_t awaited);
 

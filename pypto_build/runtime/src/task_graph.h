@@ -53,6 +53,7 @@ public:
     /// Producers a task waits for that do not exist.
     std::vector<uint64_t> never_submitted(const Task &task) const;
 
+    uint64_t created() const { return created_; }
     uint64_t unfinished() const { return created_ - finished_; }
     uint64_t live_tasks(uint32_t ring) const { return rings_[ring].next - rings_[ring].oldest; }
     const Task *oldest(uint32_t ring) const;
