@@ -50,7 +50,7 @@ def generate_golden(jit: JitFunction, entry: Function) -> str:
     text = _HEAD.format(name=entry.name) + "".join(f"\n{line}" for line in sources.imports)
     text += "\n" * bool(sources.imports) + '\n_DATA_DIR = Path(__file__).parent / "data"\n\n'
     text += f"__outputs__ = {_list(outputs)}\n"
-    for key, value in (("RTOL", jit.tolerances.get("rtol", 1e-5)), ("ATOL", jit.tolerances.get("atol", 1e-5))):
+    for key, value in zip(("RTOL", "ATOL"), jit.accepted or (), strict=True):
         text += f"{key} = {value!r}\n"
     text += "".join(f"{line}\n" for line in sources.constants)
     text += _SEEDED + "".join(f"\n\n{source}\n" for source in sources.helpers)

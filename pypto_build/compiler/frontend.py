@@ -21,7 +21,7 @@ def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
     """The program of one orchestration: itself, and the kernels and inline functions it reaches."""
     builder = ProgramBuilder()
     function = builder.function(entry)
-    return Program(entry.name, builder.done, platform, function.place)
+    return Program(entry.name, builder.done, platform, function.place, entry.accepted)
 
 
 class ProgramBuilder:

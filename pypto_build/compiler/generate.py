@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.scene_test import SCENE_TEST_NAME
 from pypto_build.pto import Module, PtoError, parse, print_module
 from pypto_build.pto.checks import check_module
 
@@ -12,6 +13,7 @@ from .assembler import assemble_unit, body_of
 from .emit_manifest import generate_manifest, generate_meta
 from .emit_orchestration import generate_orchestration
 from .emit_pto import FunctionEmitter
+from .emit_scene_test import generate_scene_test
 from .emit_wrapper import generate_wrapper
 from .errors import CompileError, Place
 from .ir import Function, Program
@@ -57,6 +59,7 @@ def generate(program: Program, output_dir: str | Path, options: Options | None =
     files["compiled_meta.json"] = generate_meta(program, entry)
     if not options.skip_ptoas:
         files["kernel_config.py"] = generate_manifest(entry, result, options.vintage)
+        files[SCENE_TEST_NAME] = generate_scene_test(program, entry, output_dir, options.vintage)
     return files
 
 

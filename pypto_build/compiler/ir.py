@@ -221,12 +221,14 @@ class Function:
 
 @dataclass(eq=False)
 class Program:
-    """`functions` in order of definition, kernels before those that call them; `entries` the orchestrations."""
+    """`functions` in order of definition, kernels before those that call them; `entries` the orchestrations.
+    `tolerances` are those of the reference, relative and absolute; None when there is no reference."""
 
     name: str
     functions: dict[str, Function]
     platform: str = "a2a3sim"
     place: Place = NOWHERE
+    tolerances: tuple[float, float] | None = None
 
     @property
     def entries(self) -> list[Function]:

@@ -168,6 +168,13 @@ class JitFunction:
     def name(self) -> str:
         return self.function.__name__
 
+    @property
+    def accepted(self) -> tuple[float, float] | None:
+        """Relative and absolute tolerance of the reference, if there is one."""
+        if self.reference_function is None:
+            return None
+        return self.tolerances.get("rtol", 1e-5), self.tolerances.get("atol", 1e-5)
+
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError(f"{self.name} is compiled, not called: python -m pypto_build.compiler PROGRAM --output DIR")
 

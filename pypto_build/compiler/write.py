@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
 FILES_NAME = "compiled_files.json"
 
 
-def files_text(program: str, sources: list[str], files: dict[str, str]) -> str:
+def files_text(program: str, sources: list[str], files: Iterable[str]) -> str:
     """The list of an artifact's generated files and of the Python files they were made from."""
     document = {"schema": 1, "program": program, "sources": sorted(sources), "files": sorted(files)}
     return json.dumps(document, indent=2) + "\n"
@@ -21,8 +24,8 @@ def write_files(root: Path, files: dict[str, str]) -> list[str]:
 
     Everything is written under temporary names first, so an error leaves what was there.
     """
-    before = _recorded(root)
-    changed = [path for path, text in files.items() if _read(root / path) != text]
+    stale = forget(root, files)
+    changed = [path for path, text in files.items() if _read(root / path) != text and not _is_users(root / path)]
     changed.sort(key=lambda path: (path in ("kernel_config.py", FILES_NAME), path))
     staged: list[tuple[Path, Path]] = []
     try:
@@ -38,10 +41,29 @@ def write_files(root: Path, files: dict[str, str]) -> list[str]:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
         raise
-    for path in sorted(before - files.keys()):
+    for path in stale:
         with suppress(OSError):
             (root / path).unlink()
+    settle_order(root, changed)
     return changed
+
+
+def forget(root: Path, files: Iterable[str]) -> list[str]:
+    """What an earlier run wrote and this one does not."""
+    return sorted(_recorded(root) - set(files))
+
+
+def settle_order(root: Path, changed: Iterable[str]) -> None:
+    """PyPTO takes a module for edited that is newer than what was assembled from it, so that is made the newer one."""
+    for path in changed:
+        assembled = (root / path).with_suffix(".cpp")
+        if path.endswith(".pto") and assembled.exists():
+            os.utime(assembled)
+
+
+def _is_users(path: Path) -> bool:
+    """Whether this is a scene test that somebody changed."""
+    return path.name == SCENE_TEST_NAME and is_edited(_read(path) or "") if path.exists() else False
 
 
 def _read(path: Path) -> str | None:

@@ -139,6 +139,8 @@ OPTIONS: dict[str, Option] = {
         Option("PREFER", "", _choice("", "pto", "cpp"), "which counts when a module and its body were both edited"),
         Option("WRITE", False, _switch, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("PROGRAM", "", _text, "the program that compile turns into an artifact"),
+        Option("COMPILER", "", _choice("", "pypto"), "pypto: compile runs PyPTO itself on the program"),
+        Option("PYTHON", "", _text, "the interpreter that has PyPTO, for COMPILER=pypto (default: this one)"),
         Option("VINTAGE", "", _choice("", "2026-05", "2026-06", "2026-08"), "the C++ API that compile writes for"),
         Option("SKIP_PTOAS", False, _switch, "1: compile stops after the .pto modules"),
         Option("DUMP_PASSES", False, _switch, "1: compile writes the program after each pass"),

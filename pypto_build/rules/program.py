@@ -66,16 +66,12 @@ def declare_program(env: Any, **given: Any) -> Any:
 
 def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> list[str]:
     options = workspace.options
-    words = [
-        sys.executable,
-        "-m",
-        "pypto_build.compiler",
-        str(source),
-        "--output",
-        str(artifact),
-        "--platform",
-        platform,
-    ]
+    where = [str(source), "--output", str(artifact), "--platform", platform]
+    if options["COMPILER"] == "pypto":
+        words = [sys.executable, "-m", "pypto_build.compiler.pypto", *where]
+        words += ["--python", options["PYTHON"]] if options["PYTHON"] else []
+        return [escape(word) for word in (*words, *(["--dump-passes"] if options["DUMP_PASSES"] else []))]
+    words = [sys.executable, "-m", "pypto_build.compiler", *where]
     words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
     words += ["--skip-ptoas"] if options["SKIP_PTOAS"] else []
     words += ["--dump-passes"] if options["DUMP_PASSES"] else []

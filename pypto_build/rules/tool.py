@@ -38,7 +38,9 @@ RULES: dict[str, Callable[..., Any]] = {
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
 
 # What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
-_PASSED_ON = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TERM", "COLUMNS", "NO_COLOR")
+_PASSED_ON = (
+    "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS", "NO_COLOR",
+)  # fmt: skip
 _PASSED_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_")
 
 

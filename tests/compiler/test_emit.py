@@ -23,6 +23,7 @@ TEXTS = {
     "kernels/aiv/shift.cpp": "shift.cpp",
     "orchestration/main.cpp": "main.cpp",
     "kernel_config.py": "kernel_config.txt",
+    "kernel_config_scene_test.py": "scene_test.txt",
     "compiled_meta.json": "compiled_meta.json",
     "golden.py": "golden.txt",
 }

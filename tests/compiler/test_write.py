@@ -26,13 +26,25 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     program, out = tmp_path / "p.py", tmp_path / "out"
     program.write_text(HEAD + COPY)
     files = [
-        "compiled_meta.json", "kernels/aiv/k.cpp", "orchestration/main.cpp", "ptoas/k.cpp", "ptoas/k.pto",
-        "compiled_files.json", "kernel_config.py",
+        "compiled_meta.json", "kernel_config_scene_test.py", "kernels/aiv/k.cpp", "orchestration/main.cpp",
+        "ptoas/k.cpp", "ptoas/k.pto", "compiled_files.json", "kernel_config.py",
     ]  # fmt: skip
     assert _run(program, out) == (0, files, "")
     assert _run(program, out) == (0, [], "")
     program.write_text(HEAD + DOUBLE)
     assert _run(program, out) == (0, ["kernels/aiv/k.cpp", "ptoas/k.cpp", "ptoas/k.pto"], "")
+
+
+def test_a_scene_test_that_was_edited_is_left_alone(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY)
+    _run(program, out)
+    scene_test = out / "kernel_config_scene_test.py"
+    scene_test.write_text(scene_test.read_text().replace("RTOL, ATOL = 1e-05, 1e-05", "RTOL, ATOL = 0.1, 0.1"))
+    program.write_text(HEAD + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x\n")
+    status, changed, _ = _run(program, out, "--no-golden")
+    assert (status, changed) == (0, ["golden.py", "compiled_files.json"])
+    assert "RTOL, ATOL = 0.1, 0.1" in scene_test.read_text()
 
 
 def test_a_failure_leaves_the_previous_artifact(tmp_path: Path) -> None:

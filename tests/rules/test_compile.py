@@ -33,6 +33,15 @@ def test_a_lost_artifact_is_compiled_again(project: Project) -> None:
     assert (project.root / "build_output/_jit_prog/kernel_config.py").exists()
 
 
+def test_pypto_itself(project: Project) -> None:
+    """Its process runs where PYTHON= says; the rule is the same otherwise."""
+    project.write("prog.py", "import pypto\n")
+    run = project.scons("compile", "PROGRAM=prog.py", "COMPILER=pypto", "PYTHON=/nowhere/python")
+    assert run.status == 2
+    assert "error: /nowhere/python: cannot be run: No such file or directory; PYTHON= names it\n" in run.output
+    assert not (project.root / "build_output/_jit_prog").exists()
+
+
 def test_the_rule(project: Project) -> None:
     project.write("prog.py", (EXAMPLES / "hello_world.py").read_text(encoding="utf-8"))
     project.write(

@@ -1,0 +1,149 @@
+"""`python -m pypto_build.compiler.pypto PROGRAM.py --output DIR`: compile a program with PyPTO itself.
+
+    --python EXE        the interpreter that has PyPTO; default this one
+    --platform P        what the artifact is for; the program itself tells PyPTO (its RunConfig)
+    --dump-passes       take PyPTO's passes_dump/ too
+
+The program runs in a process of its own as if by hand, except that nothing is executed: the arguments it passes become
+`data/in`, and what it compares an output with `data/out`. Several compiled programs become sub-builds, next_levels/.
+Prints the changed files. Exit status 0, 1 when the program cannot be compiled, 2 for wrong usage or without PyPTO.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact.atomic import write_bytes
+
+from .errors import CompileError, Place
+from .write import FILES_NAME, files_text, forget, settle_order
+
+_PROCESS = Path(__file__).with_name("pypto_process.py")
+_LEFT_OUT = ("report", "cache", "dfx_outputs")
+_STAMP = re.compile(r"_\d{8}_\d{6}$")
+
+
+def compile_with_pypto(
+    program: str, output: Path, python: str, platform: str, *, dump_passes: bool = False
+) -> list[str]:
+    """Make `output` what PyPTO compiles `program` to; returns the paths that changed. Raises CompileError."""
+    if not Path(program).is_file():
+        raise CompileError(Place(program), "no such file", "PROGRAM.py is a program of PyPTO")
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory, "report.json")
+        build = Path(directory, "build")
+        build.mkdir()
+        found = _run(program, build, report, python)
+        roots = [Path(path) for path in found["directories"]]
+        files: dict[str, bytes] = {}
+        for root in roots:
+            prefix = f"next_levels/{_STAMP.sub('', root.name).removeprefix('_jit_')}/" if len(roots) > 1 else ""
+            _check_platform(program, root, platform)
+            files |= {prefix + name: data for name, data in _files(root, dump_passes)}
+    beside = Path(program).parent
+    here = beside.resolve()
+    imported = [str(beside / Path(path).resolve().relative_to(here)) for path in found["sources"]]
+    files[FILES_NAME] = files_text(program, [program, *imported], [*files, FILES_NAME]).encode()
+    return _write(output, files)
+
+
+def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list[str]]:
+    place = Place(program)
+    try:
+        done = subprocess.run(
+            [python, str(_PROCESS), program, str(build), str(report)], capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+    except OSError as error:
+        raise CompileError(Place(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode == 3:
+        hint = "install PyPTO there (pip install pypto), or name the interpreter that has it with PYTHON="
+        raise CompileError(place, f"PyPTO cannot be imported: {last}", hint)
+    if not report.exists():
+        raise CompileError(place, f"PyPTO's process ended with status {done.returncode}: {last}")
+    found = json.loads(report.read_text(encoding="utf-8"))
+    stopped = found.pop("stopped")
+    if not found["directories"]:
+        if stopped.startswith(f"{program}:"):
+            file, line, message = stopped.split(":", 2)
+            raise CompileError(Place(file, int(line)), message.strip())
+        raise CompileError(place, stopped or "compiles nothing when it is run", "call the program under __main__")
+    if stopped:
+        print(f"[pypto] note: the program stopped after what it compiled: {stopped}", flush=True)
+    return {key: list(value) for key, value in found.items()}
+
+
+def _check_platform(program: str, root: Path, platform: str) -> None:
+    try:
+        made = str(json.loads((root / "compiled_meta.json").read_text(encoding="utf-8"))["platform"])
+    except (OSError, ValueError, KeyError):
+        return
+    if made.removesuffix("sim") != platform.removesuffix("sim"):
+        raise CompileError(
+            Place(program), f"compiles for {made}, not for {platform}", f"PLATFORM={made}, or another RunConfig there"
+        )
+
+
+def _files(root: Path, dump_passes: bool) -> list[tuple[str, bytes]]:
+    """What PyPTO wrote, except records of the compilation itself."""
+    left_out = _LEFT_OUT if dump_passes else (*_LEFT_OUT, "passes_dump")
+    found = []
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.is_file() and name.parts[0] not in left_out and path.suffix not in (".so", ".o", ".pyc", ".lock"):
+            found.append((name.as_posix(), path.read_bytes()))
+    return found
+
+
+def _write(output: Path, files: dict[str, bytes]) -> list[str]:
+    """Only what changed, modules before what was made of them, the manifest last; stale files go."""
+    changed = [n for n, data in files.items() if not (output / n).is_file() or (output / n).read_bytes() != data]
+    changed.sort(key=lambda n: (n.endswith("kernel_config.py"), n == FILES_NAME, n))
+    stale = forget(output, files)
+    for name in changed:
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(output / name, files[name])
+    for name in stale:
+        (output / name).unlink(missing_ok=True)
+    settle_order(output, changed)
+    return changed
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pypto_build.compiler.pypto",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("program", metavar="PROGRAM.py")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--platform", choices=("a2a3sim", "a5sim", "a2a3", "a5"), default="a2a3sim")
+    parser.add_argument("--python", default=sys.executable, metavar="EXE")
+    parser.add_argument("--dump-passes", action="store_true")
+    args = parser.parse_args(argv)
+    try:
+        changed = compile_with_pypto(
+            args.program, args.output, args.python, args.platform, dump_passes=args.dump_passes
+        )
+    except CompileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if "cannot be imported" in error.message or "cannot be run" in error.message else 1
+    except OSError as error:
+        print(f"error: {args.output}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 1
+    for path in changed:
+        print(f"[pypto] wrote {args.output / path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""COMPILER=pypto: PyPTO runs in its own process, and its directory is taken. A small package stands in for PyPTO."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto_build.artifact.pt import read_pt
+
+# What PyPTO does, as far as a caller sees: a directory in PYPTO_PROG_BUILD_DIR, then a run of what was compiled.
+RUNNER = """
+import json, os
+from pathlib import Path
+
+def execute_compiled(work_dir, args, **options):
+    raise RuntimeError("nothing is executed")
+
+def compile_and_run(name, platform, *args):
+    root = Path(os.environ["PYPTO_PROG_BUILD_DIR"], f"_jit_{name}_20260821_120000")
+    files = {"kernel_config.py": f"# {name}", "orchestration/o.cpp": "//", "ptoas/k.pto": "module", "report/x": "1"}
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    params = [{"name": n, "direction": d} for n, d in (("x", "In"), ("n", "In"), ("y", "Out"))]
+    (root / "compiled_meta.json").write_text(json.dumps({"params": params, "platform": platform}))
+    import pypto.runtime.runner as runner
+    runner.execute_compiled(root, list(args), platform=platform)
+"""
+PROGRAM = """
+import ctypes
+import helper
+import torch
+from pypto.runtime.runner import compile_and_run
+
+if __name__ == "__main__":
+    x, y = torch.ones(4), torch.zeros(4)
+    for name in helper.NAMES:
+        compile_and_run(name, "a2a3sim", x, ctypes.c_int32(3), y)
+        assert torch.allclose(y, x * 3)
+    print("OK")
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    package = tmp_path / "site" / "pypto" / "runtime"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").write_text("from .runner import execute_compiled\n")
+    (package / "runner.py").write_text(RUNNER)
+    (tmp_path / "helper.py").write_text("NAMES = ['f']\n")
+    (tmp_path / "p.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def _run(workspace: Path, *flags: str, found: bool = True) -> tuple[int, list[str], str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(workspace / "site") if found else "",
+                                                                     str(Path(__file__).parents[2])]))}  # fmt: skip
+    command = [sys.executable, "-m", "pypto_build.compiler.pypto", "p.py", "--output", "out", *flags]
+    done = subprocess.run(command, cwd=workspace, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, [line.removeprefix("[pypto] wrote out/") for line in done.stdout.splitlines()], done.stderr
+
+
+def test_the_directory_and_the_data_are_taken(workspace: Path) -> None:
+    files = ["compiled_meta.json", "data/in/n.pt", "data/in/x.pt", "data/out/y.pt", "orchestration/o.cpp",
+             "ptoas/k.pto", "compiled_files.json", "kernel_config.py"]  # fmt: skip
+    assert _run(workspace) == (0, files, "")
+    listed = json.loads((workspace / "out/compiled_files.json").read_text())
+    assert listed["sources"] == ["helper.py", "p.py"]
+    assert bytes(read_pt(workspace / "out/data/in/n.pt").data)[:1] == b"\x03"
+    expected = read_pt(workspace / "out/data/out/y.pt")
+    assert (expected.dtype, tuple(expected.shape)) == ("float32", (4,))
+    assert _run(workspace) == (0, [], "")
+    (workspace / "helper.py").write_text("NAMES = ['f', 'g']\n")
+    assert "next_levels/g/kernel_config.py" in _run(workspace)[1]
+    assert not (workspace / "out/kernel_config.py").exists()
+
+
+def test_without_pypto(workspace: Path) -> None:
+    assert _run(workspace, found=False) == (
+        2, [],
+        f"error: p.py: PyPTO cannot be imported: {sys.executable}: No module named 'pypto'; install PyPTO there "
+        "(pip install pypto), or name the interpreter that has it with PYTHON=\n",
+    )  # fmt: skip
+
+
+def test_no_such_interpreter(workspace: Path) -> None:
+    assert _run(workspace, "--python", "/nowhere/python") == (
+        2, [], "error: /nowhere/python: cannot be run: No such file or directory; PYTHON= names it\n"
+    )  # fmt: skip
+
+
+def test_a_program_that_fails(workspace: Path) -> None:
+    (workspace / "p.py").write_text("import torch\n1 / 0\n")
+    assert _run(workspace) == (1, [], "error: p.py:2: ZeroDivisionError: division by zero\n")
+    assert not (workspace / "out").exists()
+
+
+def test_another_platform(workspace: Path) -> None:
+    assert _run(workspace, "--platform", "a5sim") == (
+        1, [], "error: p.py: compiles for a2a3sim, not for a5sim; PLATFORM=a2a3sim, or another RunConfig there\n"
+    )  # fmt: skip
