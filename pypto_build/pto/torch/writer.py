@@ -84,9 +84,7 @@ class Writer:
         self.region(function.body)
         if self.is_generator and not any("yield" in line for line in self.out.text):
             self.out.add("yield from ()")
-        opened = [
-            f"{name} = Memory({space!r}, {_BYTES[space]})".replace("'", '"') for space, name in self.spaces.items()
-        ]
+        opened = [f'{name} = Memory("{space}", {self._size(space)})' for space, name in self.spaces.items()]
         self.out.text[head:head] = [f"    {line}" for line in opened]
         self.out.tokens[head:head] = [function.token] * len(opened)
         if len(self.out.text) == 1:
@@ -108,6 +106,26 @@ class Writer:
                 self.out.add(f"{name} = pointer({name}, {dtypes.torch_dtype(element)})")
             except dtypes.UnsupportedType as error:
                 self.problems.append((Operation("func.func", token=self.function.token), f"{value.name}: {error}"))
+
+    def _size(self, space: str) -> int:
+        """Bytes that a memory needs: up to the end of the last tile, all of it where an address is not known."""
+        assert self.function.body is not None
+        end = 0
+        for op in self.function.body.walk():
+            family, fn = TABLE[op.name].family, TABLE[op.name].fn
+            if family == "pipe" and fn == "open":
+                return _BYTES[space]
+            if family == "tile" and fn == "alloc_multi":
+                return _BYTES[space]
+            if family != "tile" or fn not in ("alloc", "assign"):
+                continue
+            type_ = self.resolved.results(op)[0].type
+            address = self.resolved.constant(op, "addr") if "addr" in op.operands else 0
+            if isinstance(type_, TileType) and type_.loc == space:
+                if address is None:
+                    return _BYTES[space]
+                end = max(end, address + type_.bytes)
+        return -(-max(end, 512) // 512) * 512
 
     def region(self, region: Region) -> None:
         for op in region.ops:

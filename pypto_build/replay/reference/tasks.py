@@ -10,6 +10,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ class Member:
 Slot = TensorArgument | int  # what `args[i]` of an entry holds: a tensor, or 64 bits
 
 
+@lru_cache(maxsize=4096)
 def memory(address: int, size: int) -> torch.Tensor:
     """Bytes of this process, as a tensor that shares them."""
     return torch.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype=torch.uint8)
