@@ -59,7 +59,6 @@ class Frontier:
     def __init__(self, record: Record, order: Order, pieces: int) -> None:
         self._record = record
         self._order = order
-        self._position = [record.by_number[number] for number in range(len(record.by_number))]
         self._writer = np.full(pieces, -1, dtype=np.int64)
         self._readers = np.zeros(pieces, dtype=np.int64)
         self._adders = np.zeros(pieces, dtype=np.int64)
@@ -68,11 +67,11 @@ class Frontier:
         self.pairs: set[tuple[int, int]] = set()
 
     def _task(self, region: int) -> int:
-        return self._position[int(self._record.regions["task"][region])]
+        return self._record.positions[self._record.task_of[region]]
 
     def access(self, region: int, pieces: Array) -> Iterator[tuple[int, Array]]:
         """Earlier regions that conflict with this one and are not ordered before it, with the pieces they share."""
-        kind = int(self._record.regions["kind"][region])
+        kind = self._record.kind_of[region]
         against = [self._earlier_writers(pieces)]
         if kind & WRITE:
             against.append(self._earlier_members(self._readers, pieces))

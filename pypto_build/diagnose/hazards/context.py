@@ -81,18 +81,20 @@ class Context:
 
     def candidates(self, region: int) -> list[int]:
         """The arguments of a region's task whose views it touches; those of its buffer if it touches none."""
-        row = self.record.regions[region]
-        number = int(row["task"])
-        if number not in self._spans:
-            self._spans[number] = [arg.span for arg in self.task(number).args]
-        begin = int(row["base"])
-        end = begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"])
-        touched = [i for i, (low, high) in enumerate(self._spans[number]) if low < end and high > begin]
+        number = self.record.task_of[region]
+        begin, end = self.record.extent_of[region]
+        touched = [i for i, (low, high) in enumerate(self.spans(number)) if low < end and high > begin]
         if touched:
             return touched
         buffer = int(self.buffers.of_region[region])
         keys = [arg.key for arg in self.task(number).args]
         return [i for i, key in enumerate(keys) if buffer >= 0 and key == self.buffers.keys[buffer]]
+
+    def spans(self, number: int) -> list[tuple[int, int]]:
+        """First byte and one past the last of each argument of a task."""
+        if number not in self._spans:
+            self._spans[number] = [arg.span for arg in self.task(number).args]
+        return self._spans[number]
 
     def argument_of(self, region: int) -> int:
         """The argument a region most likely belongs to: one that is declared to be accessed so, else the first."""

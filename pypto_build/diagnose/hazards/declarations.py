@@ -25,7 +25,7 @@ def find_misuse(context: Context) -> Misuse:
             arguments = context.candidates(region)
             if not arguments:
                 continue
-            kind = int(context.record.regions["kind"][region])
+            kind = context.record.kind_of[region]
             wrong = ""
             if kind & WRITE and not any(task.args[i].writes for i in arguments):
                 wrong = "written"
@@ -39,10 +39,9 @@ def find_misuse(context: Context) -> Misuse:
 
 
 def _holds(context: Context, region: int, index: int) -> bool:
-    row = context.record.regions[region]
-    low, high = context.argument(int(row["task"]), index).span
-    begin = int(row["base"])
-    return low <= begin and begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"]) <= high
+    low, high = context.spans(context.record.task_of[region])[index]
+    begin, end = context.record.extent_of[region]
+    return low <= begin and end <= high
 
 
 def misuse_findings(context: Context, misuse: Misuse, consequences: dict[int, list[str]]) -> Iterator[Finding]:

@@ -159,6 +159,27 @@ class Record:
         return {task.number: index for index, task in enumerate(self.tasks) if task.number >= 0}
 
     @cached_property
+    def positions(self) -> list[int]:
+        """Positions among `tasks`, by number."""
+        return [self.by_number[number] for number in range(len(self.by_number))]
+
+    @cached_property
+    def task_of(self) -> list[int]:
+        """Each region's task, by number."""
+        return [int(number) for number in self.regions["task"].tolist()]
+
+    @cached_property
+    def kind_of(self) -> list[int]:
+        """Each region's kind."""
+        return [int(kind) for kind in self.regions["kind"].tolist()]
+
+    @cached_property
+    def extent_of(self) -> list[tuple[int, int]]:
+        """Each region's first byte and one past its last, as addresses."""
+        ends = self.regions["base"] + (self.regions["rows"] - 1) * self.regions["stride"] + self.regions["length"]
+        return list(zip(self.regions["base"].tolist(), ends.tolist(), strict=True))
+
+    @cached_property
     def first_region(self) -> np.ndarray[Any, Any]:
         """Where each task's regions begin, by number; one more at the end."""
         return np.searchsorted(self.regions["task"], np.arange(len(self.by_number) + 1))

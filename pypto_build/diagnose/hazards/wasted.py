@@ -63,7 +63,7 @@ def _finding(context: Context, one: int, other: int) -> Finding:
         path=context.orchestration,
         line=line,
         hint="take the dependency out: it only costs time",
-        level="warning" if context.task(one).kernels != [-1, -1, -1] else "note",
+        level="note",
         tasks=(one, other),
         kernel=context.title(other).split(" ", 2)[-1],
         edits=edits,

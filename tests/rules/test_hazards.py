@@ -1,0 +1,49 @@
+"""`scons hazards` and `scons flaky` from the command line: the classic case found, explained, fixed by its own edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.rules.project import Project
+
+ORCHESTRATION = "orchestration/vector_dag.cpp"
+ROUND_TRIP = (
+    "TSTORE(v20, v17);\n  pipe_barrier(PIPE_ALL);\n  TLOAD(v7, v20);\n  pipe_barrier(PIPE_ALL);\n  TSTORE(v20, v7);"
+)
+
+
+def test_round_trip_through_global_memory(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.use_example("_jit_vector_dag")
+    project.edit("kernels/aiv/kernel_mul.cpp", "TSTORE(v20, v17);", ROUND_TRIP)
+    run = project.scons("hazards", "JIT=_jit_vector_dag")
+    assert run.status == 2  # of SCons, for any action that failed
+    assert (
+        f"{ORCHESTRATION}:73: error: task 3 kernel_mul reads 'g' (TLOAD), after it has written it: a round trip "
+        "through global memory; it is declared add_output(g), so the task waits for nobody who writes or uses these bytes "
+        "[hazards/read-output]" in run.output
+    )
+    assert "kernels/aiv/kernel_mul.cpp:69: TLOAD is here" in run.output
+    edit = f"edit {ORCHESTRATION}:73: params_t3.add_output(g);  ->  params_t3.add_inout(g);"
+    assert edit in run.output
+    assert "[hazards] _jit_vector_dag: 1 error" in run.output
+    project.edit(ORCHESTRATION, "params_t3.add_output(g);", "params_t3.add_inout(g);")
+    run = project.scons("hazards", "JIT=_jit_vector_dag")
+    assert run.status == 0
+    assert "[hazards] _jit_vector_dag: nothing found" in run.output
+    run = project.scons("flaky", "JIT=_jit_vector_dag", "ROUNDS=3")
+    assert run.status == 0
+    assert "[flaky] 3 orders of 5 tasks\n[flaky] _jit_vector_dag: nothing found" in run.output
+
+
+def test_checked_replay_ends_at_the_first_error(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.use_example("_jit_softmax")
+    project.edit("kernels/aiv/softmax_rows.cpp", "  TROWMAX(v15, v7, v13);\n", "")
+    run = project.scons("replay", "JIT=_jit_softmax", "CHECK=1")
+    assert run.status != 0
+    assert (
+        "TROWEXPANDSUB: reads a tile at UB 0x20000 of the 64x1 tile at 0x20000, which nothing in this kernel has "
+        "written" in run.output
+    )
+    assert "softmax_rows.cpp:63)" in run.output
