@@ -105,9 +105,9 @@ REFUSED = {
         "usage_error: --platform a2a3: is hardware, which the embedded runtime does not drive; replay with a2a3sim",
     ),
     "unknown runtime": (
-        ["--runtime", "torch"],
+        ["--runtime", "other"],
         2,
-        "usage_error: --runtime torch: unknown runtime; one of embedded",
+        "usage_error: --runtime other: unknown runtime; one of embedded, torch",
     ),
     "no data there": (
         ["--data", "/nowhere"],
