@@ -18,6 +18,11 @@ class Place:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
 
+    @property
+    def exact(self) -> str:
+        """With the column, where it is known."""
+        return f"{self}:{self.column}" if self.line and self.column else str(self)
+
 
 class CompileError(Exception):
     """A program that cannot be compiled; `notes` are further lines, for what does not fit into one."""
@@ -27,7 +32,7 @@ class CompileError(Exception):
         self.message = message
         self.hint = hint
         self.notes = notes
-        super().__init__(f"{place}: {message}" + (f"; {hint}" if hint else ""))
+        super().__init__(f"{place.exact}: {message}" + (f"; {hint}" if hint else ""))
 
     def __str__(self) -> str:
         return "\n".join([str(self.args[0]), *(f"  {note}" for note in self.notes)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import language
 from .dtypes import DType
-from .errors import CompileError, Place
+from .errors import CompileError, Place, similar
 from .ir import Block, Const, Launch, Op, Operand, Ref
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
@@ -26,6 +26,15 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "shr": operator.rshift, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
     "cdiv": lambda a, b: -(-a // b),
 }  # fmt: skip
+
+
+# What to write instead of expressions and operators that are Python's and not the language's.
+_HINTS: dict[type, str] = {
+    ast.Subscript: "pl.load(tensor, offsets, shape) takes a part of a tensor, pl.extract one of a tile",
+    ast.ListComp: "write a loop over pl.unroll(…)",
+    ast.Attribute: "a tensor's extents are pl.dim(tensor, axis)",
+}
+_INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.log", "Is": "use ==", "IsNot": "use !="}
 
 
 class ExpressionReader:
@@ -56,13 +65,17 @@ class ExpressionReader:
         """The value of an expression that only uses names from outside the function."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and inner.id in self.locals and inner.id not in self.fixed:
-                self.fail(node, f"{inner.id} is not known when compiling")
+                hint = _HINTS.get(type(node), "")
+                self.fail(node, f"{ast.unparse(node)}: {inner.id} is not known when compiling", hint)
         fixed = {name: const.value for name, const in self.fixed.items()}
         try:
             code = compile(ast.fix_missing_locations(ast.Expression(body=node)), self.file, "eval")
             return eval(code, {**self.names, **fixed})
         except CompileError:
             raise
+        except NameError as error:
+            near = similar(error.name, {*self.locals, *self.names}) if error.name else ""
+            self.fail(node, f"{ast.unparse(node)}: {error}{near}")
         except Exception as error:
             self.fail(node, f"{ast.unparse(node)}: {error}")
 
@@ -87,6 +100,9 @@ class ExpressionReader:
             return Ref(value.name)
         if isinstance(value, (list, tuple)):
             return tuple(self.constant(node, item) for item in value)
+        if value is None:
+            hint = "functions are read, not run: nothing is printed or set" if isinstance(node, ast.Call) else ""
+            self.fail(node, f"{ast.unparse(node)} is no number", hint)
         self.fail(node, f"{ast.unparse(node)} is a {type(value).__name__}, not a number")
 
     def _x_name(self, node: ast.Name) -> Operand:
@@ -145,7 +161,7 @@ class ExpressionReader:
     def operation(self, node: ast.expr, kind: str, *operands: Operand) -> Operand:
         name = OPERATORS.get(kind)
         if name is None:
-            self.fail(node, f"the operator {kind} is not part of the language")
+            self.fail(node, f"the operator {kind} is not part of the language", _INSTEAD.get(kind, ""))
         return self.made(node, name, operands, {})
 
     def made(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
@@ -180,9 +196,16 @@ class ExpressionReader:
             self.fail(
                 node,
                 f"{ast.unparse(node.func)} cannot be called with values of {self.jit.name}",
-                "use pl operations, kernels, or a @pl.jit.inline function",
+                self.instead(node.func),
             )
         return self.constant(node, self.static(node))
+
+    def instead(self, function: ast.expr) -> str:
+        """What to write instead of a call that Python knows and the language does not."""
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        name = {"sum": "row_sum", "amax": "row_max", "T": "transpose", "to": "cast", "float": "cast"}.get(name, name)
+        known = f"write pl.{name}(…)" if name in OPERATIONS else "use pl operations, kernels"
+        return known if name in OPERATIONS else f"{known}, or a @pl.jit.inline function"
 
     def launched(self, node: ast.expr) -> tuple[JitFunction, Launch] | None:
         """`kernel[blocks]` and `kernel[pl.launch(blocks, sync_start=True)]`."""
@@ -230,8 +253,10 @@ class ExpressionReader:
             self.fail(node, f"pl.{name} cannot stand here")
         if self.jit.kind != "inline" and spec.where not in ("both", self.jit.kind):
             self.fail(
-                node, f"pl.{name} is an operation of {spec.where}s, but {self.jit.name} is one of {self.jit.kind}s"
-            )
+                node, f"pl.{name} is an operation of {spec.where}s, but {self.jit.name} is "
+                f"{'a kernel' if self.jit.kind == 'kernel' else 'an orchestration'}",
+                "put it into a @pl.jit.incore function and call that" if spec.where == "kernel" else "",
+            )  # fmt: skip
         attrs: dict[str, Any] = {}
         positional = list(node.args)
         keywords = {k.arg or "**": k.value for k in node.keywords}
@@ -264,9 +289,12 @@ class ExpressionReader:
             self.fail(node, f"{name} takes {len(names)} arguments, found {len(node.args)}")
         given = dict(zip(names, node.args, strict=False))
         for keyword in node.keywords:
-            if keyword.arg not in names or keyword.arg in given:
-                known = ", ".join(names)
-                self.fail(node, f"{name}: no parameter '{keyword.arg}' left to give", f"its parameters: {known}")
+            known = f"its parameters: {', '.join(names)}"
+            if keyword.arg in given:
+                self.fail(node, f"{name}: {keyword.arg} is given twice", known)
+            if keyword.arg not in names:
+                near = similar(keyword.arg or "**", names)
+                self.fail(node, f"{name}: no parameter '{keyword.arg}'{near}", known)
             given[keyword.arg] = keyword.value
         missing = [n for n in names if n not in given and n not in optional]
         if missing:

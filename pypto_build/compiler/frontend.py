@@ -48,6 +48,18 @@ class ProgramBuilder:
         return made
 
 
+# Statements of Python that the language has not: how they are called, and what to write instead.
+_STATEMENTS: dict[type, tuple[str, str]] = {
+    ast.Break: ("break", "put what follows under an if"),
+    ast.Continue: ("continue", "put what follows under an if"),
+    ast.Import: ("import", "import at the top of the file"),
+    ast.ImportFrom: ("import", "import at the top of the file"),
+    ast.FunctionDef: ("def", "put it outside, decorated with @pl.jit.inline"),
+    ast.AsyncFor: ("async", ""),
+    ast.Assert: ("assert", "check what is known when compiling outside of the function"),
+}
+
+
 class _Reader(ExpressionReader):
     # --- the function ----------------------------------------------------------------------------------------------
 
@@ -97,7 +109,8 @@ class _Reader(ExpressionReader):
     def statement(self, node: ast.stmt) -> None:
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         if handler is None:
-            self.fail(node, f"{type(node).__name__.lower()} statements are not part of the language")
+            word, hint = _STATEMENTS.get(type(node), (type(node).__name__.lower(), ""))
+            self.fail(node, f"{word} statements are not part of the language", hint)
         handler(node)
 
     def _pass(self, node: ast.Pass) -> None:
@@ -113,7 +126,7 @@ class _Reader(ExpressionReader):
 
     def _assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
-            self.fail(node, "one target an assignment")
+            self.fail(node, "one variable an assignment", "write one line for each")
         self.assign(node, node.targets[0], node.value)
 
     def _annassign(self, node: ast.AnnAssign) -> None:
@@ -137,6 +150,8 @@ class _Reader(ExpressionReader):
                     self.fail(node, "only variables can be assigned to")
                 self.define(node, one.id, ref)
             return
+        if isinstance(target, ast.Tuple):
+            self.fail(node, f"{len(target.elts)} variables for one value", "give each its own value")
         if not isinstance(target, ast.Name):
             self.fail(node, "only variables can be assigned to", "write tensors with pl.store or pl.write")
         self.define(node, target.id, self.operand(value))
@@ -148,7 +163,7 @@ class _Reader(ExpressionReader):
 
     def _return(self, node: ast.Return) -> None:
         if self.block is not self.body_of_function or node is not self.node.body[-1]:
-            self.fail(node, "return stands at the end of a function")
+            self.fail(node, "return stands at the end of a function", "put what follows under an if")
         if node.value is None:
             return
         if self.jit.kind != "inline":

@@ -74,7 +74,11 @@ class Inference:
     def tile(self, op: Op, number: int) -> TileType:
         type_ = self.type_of(op.args[number])
         if not isinstance(type_, TileType):
-            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {_kind(type_)}, not a tile")
+            hint = "load one with pl.load" if isinstance(type_, TensorType) else ""
+            spec = OPERATIONS.get(op.name)
+            if spec and "tensor" in spec.operands and hint:
+                hint = f"its operands: {', '.join(spec.operands)}; pl.load makes a tile"
+            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {_kind(type_)}, not a tile", hint)
         return type_
 
     def tensor(self, op: Op, number: int) -> TensorType:
@@ -159,7 +163,8 @@ class Inference:
         spec = OPERATIONS.get(op.name)
         rule = rules.get(spec.rule) if spec else None
         if rule is None:
-            self.fail(op, f"{op.name} does not take tiles")
+            mode = f'use pl.cmp(a, b, "{op.name}")' if op.name in COMPARISONS else ""
+            self.fail(op, f"{op.name} does not take tiles", mode)
         made, type_ = rule(self, op)  # type: ignore[operator]
         self.keep(made, type_)
 
@@ -195,7 +200,8 @@ class Inference:
         for arg in op.args:
             type_ = self.type_of(arg)
             if not isinstance(type_, ScalarType):
-                self.fail(op, f"{op.name} takes numbers or tiles, found {_kind(type_)}")
+                hint = "load a tile from it with pl.load" if isinstance(type_, TensorType) else ""
+                self.fail(op, f"{op.name} takes numbers or tiles, found {_kind(type_)}", hint)
             if not isinstance(arg, Const) or isinstance(arg.value, float):
                 found.append(type_.dtype)
         if not found:
@@ -273,7 +279,8 @@ class Inference:
                 args.append(self.number(op, arg, param.type.dtype))
                 continue
             if not isinstance(type_, TensorType):
-                self.fail(op, f"{callee.name}: {variable} is a tensor, found {_kind(type_)}")
+                hint = "pass the tensor that the kernel writes" if isinstance(type_, TaskType) else ""
+                self.fail(op, f"{callee.name}: {variable} is a tensor, found {_kind(type_)}", hint)
             if type_.dtype != param.type.dtype:
                 self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
             self.fits(op, callee.name, variable, type_, param.type)

@@ -146,9 +146,20 @@ manual_scope = Intrinsic("manual_scope")
 launch = Intrinsic("launch")
 
 
+# What other languages of the field, and torch, call things.
+_ELSEWHERE = {
+    "FLOAT": "FP32", "FLOAT32": "FP32", "FLOAT16": "FP16", "HALF": "FP16", "BFLOAT16": "BF16", "float32": "FP32",
+    "float16": "FP16", "bfloat16": "BF16", "int32": "INT32", "dot": "matmul", "where": "select", "zeros": "full",
+    "sum": "row_sum or pl.col_sum", "exp2": "exp", "program_id": "get_block_idx", "num_programs": "get_block_num",
+    "InCore": "jit.incore", "for_range": "range", "parallel": "range", "sigmoid": "exp: x / (pl.exp(-x) + 1.0)",
+}  # fmt: skip
+
+
 def __getattr__(name: str) -> Intrinsic:
     if name in OPERATIONS:
         return Intrinsic(name)
+    if name in _ELSEWHERE:
+        raise AttributeError(f"pl has no '{name}'; use pl.{_ELSEWHERE[name]}")
     raise AttributeError(f"pl has no operation '{name}'{similar(name, {*OPERATIONS, *__all__})}")
 
 

@@ -25,6 +25,7 @@ def load_module(path: str) -> ModuleType:
         raise CompileError(place, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise CompileError(place, "is not a Python file: not UTF-8") from None
+    _definitions.cache_clear()  # the file may have changed since it was last loaded
     module = ModuleType(Path(path).stem)
     module.__file__ = path
     sys.path.insert(0, str(Path(path).resolve().parent))

@@ -105,19 +105,25 @@ def test_while_with_a_condition_that_reads(tmp_path: Path) -> None:
 WRONG = {
     "a scope in a manual one": (
         "with pl.manual_scope():\n    with pl.scope():\n        k(x, out)",
-        "9: pl.scope() inside pl.manual_scope(); leave it out: the tasks are ordered by deps",
+        "9:9: pl.scope() inside pl.manual_scope(); leave it out: the tasks are ordered by deps",
     ),
-    "not a task": ("k(x, out, deps=[x])", "8: k: deps are tasks, found a Tensor[[64, 64], FP32]; t = kernel(…) is one"),
-    "not a list": ("a = k(x, out)\nk(x, out, deps=a)", "9: deps is a list of tasks; t = kernel(…) is a task"),
+    "not a task": (
+        "k(x, out, deps=[x])",
+        "8:5: k: deps are tasks, found a Tensor[[64, 64], FP32]; t = kernel(…) is one",
+    ),
+    "not a list": ("a = k(x, out)\nk(x, out, deps=a)", "9:20: deps is a list of tasks; t = kernel(…) is a task"),
     "never ends": (
         "while True:\n    k(x, out)",
-        "8: the loop never ends; its condition has to depend on something that the loop changes",
+        "8:5: the loop never ends; its condition has to depend on something that the loop changes",
     ),
     "other context": (
         "with open('x'):\n    k(x, out)",
-        "8: the contexts are pl.scope() and pl.manual_scope(); one a with",
+        "8:5: the contexts are pl.scope() and pl.manual_scope(); one a with",
     ),
-    "a task as a tensor": ("a = k(x, out)\nk(a, out)", "9: k: x is a tensor, found a Task"),
+    "a task as a tensor": (
+        "a = k(x, out)\nk(a, out)",
+        "9:5: k: x is a tensor, found a Task; pass the tensor that the kernel writes",
+    ),
 }
 
 
