@@ -34,8 +34,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _modules(paths: list[Path]) -> list[Path]:
-    """The files among ``paths``, and the modules of the artifacts among them."""
-    return [module for path in paths for module in (sorted(path.glob("ptoas/*.pto")) if path.is_dir() else [path])]
+    """The files among ``paths``, and the modules of the artifacts among them, compiled with ptoas or without."""
+    return [module for path in paths for module in (modules_of(path) if path.is_dir() else [path])]
+
+
+def modules_of(artifact: Path) -> list[Path]:
+    """The modules of an artifact, by name: in ``ptoas/``, or in ``kernels/`` where ptoas was skipped."""
+    return sorted(artifact.glob("ptoas/*.pto")) or sorted(artifact.glob("kernels/**/*.pto"))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .attributes import print_dict
+from .check import modules_of
 from .errors import PtoError
 from .model import Function, Module, Operation, Region
 from .ops import TABLE
@@ -136,24 +137,19 @@ def format_differences(differences: list[Difference], name_a: str, name_b: str) 
     return "\n".join(lines)
 
 
-def _pairs(a: Path, b: Path) -> Iterator[tuple[Path, Path]]:
-    """Files to compare: the two given, or the .pto files of two directories by their relative paths."""
-    if not (a.is_dir() and b.is_dir()):
-        yield a, b
-        return
-    names = {p.relative_to(root) for root in (a, b) for p in root.rglob("*.pto")}
-    for name in sorted(names):
-        if (a / name).is_file() and (b / name).is_file():
-            yield a / name, b / name
-        else:
-            print(f"only in {a if (a / name).is_file() else b}: {name}")
+def _modules(root: Path) -> dict[str, Path]:
+    """The modules of an artifact by unit, else the .pto files of a directory by relative path."""
+    units = {path.stem: path for path in modules_of(root)}
+    return units or {str(path.relative_to(root)): path for path in sorted(root.rglob("*.pto"))}
 
 
-def _only_in_one(a: Path, b: Path) -> bool:
-    """Whether two directories hold different .pto files."""
+def _pairs(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
+    """Files to compare: the two given, or the modules of two directories; and those that only one of them has."""
     if not (a.is_dir() and b.is_dir()):
-        return False
-    return {p.relative_to(a) for p in a.rglob("*.pto")} != {p.relative_to(b) for p in b.rglob("*.pto")}
+        return [(a, b)], []
+    ours, theirs = _modules(a), _modules(b)
+    alone = [path for name, path in sorted((ours | theirs).items()) if name not in ours or name not in theirs]
+    return [(ours[name], theirs[name]) for name in sorted(ours.keys() & theirs.keys())], alone
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -162,9 +158,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("a", type=Path, metavar="A")
     parser.add_argument("b", type=Path, metavar="B")
     options = parser.parse_args(argv)
-    status = int(_only_in_one(options.a, options.b))
+    pairs, alone = _pairs(options.a, options.b)
+    for path in alone:
+        root = options.a if path.is_relative_to(options.a) else options.b
+        print(f"only in {root}: {path.relative_to(root)}")
+    status = int(bool(alone))
     try:
-        for a, b in _pairs(options.a, options.b):
+        for a, b in pairs:
             text = format_differences(diff_modules(parse_file(a), parse_file(b)), str(a), str(b))
             if text:
                 print(text)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from .attributes import int_value
-from .cpp.spell import Names, scalar
+from .cpp.spell import SCALARS, Names, UnsupportedType, scalar
 from .errors import PtoError
 from .model import Argument, Function, Module
 from .ops import TABLE
 from .resolve import Resolved, Value, resolve
-from .types import PtrType, ScalarType
+from .types import PtrType, ScalarType, Type, parse_type
 
 BODY_SENTINEL = "// --- ptoas-generated code ---"
 ENTRY_SENTINEL = "// --- Kernel entry point ---"
@@ -92,6 +92,17 @@ class _Slots:
 
     def passed(self, number: int, argument: Argument, tensors: list[Passed]) -> Passed:
         """Where the value of a parameter comes from; `tensors` are those before it."""
+        try:
+            return self._passed(number, argument, tensors)
+        except UnsupportedType:
+            raise PtoError(
+                self.module.source.place(self.function.token),
+                f"argument {number} ({argument.name}: {argument.type}) cannot be passed to a kernel: it takes pointers "
+                "and numbers",
+                f"func.func @{self.function.name}",
+            ) from None
+
+    def _passed(self, number: int, argument: Argument, tensors: list[Passed]) -> Passed:
         name = cpp_name(argument)
         if name in _LAUNCH:
             return Passed("launch", name, "int32_t", value=_LAUNCH[name])
@@ -226,10 +237,15 @@ def _fits(argument: Argument, passed: Passed) -> bool:
     """Tensors keep their element type; whole numbers convert into each other, as C++ does it."""
     type_ = argument.type
     if isinstance(type_, PtrType):
-        return passed.kind == "tensor" and scalar(type_.element) == passed.ctype
+        return passed.kind == "tensor" and type_.element in _elements(passed.ctype)
     if not isinstance(type_, ScalarType) or passed.kind == "tensor":
         return False
     return scalar(type_) == passed.ctype or not (type_.is_float or _is_float(passed.ctype))
+
+
+def _elements(ctype: str) -> list[Type]:
+    """The element types that are `ctype` in C++."""
+    return [parse_type(name) for name, text in SCALARS.items() if text == ctype]
 
 
 def _is_float(ctype: str) -> bool:

@@ -18,7 +18,7 @@ from pypto_build.rules.actions import command
 from pypto_build.rules.completion import is_completed
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
-from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remember
+from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, is_edited, remember
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, ToolchainError
 from pypto_build.toolchain.ptoas import Ptoas, find_ptoas, ptoas_argv
@@ -74,8 +74,12 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
         return Splices()  # assembled from its modules just now
     units = find_units(artifact)
     stale = find_stale(output, units, workspace.options["PREFER"])
+    left = [unit for unit in units if workspace.options["PREFER"] == "cpp" and is_edited(output, unit)]
+    if left:
+        names = ", ".join(workspace.short(unit.path) for unit in left)
+        print(f"[pto->cpp] skipped (PREFER=cpp): {names}")
     if not stale:
-        if units:
+        if units and not left:
             print("[pto->cpp] no .pto changes detected")
         return Splices()
     assembler = Assembler(platform, find_ptoas(workspace.options["PTOAS"], os.environ))

@@ -78,6 +78,11 @@ def find_stale(output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoU
     return [unit for unit in units if _is_stale(unit, record[unit.name], prefer)]
 
 
+def is_edited(output: Path, unit: PtoUnit) -> bool:
+    """Whether a module is another than its kernels' bodies were made from."""
+    return unit.name in (known := _load(output / RECORD)) and known[unit.name]["pto"] != unit.digest
+
+
 def remember(output: Path, units: Iterable[PtoUnit]) -> None:
     """Record that the bodies of ``units`` are what their modules say now."""
     record = _load(output / RECORD) | {unit.name: _current(unit) for unit in units}

@@ -99,3 +99,11 @@ def test_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "b" / "ptoas" / "more.pto").write_text(module(""))
     assert main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert capsys.readouterr().out == f"only in {tmp_path / 'b'}: ptoas/more.pto\n"
+
+
+def test_an_artifact_compiled_without_ptoas(tmp_path: Path) -> None:
+    """Its modules lie elsewhere; units are compared by name all the same."""
+    for place in ("a/ptoas", "b/kernels/aiv"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "u.pto").write_text(module(""))
+    assert main([str(tmp_path / "a"), str(tmp_path / "b")]) == 0

@@ -145,3 +145,12 @@ def test_argument_that_no_longer_fits(args: str, message: str) -> None:
     with pytest.raises(PtoError) as raised:
         refit(args)
     assert message in str(raised.value)
+
+
+def test_argument_that_no_kernel_takes() -> None:
+    with pytest.raises(PtoError) as raised:
+        plan(parsed("%arg0: !pto.tile_buf<vec, 16x16xf32>"), None)
+    assert str(raised.value) == (
+        "<pto>:2:3: func.func @k: argument 0 (%arg0: !pto.tile_buf<vec, 16x16xf32>) cannot be passed to a kernel: it "
+        "takes pointers and numbers"
+    )

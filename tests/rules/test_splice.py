@@ -123,11 +123,9 @@ def test_both_edited(built: Project) -> None:
         f"scons: *** {built.artifact}/{UNIT}: this module and the body of {built.artifact}/{KERNEL} were both edited; "
         "say which one counts with PREFER=pto or PREFER=cpp\n"
     )
-    check(
-        built.replay("PREFER=cpp"),
-        2,
-        ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"],
-    )
+    run = built.replay("PREFER=cpp")
+    check(run, 2, ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"])
+    assert f"[pto->cpp] skipped (PREFER=cpp): {UNIT}\n" in run.output
     check(built.replay("PREFER=pto"), 2, SPLICED)
 
 

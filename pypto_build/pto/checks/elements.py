@@ -43,18 +43,26 @@ _ALLOWED = {
 }
 _ONLY = {"pto.trandom": "a5", "pto.thistogram": "a5", "pto.tquant.mx": "a5"}
 
-_BINARY = "src0 src1 dst"
-# operations -> operands that are row-major (`r`), and those that have no boxes either (`rn`)
+# operations, operands, and whether those are row-major (`r`) or have no boxes either (`rn`)
 _LAYOUTS = (
-    ("tadd tsub tmul tdiv tmax tmin tfmod tsel", _BINARY, "r"),
-    ("trsqrt tnot tabs trelu tsels", "src dst", "r"),
-    ("trowexpandadd trowexpandsub trowexpandmul trowexpanddiv", "src0 dst", "r"),
-    ("tcolexpandmul", "src0 dst", "r"),
-    ("tcolexpand", "src dst", "rn"),
-    ("trowsum trowmax trowmin trowargmax trowargmin", "src", "rn"),
-    ("texpands ttri", "dst", "r"),
+    ("tadd tsub tmul tdiv tmax tmin tfmod tand tor tshl tshr tsel", "src0 src1 dst", "r"),
+    ("trem txor tpow", "src0 src1 tmp dst", "r"),
+    ("tfmods tands tors tshrs taxpy tabs texp tlog tsqrt trecip trelu tnot trsqrt tsels tsort32", "src dst", "r"),
+    ("trems txors tpows", "src tmp dst", "r"),
+    (
+        "trowexpandadd tcolexpandadd tcolexpandsub tcolexpandmul tcolexpanddiv tcolexpandmax tcolexpandmin "
+        "tcolexpandexpdif",
+        "src0 dst",
+        "r",
+    ),
+    ("trowexpandsub trowexpandmul trowexpanddiv trowexpandmax trowexpandmin trowexpandexpdif", "dst", "r"),
+    ("texpands ttri tgatherb", "dst", "r"),
     ("ttrans", "src", "r"),
+    ("trowsum trowmax trowmin trowprod trowargmax trowargmin", "src", "rn"),
+    ("tcolsum tcolmax tcolmin tcolprod tcolargmax tcolargmin tcolexpand", "src dst", "rn"),
+    ("trowexpand", "dst", "rn"),
 )
+_NOT_ON_A5 = ("pto.texpands", "pto.ttrans")
 _LAYOUT = {
     f"pto.{name}": (roles.split(), kind) for names, roles, kind in _LAYOUTS for name in names.split()
 }  # fmt: skip
@@ -74,7 +82,8 @@ def _messages(resolved: Resolved, op: Operation, arch: str) -> Iterator[str]:
     elif op.name in _SPECIAL:
         yield from _SPECIAL[op.name](resolved, op)
     yield from _types(resolved, op, arch)
-    yield from _layout(resolved, op)
+    if arch != "a5" or op.name not in _NOT_ON_A5:
+        yield from _layout(resolved, op)
 
 
 def _tile(resolved: Resolved, op: Operation, role: str) -> tuple[Value, TileType] | None:
