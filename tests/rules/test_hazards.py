@@ -20,8 +20,8 @@ def test_round_trip_through_global_memory(tmp_path: Path) -> None:
     assert run.status == 2  # of SCons, for any action that failed
     assert (
         f"{ORCHESTRATION}:73: error: task 3 kernel_mul reads 'g' (TLOAD), after it has written it: a round trip "
-        "through global memory; it is declared add_output(g), so the task waits for nobody who writes or uses these bytes "
-        "[hazards/read-output]" in run.output
+        "through global memory; it is declared add_output(g), so the task waits for nobody who writes or uses these "
+        "bytes [hazards/read-output]" in run.output
     )
     assert "kernels/aiv/kernel_mul.cpp:69: TLOAD is here" in run.output
     edit = f"edit {ORCHESTRATION}:73: params_t3.add_output(g);  ->  params_t3.add_inout(g);"
@@ -46,4 +46,4 @@ def test_checked_replay_ends_at_the_first_error(tmp_path: Path) -> None:
         "TROWEXPANDSUB: reads a tile at UB 0x20000 of the 64x1 tile at 0x20000, which nothing in this kernel has "
         "written" in run.output
     )
-    assert "softmax_rows.cpp:63)" in run.output
+    assert "softmax_rows.cpp:62)" in run.output
