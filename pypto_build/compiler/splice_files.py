@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.derive import submissions
 from pypto_build.pto import PtoError, parse_file
 from pypto_build.pto.assemble import write_atomically
 from pypto_build.pto.splice import (
@@ -76,6 +75,8 @@ class Unit:
 
     def _payload(self, func_id: int) -> Payload | None:
         """What the orchestration passes to a kernel; None if it does not say."""
+        from pypto_build.artifact.derive import submissions  # only here: it loads the reader of C++
+
         calls = submissions(self.orchestration) if self.orchestration else ()
         call = next((c for c in calls if func_id in c.func_ids), None)
         return Payload(len(call.signature), call.scalars) if call else None

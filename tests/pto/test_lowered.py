@@ -140,7 +140,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def test_the_module_is_right() -> None:
-    assert [str(problem) for problem in check_module(parse(TEXT))] == []
+    assert [str(problem) for problem in check_module(parse(TEXT), "a5")] == []
 
 
 @pytest.mark.parametrize(("name", "expected"), [("put", 0), ("add", 1), ("get", 0), ("later", 0)])
