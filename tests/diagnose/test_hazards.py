@@ -11,6 +11,7 @@ from pypto_build.diagnose.hazards.__main__ import main
 from tests.diagnose.checked import EXAMPLES, apply, build_checked, copy_example
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.hazards import BUGS
+from tests.diagnose.corpus.table import BEGIN, END, table
 from tests.replay.builder import embedded_module
 
 
@@ -41,3 +42,9 @@ def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_examples_are_clean(name: str, tmp_path: Path) -> None:
     assert hazards(copy_example(name, tmp_path), tmp_path / "out") == (0, [])
+
+
+def test_documented_table() -> None:
+    """The table in the documentation is the corpus: python -m tests.diagnose.corpus.table prints it."""
+    text = (EXAMPLES.parents[1] / "docs" / "hazards.md").read_text()
+    assert text.split(BEGIN)[1].split(END)[0].strip() == table().strip()
