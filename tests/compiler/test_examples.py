@@ -16,7 +16,7 @@ from tests.replay.builder import build_artifact, replay
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "make_data")
 TASKS = {"vector_dag": 5, "gemm": 4, "softmax": 4, "layer_norm": 2, "rms_norm": 3, "rope": 2, "accumulate": 3,
-         "gemm_eltwise": 4, "flash_attention": 2, "top_k": 8, "paged_attention": 24, "moe_route": 6,
+         "gemm_eltwise": 4, "relax": 7, "flash_attention": 2, "top_k": 8, "paged_attention": 24, "moe_route": 6,
          "moe_experts": 22}  # fmt: skip
 
 

@@ -1,0 +1,63 @@
+"""How long `python -m pypto_build.compiler` takes for each example, from the start of the process to the files.
+
+    python -m benchmarks.compile_programs [--repeat 3]
+
+The budget is one second a program. Goldens are left out: they are computed once, by torch. Prints the best of the
+repetitions, and what of it is compiling (the rest is Python's start and imports). Exit status 1 over the budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pypto_build.compiler import compile_file
+
+_BUDGET_S = 1.0
+_EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def process_time(program: Path, repeat: int) -> float:
+    """Seconds that the command line takes for a new artifact, best of `repeat`."""
+    times = []
+    for _ in range(repeat):
+        with tempfile.TemporaryDirectory() as directory:
+            command = [sys.executable, "-m", "pypto_build.compiler", str(program), "--no-golden", "--output", directory]
+            start = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def compile_time(program: Path, repeat: int) -> float:
+    """Seconds that compiling takes inside a process that has everything imported."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        compile_file(str(program), "unused", "a2a3sim")
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=3)
+    repeat = parser.parse_args().repeat
+    worst = 0.0
+    print(f"{'program':<20}{'process':>10}{'compiling':>12}")
+    for program in sorted(_EXAMPLES.glob("*.py")):
+        if program.stem == "make_data":
+            continue
+        whole = process_time(program, repeat)
+        worst = max(worst, whole)
+        print(f"{program.stem:<20}{whole:>8.2f} s{compile_time(program, repeat):>10.3f} s", flush=True)
+    print(f"slowest {worst:.2f} s, budget {_BUDGET_S:.0f} s")
+    return int(worst > _BUDGET_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
