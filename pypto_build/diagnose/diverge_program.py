@@ -16,16 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.artifact.snapshot import snapshot
-from pypto_build.diagnose.diverge_compare import Difference, Limits, compare_bytes, describe, mask_of
+from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
 from pypto_build.diagnose.diverge_findings import MODULE, ORCHESTRATION, element_text, relative
+from pypto_build.diagnose.diverge_golden import golden_findings
 from pypto_build.diagnose.diverge_lockstep import Copies, Stop, window
 from pypto_build.diagnose.findings import Finding, Related
-from pypto_build.replay.binding import with_goldens
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
-from pypto_build.replay.tolerances import tolerances
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,10 @@ def examine_program(
     """What is wrong with the modules or the orchestration of an artifact whose kernels agree with their modules."""
     path = program or program_of(launch.artifact)
     if path is None:
-        return _golden_findings(launch, data, limits, timeout_s, "give the program with --program")
+        return golden_findings(launch, data, limits, timeout_s, "give the program with --program")
     progress = Progress()
     found = in_child(lambda: _with_program(launch, path, limits), progress, timeout_s)
-    return found or _golden_findings(launch, data, limits, timeout_s, f"{path} itself, or its reference, is wrong")
+    return found or golden_findings(launch, data, limits, timeout_s, f"{path} itself, or its reference, is wrong")
 
 
 def program_of(artifact: Path) -> Path | None:
@@ -390,33 +388,3 @@ def _submit_line(source: Path, calls: list[Call], wanted: Call | None) -> int:
     lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
     named = [number for number, line in enumerate(lines, 1) if re.search(rf"//.*\b{re.escape(wanted.kernel)}\b", line)]
     return named[0] if len(named) == 1 else 0
-
-
-# --- the golden ----------------------------------------------------------------------------------------
-
-
-def _golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_s: float, hint: str) -> list[Finding]:
-    """The outputs of a plain run against the golden, which only tells that something is wrong."""
-    binding = (
-        with_goldens(launch.binding, snapshot(launch.artifact, data)) if launch.binding.seed is None else launch.binding
-    )
-    rtol, atol = tolerances(launch.artifact, limits.rtol, limits.atol)
-    within = Limits(max(rtol, 1e-3), max(atol, 1e-3))
-
-    def outputs() -> list[Finding]:
-        launch.run(lambda call: call.run())
-        findings = []
-        for index, tensor in enumerate(binding.tensors):
-            if tensor.golden is None or not tensor.is_output:
-                continue
-            found = compare_bytes(bytes(launch.arena.tensor(index)), bytes(tensor.golden), tensor.dtype, within)
-            if found is not None:
-                text = (
-                    f"every kernel agrees with its module, yet {found.count} of {found.numel} elements of output "
-                    f"'{tensor.name}' differ from the golden"
-                )
-                wrong = f"the modules or the orchestration are wrong; {hint}"
-                findings.append(Finding("diverge/golden", text, hint=wrong))
-        return findings
-
-    return in_child(outputs, Progress(), timeout_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..model import Operation
 from ..ops import TABLE
-from . import control, instructions, pipes, scalars, tiles
+from . import control, instructions, pipes, rearranging, scalars, tiles
 from .writer import Lower, Writer
 
 
@@ -93,17 +93,17 @@ _LOWERINGS: dict[str, Lower] = {
     "async:prefetch": nothing,
     "pto.get_prefetch_async_session": nothing,
     "trap": trap,
-    "gather:index": instructions.gather,
-    "gather:block": instructions.gather_blocks,
-    "gather:gm": instructions.gather_global,
-    "scatter:index": instructions.scatter,
-    "scatter:gm": instructions.scatter_global,
-    "sort:blocks": instructions.sort,
-    "sort:merge": instructions.merge,
-    "pack": instructions.pack,
-    "quantize:scale": instructions.quantize,
-    "quantize:restore": instructions.dequantize,
-    "histogram": instructions.histogram,
+    "gather:index": rearranging.gather,
+    "gather:block": rearranging.gather_blocks,
+    "gather:gm": rearranging.gather_global,
+    "scatter:index": rearranging.scatter,
+    "scatter:gm": rearranging.scatter_global,
+    "sort:blocks": rearranging.sort,
+    "sort:merge": rearranging.merge,
+    "pack": rearranging.pack,
+    "quantize:scale": rearranging.quantize,
+    "quantize:restore": rearranging.dequantize,
+    "histogram": rearranging.histogram,
     "fence": nothing,
     "none": nothing,
 }

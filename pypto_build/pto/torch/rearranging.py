@@ -1,0 +1,133 @@
+"""Gathers, scatters, sorts, packing and quantization to Python."""
+
+from __future__ import annotations
+
+from ..attributes import case_of, int_value
+from ..model import Operation
+from ..types import TileType
+from . import dtypes
+from .instructions import assign, element
+from .writer import Unsupported, Writer
+
+
+def gather(w: Writer, op: Operation) -> None:
+    src, dst = w.operand(op, "src"), w.operand(op, "dst")
+    if "k" in op.operands:
+        mode = case_of(op.attrs.get("cmpMode"), "gt")
+        if mode not in ("eq", "gt"):
+            raise Unsupported(f"cmpMode is eq or gt, found {mode}")
+        limit = w.operand(op, "k")
+        if isinstance(w.value(op, "k").type, TileType):
+            limit += ".flat"
+        how = f"equal={mode == 'eq'}, first={int_value(op.attrs.get('offset'))}"
+        w.add(op, f"gather_compared({dst}, {w.operand(op, 'cdst')}, {src}[:], {limit}, {how})")
+    elif "idx" in op.operands:
+        assign(w, op, f"gather({src}, {w.read(op, 'idx')})")
+    else:
+        period, first = _pattern(op)
+        text = f"{src}.read(*{src}.valid)[:, {first}::{period}]"
+        same = element(w, op, "src") == element(w, op)
+        assign(w, op, text if same else f"{text}.contiguous().view({dtypes.torch_dtype(element(w, op))})")
+
+
+def _pattern(op: Operation) -> tuple[int, int]:
+    """Which of every so many elements a mask pattern selects; its rightmost digit is the first element."""
+    digits = case_of(op.attrs["maskPattern"])[1:][::-1]
+    if digits == "1111":
+        return 1, 0
+    return (2, digits.index("1")) if digits.count("1") == 2 else (4, digits.index("1"))
+
+
+def gather_blocks(w: Writer, op: Operation) -> None:
+    dst, offsets = w.operand(op, "dst"), w.operand(op, "offsets")
+    w.add(op, f"gather_blocks({dst}, {w.operand(op, 'src')}, {offsets}[{dst}.valid[0], {offsets}.cols])")
+
+
+def scatter(w: Writer, op: Operation) -> None:
+    src, dst = w.operand(op, "src"), w.operand(op, "dst")
+    if "idx" in op.operands:
+        w.add(op, f"scatter({dst}, {src}.read(*{src}.valid), {w.read(op, 'idx', 'src')})")
+        return
+    period, first = _pattern(op)
+    axis = op.attrs.get("axis")
+    dim = 0 if axis is not None and "col" in str(axis).lower() else 1
+    assign(w, op, f"spread({src}[:], {period}, {first}, {dim})")
+
+
+def gather_global(w: Writer, op: Operation) -> None:
+    rows = case_of(op.attrs.get("coalesce"), _default_coalesce(op)) == "row"
+    how = f'rows={rows}, outside="{case_of(op.attrs.get("gatherOob"), "undefined")}"'
+    w.add(op, f"gather_global({w.operand(op, 'dst')}, {w.operand(op, 'src')}, {_index_tile(w, op)}, {how})")
+
+
+def _default_coalesce(op: Operation) -> str:
+    return "elem" if "gatherOob" in op.attrs else "row"
+
+
+def _index_tile(w: Writer, op: Operation) -> str:
+    if not isinstance(w.value(op, "idx").type, TileType):
+        raise Unsupported("an index that is no tile")
+    return w.operand(op, "idx")
+
+
+def scatter_global(w: Writer, op: Operation) -> None:
+    rows = case_of(op.attrs.get("coalesce"), "elem" if op.attrs else "row") == "row"
+    combine, outside = (
+        case_of(op.attrs.get("scatterAtomicOp"), "none"),
+        case_of(op.attrs.get("scatterOob"), "undefined"),
+    )
+    how = f'rows={rows}, outside="{outside}", combine="{combine}"'
+    w.add(op, f"scatter_global({w.operand(op, 'dst')}, {w.operand(op, 'src')}, {w.operand(op, 'idx')}, {how})")
+
+
+def sort(w: Writer, op: Operation) -> None:
+    if dtypes.name_of(element(w, op, "src")) not in ("f32", "f16"):
+        raise Unsupported(f"values of type {element(w, op, 'src')}")
+    w.add(op, f"sort_groups({w.operand(op, 'dst')}, {w.operand(op, 'src')}, {w.operand(op, 'idx')})")
+
+
+def merge(w: Writer, op: Operation) -> None:
+    dst = w.operand(op, "dst")
+    if "block_len" in op.operands:
+        w.add(op, f"merge_blocks({dst}, {w.operand(op, 'src')}, {w.operand(op, 'block_len')})")
+        return
+    lists = [w.operand(op, f"src{k}") for k in range(4) if f"src{k}" in op.operands]
+    early = bool(int_value(op.attrs.get("exhausted")))
+    w.add(op, f"merge_lists({dst}, [{', '.join(lists)}], until_exhausted={early})")
+
+
+def pack(w: Writer, op: Operation) -> None:
+    source, target = element(w, op, "src"), element(w, op)
+    ints = {16: "torch.int16", 32: "torch.int32", 8: "torch.int8"}
+    src = w.operand(op, "src")
+    low = ints[dtypes.bits(target)]
+    raw = f"{src}.read(*{src}.valid).contiguous().view({ints[dtypes.bits(source)]})"
+    assign(w, op, f"{raw}.to({low}).view({dtypes.torch_dtype(target)})")
+
+
+def quantize(w: Writer, op: Operation) -> None:
+    kind = case_of(op.attrs.get("quantType", op.attrs.get("quant_type")), "INT8_SYM")
+    if not kind.startswith("INT8"):
+        raise Unsupported(f"to {kind}")
+    src, dtype = w.operand(op, "src"), dtypes.torch_dtype(element(w, op))
+    ratio = f"{src}[:].float() / row_parameter({w.operand(op, 'scale')}, {src}.valid)"
+    whole = f'to_integer({ratio}, torch.int32, "rint", True)'
+    if "offset" in op.operands:
+        shifted = f"{whole}.float() + row_parameter({w.operand(op, 'offset')}, {src}.valid)"
+        assign(w, op, f'to_integer({shifted}, {dtype}, "rint", True)')
+    else:
+        assign(w, op, f"saturated({whole}, {dtype})")
+
+
+def dequantize(w: Writer, op: Operation) -> None:
+    src = w.operand(op, "src")
+    scale, offset = (f"row_parameter({w.operand(op, role)}, {src}.valid)" for role in ("scale", "offset"))
+    assign(w, op, f"({src}[:].float() - {offset}) * {scale}")
+
+
+def histogram(w: Writer, op: Operation) -> None:
+    byte, width = int_value(op.attrs.get("byte")), dtypes.bits(element(w, op, "src")) // 8
+    if "isMSB" in op.attrs and "byte" not in op.attrs:
+        byte = width - 1 if int_value(op.attrs["isMSB"]) else 0
+    src, dst, index = (w.operand(op, role) for role in ("src", "dst", "idx"))
+    w.add(op, f"histogram({dst}, {src}[:], {index}, byte={byte}, width={width})")
