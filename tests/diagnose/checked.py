@@ -37,7 +37,9 @@ def build_checked(artifact_dir: Path, out: Path) -> None:
     """What `scons build CHECK=1` leaves."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
-    flags_of = {core: [*kernel_flags(compiler, PLATFORM, core), *CHECKED.kernel_flags] for core in ("aic", "aiv")}
+    flags_of = {
+        core: [*kernel_flags(compiler, PLATFORM, core), *CHECKED.kernel_flags, "-O1"] for core in ("aic", "aiv")
+    }
     units = [(k.source, f"kernels/{k.core_type}/{k.name}", flags_of[k.core_type]) for k in artifact.kernels]
     entry = artifact.orchestration.source
     units.append((entry, f"orchestration/{entry.stem}", orchestration_flags(compiler, PLATFORM, vintage_number(entry))))
