@@ -22,7 +22,7 @@ class Memory:
 
     def __init__(self, space: str, size: int) -> None:
         self.space = space
-        self.bytes = torch.zeros(size + (size >> 2) // 512 * 512, dtype=torch.uint8)
+        self.bytes = torch.zeros(2 * size + 4096, dtype=torch.uint8)
         self.views: dict[torch.dtype, torch.Tensor] = {}
 
     def typed(self, dtype: torch.dtype) -> torch.Tensor:
