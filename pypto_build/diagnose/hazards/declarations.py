@@ -175,6 +175,7 @@ def untouched_findings(context: Context) -> Iterator[Finding]:
 
 def _untouched(context: Context, number: int, index: int) -> Finding:
     given = context.site_arg(number, index)
+    output = context.argument(number, index).tag in ("OUTPUT", "OUTPUT_EXISTING")
     edit: Edit | None = context.change_method(number, index, "no_dep")
     return Finding(
         rule="hazards/untouched",
@@ -182,8 +183,10 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
         f"{context.method(number, index)}",
         path=context.orchestration,
         line=given.line if given else 0,
-        hint="take the argument out, or declare it add_no_dep: it only makes tasks wait",
-        level="warning",
+        hint="write it, or take the argument out"
+        if output
+        else "take the argument out, or declare it add_no_dep, unless it is there to order tasks",
+        level="warning" if output else "note",
         tasks=(number,),
         kernel=context.title(number).split(" ", 2)[-1],
         edits=(edit,) if edit else (),
