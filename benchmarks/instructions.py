@@ -1,24 +1,39 @@
 """Time of single tile instructions on this machine, against what its memory and arithmetic units can do.
 
-    python -m benchmarks.instructions [--filter TEXT] [--flags "..."]
+    python -m benchmarks.instructions [--filter TEXT] [--flags "..."] [--peer INCLUDE [--peer-compiler CXX]]
 
-Each row is one instruction on a tile of the shapes that compiled kernels use: nanoseconds a call, the rate, and its share of
-the measured peak. For instructions that move data the peak is the bandwidth of a plain copy within the second-level cache
-(bytes read and written); for matrix multiplications it is that of fused multiply-adds on registers, on one core.
+Each row is one instruction on a tile of the shapes that compiled kernels use: nanoseconds a call, the rate, and its
+share of the measured peak. For instructions that move data the peak is the bandwidth of a plain copy within the
+second-level cache (bytes read and written); for matrix multiplications it is that of fused multiply-adds on registers,
+on one core. Times are of the processor and the best of many, so that a machine shared with others does not falsify
+them. A peer is another directory of headers for the same instructions: the same calls are compiled with it and timed
+beside ours.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import os
+import re
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, size_of
+from tests.runtime.instructions.tile_harness import CPP, Cases, Tile, size_of
+
+_LOOP = "for (int64_t n = 0; n < v[0]; ++n)"
+_PEER_FLAGS = (
+    *("-std=c++23", "-O2", "-fPIC", "-shared", "-march=x86-64-v3", "-fpermissive", "-w", "-D__CPU_SIM"),
+    *("-DPTO_CPU_MAX_THREADS=1", "-DNDEBUG", "-D__DAV_VEC__", "-D__DAV_CUBE__"),
+)
+_PEER_MEMORY = {f"PTO_CPU_SIM_{space}_BYTES": str(1 << 20) for space in ("UB", "L1", "L0A", "L0B", "L0C")}
 
 PEAKS = r"""
 typedef float v8 __attribute__((vector_size(32)));
@@ -54,147 +69,188 @@ class Row:
 
     name: str
     shape: str
-    body: str
+    declarations: str
+    call: str
     bytes: int = 0
     flops: int = 0
 
+    @property
+    def body(self) -> str:
+        """The case: the call, as often as the first argument says."""
+        return f"{self.declarations} {_LOOP} {self.call}"
 
-def _elementwise() -> list[Row]:
-    rows = []
+
+def _place(name: str, tile: Tile, address: int, rows: int = 0, cols: int = 0) -> str:
+    """The declaration of a tile at an address, by default valid as a whole."""
+    extent = f"{rows or tile.rows}, {cols or tile.cols}"
+    return f"using {name}_t = {tile.cpp()}; {name}_t {name}({extent}); TASSIGN({name}, (uint64_t){address});"
+
+
+def _view(dtype: str, rows: int, cols: int) -> str:
+    shape, stride = f"Shape<1, 1, 1, {rows}, {cols}>", f"Stride<{rows * cols}, {rows * cols}, {rows * cols}, {cols}, 1>"
+    return f"GlobalTensor<{CPP[dtype]}, pto::{shape}, pto::{stride}> g(({CPP[dtype]} *)v[1]);"
+
+
+def _elementwise() -> Iterator[Row]:
     for dtype in ("f32", "bf16", "f16", "i32", "i8"):
-        for r, c in ((16, 128), (16, 512), (64, 128)):
-            if dtype != "f32" and (r, c) != (16, 512):
-                continue
-            tile = Tile(dtype, r, c)
-            tiles = declare(("a", tile, 0, 0), ("b", tile, 65536, 0), ("d", tile, 131072, 0))
-            tiles = tiles.replace("v[0], v[1]", f"{r}, {c}")
-            size, shape = tile.nbytes, f"{dtype} {r}x{c}"
-            rows += [
-                Row("TADD", shape, f"{tiles} LOOP TADD(d, a, b);", 3 * size),
-                Row("TMULS", shape, f"{tiles} {'a_t::DType s = a_t::DType(1);'} LOOP TMULS(d, a, s);", 2 * size),
-                Row("TMAX", shape, f"{tiles} LOOP TMAX(d, a, b);", 3 * size),
-            ]
-            if dtype == "i8":
-                continue
-            column, line = Tile(dtype, r, 1, "DN"), Tile(dtype, 1, c)
-            extra = declare(("k", column, 196608, 0), ("l", line, 204800, 0))
-            extra = extra.replace("k(v[0], v[1])", f"k({r}, 1)").replace("l(v[0], v[1])", f"l(1, {c})")
-            rows += [
-                Row("TROWSUM", shape, f"{tiles}{extra} LOOP TROWSUM(k, a, b);", size),
-                Row("TROWMAX", shape, f"{tiles}{extra} LOOP TROWMAX(k, a, b);", size),
-                Row("TCOLSUM", shape, f"{tiles}{extra} LOOP TCOLSUM(l, a);", size),
-            ]
-            if dtype == "i32":
-                continue
-            rows += [
-                Row("TDIV", shape, f"{tiles} LOOP TDIV(d, a, b);", 3 * size),
-                Row("TEXP", shape, f"{tiles} LOOP TEXP(d, a);", 2 * size),
-                Row("TLOG", shape, f"{tiles} LOOP TLOG(d, b);", 2 * size),
-                Row("TSQRT", shape, f"{tiles} LOOP TSQRT(d, b);", 2 * size),
-                Row("TROWEXPANDMUL", shape, f"{tiles}{extra} LOOP TROWEXPANDMUL(d, a, k);", 2 * size),
-                Row("TCOLEXPANDMUL", shape, f"{tiles}{extra} LOOP TCOLEXPANDMUL(d, a, l);", 2 * size),
-            ]
-    return rows
+        for rows, cols in ((16, 128), (16, 512), (64, 128)):
+            if dtype == "f32" or (rows, cols) == (16, 512):
+                yield from _elementwise_rows(dtype, rows, cols)
 
 
-def _conversions() -> list[Row]:
-    rows = []
+def _elementwise_rows(dtype: str, rows: int, cols: int) -> Iterator[Row]:
+    tile, column, line = Tile(dtype, rows, cols), Tile(dtype, rows, 1, "DN"), Tile(dtype, 1, cols)
+    tiles = "".join(_place(name, tile, 65536 * i) for i, name in enumerate("abd"))
+    tiles += "TEXPANDS(a, a_t::DType(v[0] > 0 ? 0.75f : 0)); TEXPANDS(b, a_t::DType(v[0] > 0 ? 1.5f : 0));"
+    narrow = tiles + _place("k", column, 196608) + _place("l", line, 204800)
+    size, shape = tile.nbytes, f"{dtype} {rows}x{cols}"
+    yield Row("TADD", shape, tiles, "TADD(d, a, b);", 3 * size)
+    yield Row("TMULS", shape, f"{tiles} a_t::DType s = a_t::DType(v[0] > 0 ? 3 : 0);", "TMULS(d, a, s);", 2 * size)
+    yield Row("TMAX", shape, tiles, "TMAX(d, a, b);", 3 * size)
+    if dtype == "i8":
+        return
+    yield Row("TROWSUM", shape, narrow, "TROWSUM(k, a, b);", size)
+    yield Row("TROWMAX", shape, narrow, "TROWMAX(k, a, b);", size)
+    yield Row("TCOLSUM", shape, narrow, "TCOLSUM(l, a, b, false);", size)
+    if dtype == "i32":
+        return
+    yield Row("TDIV", shape, tiles, "TDIV(d, a, b);", 3 * size)
+    yield Row("TEXP", shape, tiles, "TEXP(d, a);", 2 * size)
+    yield Row("TLOG", shape, tiles, "TLOG(d, b);", 2 * size)
+    yield Row("TSQRT", shape, tiles, "TSQRT(d, b);", 2 * size)
+    yield Row("TROWEXPANDMUL", shape, narrow, "TROWEXPANDMUL(d, a, k);", 2 * size)
+    yield Row("TCOLEXPANDMUL", shape, narrow, "TCOLEXPANDMUL(d, a, l);", 2 * size)
+
+
+def _conversions() -> Iterator[Row]:
     for source, target, mode in (
-        ("f32", "bf16", "ROUND"), ("bf16", "f32", "ROUND"), ("f32", "i32", "RINT"), ("i32", "f32", "ROUND"), ("i32", "f16", "ROUND"),
-        ("f16", "i8", "TRUNC"), ("f32", "f16", "RINT"),
+        ("f32", "bf16", "ROUND"), ("bf16", "f32", "ROUND"), ("f32", "i32", "RINT"), ("i32", "f32", "ROUND"),
+        ("i32", "f16", "ROUND"), ("f16", "i8", "TRUNC"), ("f32", "f16", "RINT"),
     ):  # fmt: skip
-        tiles = declare(("s", Tile(source, 16, 512), 0, 0), ("d", Tile(target, 16, 512), 65536, 0)).replace("v[0], v[1]", "16, 512")
+        tiles = _place("s", Tile(source, 16, 512), 0) + _place("d", Tile(target, 16, 512), 65536)
         size = 16 * 512 * (size_of(source) + size_of(target))
-        rows.append(Row("TCVT", f"{source}->{target} {mode} 16x512", f"{tiles} LOOP TCVT(d, s, RoundMode::CAST_{mode});", size))
-    return rows
+        yield Row(
+            "TCVT", f"{source}->{target} {mode} 16x512", tiles, f"TCVT(d, s, RoundMode::CAST_{mode});", size
+        )  # fmt: skip
 
 
-def _moves() -> list[Row]:
-    rows = []
-    view = (
-        "using G = GlobalTensor<{t}, Shape<1, 1, 1, {r}, {c}>, Stride<{n}, {n}, {n}, {c}, 1>>; "
-        "G g(({t} *)v[1], Shape<1, 1, 1, {r}, {c}>(), Stride<{n}, {n}, {n}, {c}, 1>());"
-    )
-    for dtype, cpp in (("f32", "float"), ("bf16", "bfloat16_t"), ("i8", "int8_t")):
-        r, c = 64, 256
-        g = view.format(t=cpp, r=r, c=c, n=r * c)
-        size, shape = 2 * r * c * size_of(dtype), f"{dtype} {r}x{c}"
-        vector, mat = Tile(dtype, r, c), Tile(dtype, r, c, "NZ", "Mat")
-        transposed = Tile(dtype, c, r, "ZN", "Mat")
-        left, right = Tile(dtype, r, c, "ZZ", "Left"), Tile(dtype, r, c, "ZN", "Right")
-        fix = lambda text: text.replace("v[0], v[1]", f"{r}, {c}")  # noqa: E731
-        rows += [
-            Row("TLOAD to Vec", shape, f"{g}{fix(declare(('t', vector, 0, 0)))} LOOP TLOAD(t, g);", size),
-            Row("TSTORE of Vec", shape, f"{g}{fix(declare(('t', vector, 0, 0)))} LOOP TSTORE(g, t);", size),
-            Row("TLOAD to Mat NZ", shape, f"{g}{fix(declare(('t', mat, 0, 0)))} LOOP TLOAD(t, g);", size),
-            Row("TEXTRACT NZ to Left", shape, f"{fix(declare(('t', mat, 0, 0), ('l', left, 0, 0)))} LOOP TEXTRACT(l, t, 0, 0);", size),
-            Row("TEXTRACT NZ to Right", shape, f"{fix(declare(('t', mat, 0, 0), ('l', right, 0, 0)))} LOOP TEXTRACT(l, t, 0, 0);", size),
-            Row("TEXTRACT ZN to Right", shape, f"{declare(('t', transposed, 0, 0), ('l', Tile(dtype, c, r, 'ZN', 'Right'), 0, 0)).replace('v[0], v[1]', f'{c}, {r}')} LOOP TEXTRACT(l, t, 0, 0);", size),
-            Row("TTRANS", shape, f"{declare(('t', vector, 0, 0), ('l', Tile(dtype, c, r), 65536, 0)).replace('v[0], v[1]', f'{r}, {c}')} LOOP TTRANS(l, t, t);", size),
-        ]  # fmt: skip
-    acc = Tile("f32", 64, 256, "NZ", "Acc", 1024)
-    for dtype, cpp in (("f32", "float"), ("bf16", "bfloat16_t")):
-        g = view.format(t=cpp, r=64, c=256, n=64 * 256)
-        size = 64 * 256 * (4 + size_of(dtype))
-        rows.append(Row("TSTORE of Acc", f"f32->{dtype} 64x256", f"{g}{declare(('t', acc, 0, 0)).replace('v[0], v[1]', '64, 256')} LOOP TSTORE(g, t);", size))
-    return rows
+def _moves() -> Iterator[Row]:
+    r, c = 64, 256
+    for dtype in ("f32", "bf16", "i8"):
+        size, shape, view = 2 * r * c * size_of(dtype), f"{dtype} {r}x{c}", _view(dtype, r, c)
+        vector, mat = _place("t", Tile(dtype, r, c), 0), _place("t", Tile(dtype, r, c, "NZ", "Mat"), 0)
+        left, right = _place("l", Tile(dtype, r, c, "ZZ", "Left"), 0), _place("l", Tile(dtype, r, c, "ZN", "Right"), 0)
+        transposed = _place("t", Tile(dtype, c, r, "ZN", "Mat"), 0)
+        tall, turned = _place("l", Tile(dtype, c, r, "ZN", "Right"), 0), _place("l", Tile(dtype, c, r), 65536)
+        yield Row("TLOAD to Vec", shape, view + vector, "TLOAD(t, g);", size)
+        yield Row("TSTORE of Vec", shape, view + vector, "TSTORE(g, t);", size)
+        yield Row("TLOAD to Mat NZ", shape, view + mat, "TLOAD(t, g);", size)
+        yield Row("TEXTRACT NZ to Left", shape, mat + left, "TEXTRACT(l, t, 0, 0);", size)
+        yield Row("TEXTRACT NZ to Right", shape, mat + right, "TEXTRACT(l, t, 0, 0);", size)
+        yield Row("TEXTRACT ZN to Right", shape, transposed + tall, "TEXTRACT(l, t, 0, 0);", size)
+        yield Row("TTRANS", shape, vector + turned, "TTRANS(l, t, t);", size)
+    for dtype in ("f32", "bf16"):
+        acc = _view(dtype, r, c) + _place("t", Tile("f32", r, c, "NZ", "Acc", 1024), 0)
+        yield Row("TSTORE of Acc", f"f32->{dtype} {r}x{c}", acc, "TSTORE(g, t);", r * c * (4 + size_of(dtype)))
 
 
-def _matmuls() -> list[Row]:
-    rows = []
+def _matmuls() -> Iterator[Row]:
     for m, k, n in ((64, 64, 64), (128, 128, 256), (16, 128, 128), (16, 16, 1024), (128, 64, 128), (1, 128, 128)):
         for dtype in ("f32", "bf16", "f16", "i8"):
-            if m * k * size_of(dtype) > 65536 or k * n * size_of(dtype) > 131072 or (dtype == "i8" and k < 32):
+            if dtype == "i8" and k < 32:
                 continue
-            left = Tile(dtype, max(m, 16), k, "ZZ", "Left")
-            right, acc = Tile(dtype, k, n, "ZN", "Right"), Tile("i32" if dtype == "i8" else "f32", max(m, 16), n, "NZ", "Acc", 1024)
-            tiles = declare(("a", left, 0, 0), ("b", right, 0, 0), ("c", acc, 0, 0))
-            for name, extent in (("a", f"{m}, {k}"), ("b", f"{k}, {n}"), ("c", f"{m}, {n}")):
-                tiles = tiles.replace(f"{name}(v[0], v[1])", f"{name}({extent})")
-            rows.append(Row("TMATMUL_ACC", f"{dtype} {m}x{k}x{n}", f"{tiles} LOOP TMATMUL_ACC(c, c, a, b);", flops=2 * m * k * n))
-    return rows
+            acc = Tile("i32" if dtype == "i8" else "f32", max(m, 16), n, "NZ", "Acc", 1024)
+            tiles = (
+                _place("a", Tile(dtype, max(m, 16), k, "ZZ", "Left"), 0, m, k)
+                + _place("b", Tile(dtype, k, n, "ZN", "Right"), 0)
+                + _place("c", acc, 0, m, n)
+            )
+            yield Row("TMATMUL_ACC", f"{dtype} {m}x{k}x{n}", tiles, "TMATMUL_ACC(c, c, a, b);", flops=2 * m * k * n)
 
 
-def _time(core: Core, name: str, *arguments: int) -> float:
-    """Seconds a call, the best of several runs of about ten milliseconds."""
-    count, best = 1, 0.0
-    while True:
-        start = time.perf_counter()
-        core.call(name, count, *arguments)
-        spent = time.perf_counter() - start
-        if spent > 0.004:
-            break
+class Peer:
+    """The cases compiled with another directory of headers, but for those that it does not take."""
+
+    def __init__(self, rows: list[Row], include: str, compiler: str, directory: Path) -> None:
+        self.refused: set[int] = set()
+        library = directory / "peer.so"
+        while errors := self._compile(rows, [compiler, *_PEER_FLAGS, f"-I{include}"], library):
+            if errors <= self.refused:
+                sys.exit(f"{include}: the peer's headers do not compile with {compiler}")
+            self.refused |= errors
+        os.environ.update(_PEER_MEMORY)
+        self.library = ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+
+    def _compile(self, rows: list[Row], command: list[str], library: Path) -> set[int]:
+        """The rows that end the compilation; -1 stands for what lies in none."""
+        cases = Cases()
+        for i, row in enumerate(rows):
+            if i not in self.refused:
+                cases.add(f"row_{i}", row.body)
+        source = library.with_suffix(".cpp")
+        source.write_text(cases.source(), encoding="utf-8")
+        done = subprocess.run([*command, str(source), "-o", str(library)], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return set()
+        lines = cases.source().splitlines()
+        found = {-1}
+        for line in re.findall(rf"{source.name}:(\d+):", done.stderr):
+            found.update(int(n) for n in re.findall(r"void row_(\d+)\(", lines[int(line) - 2]))
+        return found
+
+    def call(self, name: str, *arguments: int) -> None:
+        getattr(self.library, name)((ctypes.c_int64 * len(arguments))(*arguments))
+
+
+def _time(call: Callable[..., None], name: str, *arguments: int) -> float:
+    """Seconds of the processor a call, the best of several runs of some milliseconds."""
+    count, spent = 1, 0.0
+    while (spent := _spent(call, name, count, *arguments)) < 0.003:
         count *= 4 if spent < 0.001 else 2
-    for _ in range(15):
-        start = time.perf_counter()
-        core.call(name, count, *arguments)
-        spent = (time.perf_counter() - start) / count
-        best = spent if best == 0 or spent < best else best
-    return best
+    repeat = 15 if spent < 0.1 else 2
+    return min(_spent(call, name, count, *arguments) for _ in range(repeat)) / count
+
+
+def _spent(call: Callable[..., None], name: str, *arguments: int) -> float:
+    start = time.thread_time()
+    call(name, *arguments)
+    return time.thread_time() - start
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only rows that contain this text")
     parser.add_argument("--flags", default="", help="more compiler flags, such as -march=native")
+    parser.add_argument("--peer", default="", metavar="INCLUDE", help="other headers, timed beside ours")
+    parser.add_argument("--peer-compiler", default="g++", metavar="CXX")
     options = parser.parse_args()
-    rows = [r for r in _elementwise() + _conversions() + _moves() + _matmuls() if options.filter in f"{r.name} {r.shape}"]
-    cases = Cases(prelude=PEAKS + "#define LOOP for (int64_t n = 0; n < v[0]; ++n)\n", flags=options.flags.split())
+    rows = [*_elementwise(), *_conversions(), *_moves(), *_matmuls()]
+    rows = [row for row in rows if options.filter in f"{row.name} {row.shape}"]
+    cases = Cases(prelude=PEAKS, flags=options.flags.split())
     for i, row in enumerate(rows):
         cases.add(f"row_{i}", row.body)
     with tempfile.TemporaryDirectory() as directory:
         core = cases.build(Path(directory))
+        peer = Peer(rows, options.peer, options.peer_compiler, Path(directory)) if options.peer else None
     memory = np.zeros(1 << 20, np.uint8)
-    copied = 96 << 10  # source and destination together lie in a second-level cache of 256 KiB, and start in different sets
-    bandwidth = 2 * copied / _time(core, "peak_copy", memory.ctypes.data, memory.ctypes.data + copied + 4096 + 192, copied) / 1e9
-    peak = 12 * 16 / _time(core, "peak_fma", memory.ctypes.data) / 1e9
+    base = memory.ctypes.data
+    copied = 96 << 10  # both copies lie in a second-level cache of 256 KiB; they start in different sets
+    bandwidth = 2 * copied / _time(core.call, "peak_copy", base, base + copied + 4096 + 192, copied) / 1e9
+    peak = 12 * 16 / _time(core.call, "peak_fma", base) / 1e9
     print(f"copy within the second-level cache {bandwidth:.1f} GB/s, fused multiply-adds {peak:.1f} GFLOP/s, one core")
-    print(f"{'instruction':22} {'tile':26} {'ns':>9} {'rate':>13} {'share':>6}")
+    print(f"{'instruction':22} {'tile':22} {'ns':>9} {'rate':>13} {'share':>6}" + "   peer ns  times" * bool(peer))
     for i, row in enumerate(rows):
-        seconds = _time(core, f"row_{i}", memory.ctypes.data)
+        seconds = _time(core.call, f"row_{i}", base)
         rate, unit, top = (row.flops, "GFLOP/s", peak) if row.flops else (row.bytes, "GB/s", bandwidth)
         rate = rate / seconds / 1e9
-        print(f"{row.name:22} {row.shape:26} {seconds * 1e9:9.0f} {rate:7.1f} {unit:7} {rate / top:5.0%}")
+        beside = ""
+        if peer and i not in peer.refused:
+            other = _time(peer.call, f"row_{i}", base)
+            beside = f" {other * 1e9:9.0f} {other / seconds:6.1f}"
+        print(
+            f"{row.name:22} {row.shape:22} {seconds * 1e9:9.0f} {rate:7.1f} {unit:7} {rate / top:5.0%}{beside}",
+            flush=True,
+        )
     return 0
 
 

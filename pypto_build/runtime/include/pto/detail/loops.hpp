@@ -1,8 +1,9 @@
 // map(): one pass over a matrix that applies an operation, one register at a time.
 //
 // A matrix is contiguous along its columns and strided along its rows. A source is one of the classes below; what they
-// have in common is row(r), which gives a cursor with at(i), the register that starts at column i, and part(i, n).
-// Operands may be the same memory: every register is read before the one it produces is written.
+// have in common is row(r), which gives a cursor with at(i), the register that starts at column i, pair(i), the two
+// that do, and part(i, n). Operands may be the same memory: every register is read before the one it produces is
+// written.
 #ifndef PTO_DETAIL_LOOPS_HPP
 #define PTO_DETAIL_LOOPS_HPP
 
@@ -18,6 +19,7 @@ template <class T> struct Matrix {
     struct Cursor {
         const T *from;
         PTO_INLINE Register<T> at(int64_t i) const { return load(from + i); }
+        PTO_INLINE Pair<T> pair(int64_t i) const { return load_pair(from + i); }
         PTO_INLINE Register<T> part(int64_t i, int64_t n) const { return load_part(from + i, n); }
     };
     PTO_INLINE Cursor row(int64_t r) const { return {base + r * stride}; }
@@ -31,6 +33,7 @@ template <class T> struct Uniform {
     struct Cursor {
         Register<T> value;
         PTO_INLINE Register<T> at(int64_t) const { return value; }
+        PTO_INLINE Pair<T> pair(int64_t) const { return {value, value}; }
         PTO_INLINE Register<T> part(int64_t, int64_t) const { return value; }
     };
     PTO_INLINE Cursor row(int64_t) const { return {splat<T>(value)}; }
@@ -55,27 +58,54 @@ template <class T> struct BlockPerRow {
         const T *from;
         static constexpr int64_t mask = 32 / sizeof(T) - 1;
         PTO_INLINE Register<T> at(int64_t i) const { return load(from + (i & mask)); }
+        PTO_INLINE Pair<T> pair(int64_t i) const {
+            if constexpr (sizeof(T) == 2)
+                return load_pair(from); // the whole block
+            else
+                return {at(i), at(i + lanes<T>)};
+        }
         PTO_INLINE Register<T> part(int64_t i, int64_t) const { return at(i); }
     };
     PTO_INLINE Cursor row(int64_t r) const { return {base + r * stride}; }
     PTO_INLINE bool dense(int64_t) const { return false; }
 };
 
+// Columns [i, end), whole registers.
+template <class Op, class T, class... Cursors>
+PTO_INLINE void map_registers(const Op &op, T *to, int64_t i, int64_t end, Cursors... from) {
+    constexpr int64_t step = lanes<T>;
+    for (; i + 2 * step <= end; i += 2 * step)
+        [&](auto... pair) PTO_LAMBDA_INLINE {
+            const Register<T> first = op(pair.first...), second = op(pair.second...);
+            store_pair(to + i, first, second);
+        }(from.pair(i)...);
+    if (i < end)
+        store(to + i, op(from.at(i)...));
+}
+
+template <class Op, class = void> inline constexpr bool has_usual = false;
+template <class Op> inline constexpr bool has_usual<Op, void_t<typename Op::Usual>> = true;
+
 template <class Op, class T, class... Cursors>
 PTO_INLINE void map_row(const Op &op, T *to, int64_t cols, Cursors... from) {
-    constexpr int64_t step = lanes<T>;
-    int64_t i = 0;
-    for (; i + 2 * step <= cols; i += 2 * step) {
-        const Register<T> first = op(from.at(i)...), second = op(from.at(i + step)...);
-        store(to + i, first);
-        store(to + i + step, second);
+    constexpr int64_t step = lanes<T>, block = 32 * step;
+    const int64_t whole = cols - cols % step;
+    if constexpr (has_usual<Op>) { // decided for a block at a time, so that the loop itself has no branch
+        for (int64_t i = 0; i < whole; i += block) {
+            const int64_t end = whole - i < block ? whole : i + block;
+            auto usual = Op::usual(from.at(i)...);
+            for (int64_t k = i + step; k < end; k += step)
+                usual &= Op::usual(from.at(k)...);
+            if (__builtin_expect(mask_bits(usual) == 0xffu, 1))
+                map_registers(typename Op::Usual{}, to, i, end, from...);
+            else
+                map_registers(op, to, i, end, from...);
+        }
+    } else {
+        map_registers(op, to, 0, whole, from...);
     }
-    if (i + step <= cols) {
-        store(to + i, op(from.at(i)...));
-        i += step;
-    }
-    if (i < cols)
-        store_part(to + i, op(from.part(i, cols - i)...), cols - i);
+    if (whole < cols)
+        store_part(to + whole, op(from.part(whole, cols - whole)...), cols - whole);
 }
 
 template <class Op, class T, class... Sources>

@@ -36,46 +36,68 @@ PTO_INLINE f32x8 power_of_two(i32x8 exponent) {
     return bit_cast<f32x8>((exponent + 127) << 23);
 }
 
-// exp(x) = 2^n exp(r) with |r| <= ln(2)/2; the series of exp(r) is cut where its rest is below 2^-27.
+// exp(r) for |r| <= ln(2)/2, by a polynomial that is within 2^-28 of it.
+PTO_INLINE f32x8 exp_reduced(f32x8 r) {
+    f32x8 tail = f32x8{} + 0.0013814466850192635f;
+    tail = tail * r + 0.008368780548090251f;
+    tail = tail * r + 0.041668394224340426f;
+    tail = tail * r + 0.1666652010664463f;
+    tail = tail * r + 0.49999993412415317f;
+    return (tail * (r * r) + r) + 1.0f;
+}
+// x - n ln(2), with ln(2) in two parts: the first has few enough bits that n times it is exact.
+PTO_INLINE f32x8 less_ln2(f32x8 x, f32x8 n) {
+    return (x - n * 0.693145751953125f) - n * 1.42860682030941723212e-6f;
+}
+
+// exp(x) = 2^n exp(r). The scaling is in two factors, so that it neither overflows nor loses a subnormal result.
 PTO_INLINE f32x8 exp(f32x8 x) {
     const f32x8 bounded = x > 89.0f ? f32x8{} + 89.0f : x < -104.0f ? f32x8{} - 104.0f : x;
     const f32x8 n = round_small(bounded * 1.44269504088896341f);
-    // ln(2) in two parts, the first with few enough bits that n times it is exact.
-    const f32x8 r = (bounded - n * 0.693145751953125f) - n * 1.42860682030941723212e-6f;
-    f32x8 tail = f32x8{} + 1.0f / 5040;
-    tail = tail * r + 1.0f / 720;
-    tail = tail * r + 1.0f / 120;
-    tail = tail * r + 1.0f / 24;
-    tail = tail * r + 1.0f / 6;
-    tail = tail * r + 0.5f;
-    const f32x8 value = (tail * (r * r) + r) + 1.0f;
-    // In two factors, so that the scaling neither overflows nor loses a subnormal result.
-    const f32x8 valid_n = n == n ? n : f32x8{};
+    const f32x8 value = exp_reduced(less_ln2(bounded, n)), valid_n = n == n ? n : f32x8{};
     const i32x8 exponent = __builtin_convertvector(valid_n, i32x8), half_exponent = exponent >> 1;
     return (value * power_of_two(half_exponent)) * power_of_two(exponent - half_exponent);
 }
 
-// log(2^e (1 + f)) with sqrt(1/2) <= 1 + f < sqrt(2): the series of the inverse hyperbolic tangent in s = f / (2 + f).
-PTO_INLINE f32x8 log(f32x8 x) {
-    const auto subnormal = x < 1.17549435e-38f;
-    const f32x8 scaled = subnormal ? x * 8388608.0f : x;
-    const i32x8 bits = bit_cast<i32x8>(scaled);
+// The same for numbers whose result is normal, which n is simply added to the exponent of; and where that is so.
+PTO_INLINE f32x8 exp_usual(f32x8 x) {
+    const f32x8 shifted = x * 1.44269504088896341f + 12582912.0f; // n in the low bits
+    const f32x8 value = exp_reduced(less_ln2(x, shifted - 12582912.0f));
+    return bit_cast<f32x8>(bit_cast<u32x8>(value) + (bit_cast<u32x8>(shifted) << 23));
+}
+PTO_INLINE i32x8 exp_is_usual(f32x8 x) {
+    return fabs(x) < 87.0f;
+}
+
+// log(2^e (1 + f)) with sqrt(1/2) <= 1 + f < sqrt(2) of positive normal numbers, e raised by `more`. The polynomial is
+// within 2^-30 of (log(1 + f) - f + f^2/2) / f^3.
+PTO_INLINE f32x8 log_normal(f32x8 x, i32x8 more) {
     // The exponent is counted from sqrt(1/2).
-    const i32x8 shifted = bits - 0x3f3504f3;
-    const f32x8 e = __builtin_convertvector((shifted >> 23) - (subnormal & 23), f32x8);
-    const f32x8 f = bit_cast<f32x8>((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f;
-    const f32x8 s = f / (f + 2.0f), z = s * s, half_square = 0.5f * f * f;
-    f32x8 series = f32x8{} + 2.0f / 11;
-    series = series * z + 2.0f / 9;
-    series = series * z + 2.0f / 7;
-    series = series * z + 2.0f / 5;
-    series = series * z + 2.0f / 3;
-    series = series * z;
-    const f32x8 low = s * (half_square + series) + e * 1.42860682030941723212e-6f;
-    const f32x8 value = e * 0.693145751953125f - ((half_square - low) - f);
-    const f32x8 nan = f32x8{} + __builtin_nanf("");
-    const f32x8 finite = x == 0.0f ? f32x8{} - infinity : x < 0.0f ? nan : value;
+    const i32x8 shifted = bit_cast<i32x8>(x) - 0x3f3504f3;
+    const f32x8 e = __builtin_convertvector((shifted >> 23) + more, f32x8);
+    const f32x8 f = bit_cast<f32x8>((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f, square = f * f;
+    f32x8 series = f32x8{} + 0.06746641779201919f;
+    series = series * f - 0.11675657478493379f;
+    series = series * f + 0.11888164831260373f;
+    series = series * f - 0.12405588232431888f;
+    series = series * f + 0.14219551937970648f;
+    series = series * f - 0.16667995874063057f;
+    series = series * f + 0.20002118679312322f;
+    series = series * f - 0.25000009599362816f;
+    series = series * f + 0.33333312603777976f;
+    const f32x8 low = (series * (square * f) + e * 1.42860682030941723212e-6f) - 0.5f * square;
+    return (f + low) + e * 0.693145751953125f;
+}
+
+PTO_INLINE f32x8 log(f32x8 x) {
+    const i32x8 subnormal = x < 1.17549435e-38f;
+    const f32x8 value = log_normal(subnormal ? x * 8388608.0f : x, subnormal & -23);
+    const f32x8 finite = x == 0.0f ? f32x8{} - infinity : x < 0.0f ? f32x8{} + __builtin_nanf("") : value;
     return ((x == x) & (x != infinity)) ? finite : x;
+}
+
+PTO_INLINE i32x8 log_is_usual(f32x8 x) {
+    return (x >= 1.17549435e-38f) & (x < infinity);
 }
 
 // Applies a function of the C library lane by lane, for operations that are too rare for a vector form.

@@ -20,24 +20,8 @@ template <> struct UnsignedOf<4> {
 template <> struct UnsignedOf<8> {
     using type = uint64_t;
 };
-template <class V> using Lane = remove_cv_t<remove_ref_t<decltype(V{}[0])>>;
-template <class V> inline constexpr int lane_count = int(sizeof(V) / sizeof(Lane<V>));
 template <class V> inline constexpr bool float_lanes = is_same<Lane<V>, float>;
 template <class V> using Unsigned = Vector<typename UnsignedOf<int(sizeof(Lane<V>))>::type, lane_count<V>>;
-
-// A comparison as bits, lane 0 the least significant.
-template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
-#ifdef __AVX2__
-    if constexpr (lane_count<M> == 8)
-        return uint32_t(__builtin_ia32_movmskps256(bit_cast<f32x8>(mask)));
-    else if constexpr (lane_count<M> == 32)
-        return uint32_t(__builtin_ia32_pmovmskb256(bit_cast<Vector<char, 32>>(mask)));
-#endif
-    uint32_t bits = 0;
-    for (int i = 0; i < lane_count<M>; ++i)
-        bits |= (mask[i] ? 1u : 0u) << i;
-    return bits;
-}
 
 struct Add {
     template <class V> PTO_INLINE V operator()(V a, V b) const {
@@ -85,6 +69,10 @@ struct Div {
 // NaN if either operand is.
 struct Max {
     template <class V> PTO_INLINE V operator()(V a, V b) const {
+#ifdef __AVX__
+        if constexpr (is_same<V, f32x8>) // the instruction gives its second operand when either is NaN
+            return b == b ? __builtin_ia32_maxps256(b, a) : b;
+#endif
         if constexpr (float_lanes<V>)
             return ((a > b) | (a != a)) ? a : b;
         else
@@ -93,6 +81,10 @@ struct Max {
 };
 struct Min {
     template <class V> PTO_INLINE V operator()(V a, V b) const {
+#ifdef __AVX__
+        if constexpr (is_same<V, f32x8>)
+            return b == b ? __builtin_ia32_minps256(b, a) : b;
+#endif
         if constexpr (float_lanes<V>)
             return ((a < b) | (a != a)) ? a : b;
         else
@@ -130,8 +122,13 @@ struct ShiftRight {
             return bit_cast<V>(by < width ? bit_cast<U>(shifted) : U{});
     }
 };
+// Elementary functions have a faster form, `Usual`, for operands that need no special care; usual() tells where.
 struct ExpDif {
     template <class V> PTO_INLINE V operator()(V a, V b) const { return exp(a - b); }
+    static PTO_INLINE i32x8 usual(f32x8 a, f32x8 b) { return exp_is_usual(a - b); }
+    struct Usual {
+        PTO_INLINE f32x8 operator()(f32x8 a, f32x8 b) const { return exp_usual(a - b); }
+    };
 };
 struct PRelu {
     template <class V> PTO_INLINE V operator()(V a, V slope) const { return a > 0 ? a : a * slope; }
@@ -142,9 +139,17 @@ struct Copy {
 };
 struct Exp {
     template <class V> PTO_INLINE V operator()(V a) const { return exp(a); }
+    static PTO_INLINE i32x8 usual(f32x8 a) { return exp_is_usual(a); }
+    struct Usual {
+        PTO_INLINE f32x8 operator()(f32x8 a) const { return exp_usual(a); }
+    };
 };
 struct Log {
     template <class V> PTO_INLINE V operator()(V a) const { return log(a); }
+    static PTO_INLINE i32x8 usual(f32x8 a) { return log_is_usual(a); }
+    struct Usual {
+        PTO_INLINE f32x8 operator()(f32x8 a) const { return log_normal(a, i32x8{}); }
+    };
 };
 struct Sqrt {
     template <class V> PTO_INLINE V operator()(V a) const { return sqrt(a); }

@@ -15,6 +15,8 @@ template <class T> struct enable_if<true, T> {
 };
 template <bool B, class T = void> using enable_if_t = typename enable_if<B, T>::type;
 
+template <class...> using void_t = void;
+
 template <bool B, class T, class F> struct conditional {
     using type = T;
 };

@@ -39,6 +39,23 @@ template <class To, class From> PTO_INLINE To bit_cast(const From &from) {
     return to;
 }
 
+template <class V> using Lane = remove_cv_t<remove_ref_t<decltype(V{}[0])>>;
+template <class V> inline constexpr int lane_count = int(sizeof(V) / sizeof(Lane<V>));
+
+// A comparison as bits, lane 0 the least significant.
+template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
+#ifdef __AVX2__
+    if constexpr (lane_count<M> == 8)
+        return uint32_t(__builtin_ia32_movmskps256(bit_cast<f32x8>(mask)));
+    else if constexpr (lane_count<M> == 32)
+        return uint32_t(__builtin_ia32_pmovmskb256(bit_cast<Vector<char, 32>>(mask)));
+#endif
+    uint32_t bits = 0;
+    for (int i = 0; i < lane_count<M>; ++i)
+        bits |= (mask[i] ? 1u : 0u) << i;
+    return bits;
+}
+
 // Eight integers of 8 or 16 bits as 32 bits, and the low bits of eight integers. g++ 12 needs to be told the
 // instructions.
 template <class T> PTO_INLINE i32x8 widen_int(Vector<T, 8> value) {
@@ -138,6 +155,39 @@ template <class T> PTO_INLINE void store(T *to, Register<T> value) {
     } else {
         __builtin_memcpy(to, &value, sizeof(value));
     }
+}
+
+// Two registers of consecutive elements, for operations that treat all lanes alike. Of bfloat16 they are the even and
+// the odd ones, which costs least: each is the upper half of 32 bits.
+template <class T> struct Pair {
+    Register<T> first, second;
+};
+template <class T> PTO_INLINE Pair<T> load_pair(const T *from) {
+#ifdef __AVX2__
+    if constexpr (is_same<T, bfloat16_t>) {
+        u32x8 both;
+        __builtin_memcpy(&both, from, sizeof(both));
+        return {bit_cast<f32x8>(both << 16), bit_cast<f32x8>(both & 0xffff0000u)};
+    }
+#endif
+    return {load(from), load(from + lanes<T>)};
+}
+template <class T> PTO_INLINE void store_pair(T *to, Register<T> first, Register<T> second) {
+#ifdef __AVX2__
+    if constexpr (is_same<T, bfloat16_t>) {
+        const u32x8 even = bit_cast<u32x8>(first), odd = bit_cast<u32x8>(second);
+        u32x8 low = (even + 0x7fffu + ((even >> 16) & 1u)) >> 16, high = odd + 0x7fffu + ((odd >> 16) & 1u);
+        if (__builtin_expect(mask_bits((first != first) | (second != second)), 0)) {
+            low = first == first ? low : (even | 0x400000u) >> 16;
+            high = second == second ? high : odd | 0x400000u;
+        }
+        const u32x8 both = low | (high & 0xffff0000u);
+        __builtin_memcpy(to, &both, sizeof(both));
+        return;
+    }
+#endif
+    store(to, first);
+    store(to + lanes<T>, second);
 }
 
 // The first `count` lanes, which are fewer than a register holds; the other lanes are zero.
