@@ -1,0 +1,98 @@
+"""Revisions: from local clones into checkouts of our own, without touching the clones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto_build.toolchain import ToolchainError, pins
+from pypto_build.toolchain.pins import Repository
+
+
+def git(place: Path, *words: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    run = subprocess.run(["git", "-C", str(place), *identity, *words], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository with commits 0, 1 and 2, each of which writes its number."""
+    place = tmp_path / "clone"
+    place.mkdir()
+    git(place, "init", "-q")
+    for number in range(3):
+        (place / "number").write_text(str(number))
+        git(place, "add", "number")
+        git(place, "commit", "-q", "-m", f"number {number}")
+    return place
+
+
+def test_the_pins_of_this_project() -> None:
+    assert sorted(pins.read_pins()) == ["pto-isa", "ptoas", "simpler"]
+
+
+def test_each_revision_has_a_checkout(tmp_path: Path, clone: Path) -> None:
+    cache = tmp_path / "cache"
+    (clone / "number").write_text("edited")
+    places = [pins.resolve(pins.SIMPLER, f"{clone}@{name}", cache) for name in ("main~1", "main")]
+    assert [(place / "number").read_text() for place in places] == ["1", "2"]
+    assert (clone / "number").read_text() == "edited"
+    assert git(clone, "worktree", "list").count("\n") == 0
+    commit = git(clone, "rev-parse", "main~2")
+    assert (pins.resolve(pins.SIMPLER, commit, cache) / "number").read_text() == "0"  # here already
+
+
+def test_a_path_is_taken_as_it_is(tmp_path: Path, clone: Path) -> None:
+    assert pins.resolve(pins.PTO_ISA, str(clone), tmp_path / "cache") == clone
+    assert pins.revision(clone) == git(clone, "rev-parse", "HEAD")
+    (clone / "number").write_text("edited")
+    assert pins.revision(clone) == git(clone, "rev-parse", "HEAD") + "+"
+
+
+@pytest.mark.parametrize(
+    "chosen, message",
+    [
+        ("{clone}@nothing", "revision nothing is not in {clone}; git log there lists what is"),
+        ("abc", "revision abc is not in the cache; name a clone with PTO_ISA=PATH@abc, or scons fetch"),
+        ("/nowhere/x", "no such directory; name a checkout or a revision"),
+        ("/nowhere@abc", "/nowhere is no directory; name a clone before the '@'"),
+    ],
+)
+def test_what_does_not_exist(tmp_path: Path, clone: Path, chosen: str, message: str) -> None:
+    chosen = chosen.format(clone=clone)
+    with pytest.raises(ToolchainError) as raised:
+        pins.resolve(pins.PTO_ISA, chosen, tmp_path / "cache")
+    assert str(raised.value) == f"PTO_ISA={chosen}: {message.format(clone=clone)}"
+
+
+def test_a_checkout_that_was_changed(tmp_path: Path, clone: Path) -> None:
+    place = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
+    (place / "number").write_text("edited")
+    with pytest.raises(ToolchainError, match="was changed by hand; remove the directory, it is made again"):
+        pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
+
+
+def test_the_commits_between(tmp_path: Path, clone: Path) -> None:
+    repository = Repository(pins.SIMPLER, tmp_path / "cache")
+    repository.fetch(str(clone))
+    first, last = git(clone, "rev-parse", "main~2"), git(clone, "rev-parse", "main")
+    commits = repository.between(first, last)
+    assert [repository.describe(commit).split()[-1] for commit in commits] == ["0", "1", "2"]
+    assert repository.is_ancestor(first, last) and not repository.is_ancestor(last, first)
+
+
+def test_built_once(tmp_path: Path, clone: Path) -> None:
+    place = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
+    with pytest.raises(ToolchainError, match="simpler is not built there; set SIMPLER_BUILD to the command"):
+        pins.build(pins.SIMPLER, place, {})
+    count = tmp_path / "count"
+    command = f"{sys.executable} -c \"open('{count}', 'a').write('x')\""
+    for _ in range(2):
+        pins.build(pins.SIMPLER, place, {"SIMPLER_BUILD": command})
+    assert count.read_text() == "x"
+    with pytest.raises(ToolchainError, match="SIMPLER_BUILD failed with exit status 1; see its output above"):
+        pins.build(pins.SIMPLER, place, {"SIMPLER_BUILD": "false"})
