@@ -54,8 +54,10 @@ def check_unpacking(subject: Subject) -> Iterator[Finding]:
         for submit in subject.submits(kernel.func_id):
             if not submit.tensors:
                 continue
-            for item in wrapper.unpacked:
-                yield from _slot(subject, kernel, submit, item)
+            wrong = [finding for item in wrapper.unpacked for finding in _slot(subject, kernel, submit, item)]
+            yield from wrong
+            if wrong:
+                break
             used = {item.slot for item in wrapper.unpacked}
             unused = [i for i in range(len(submit.tensors) + len(submit.scalars)) if i not in used]
             if used and unused and wrapper.called is not None and len(wrapper.unpacked) == len(wrapper.call_arguments):

@@ -16,6 +16,7 @@ _DRAIN = re.compile(
     r"\bpipe_barrier\s*\(\s*PIPE_ALL\s*\)|\bpipe_sync\s*\(|\bdcci\s*\(|"
     r"\bwait_flag\s*\(\s*PIPE_(?:MTE3|FIX)\s*,\s*PIPE_S\s*,"
 )
+_SYNCHRONIZED = re.compile(r"\b(?:set_flag|wait_flag|pipe_barrier|pipe_sync|ptoas_auto_sync_tail)\b")
 _FLAG = re.compile(r"\b(set|wait)_flag\s*\(\s*(PIPE_\w+)\s*,\s*(PIPE_\w+)\s*,\s*(EVENT_ID\d)\s*\)")
 _NO_ARGUMENT = re.compile(r"\b(get_block_idx|get_block_num|get_subblockid|get_sub_block_id)\s*\(\s*\)")
 _SECTION = re.compile(r"#\s*if(?:def\s+|\s+defined\s*\(?\s*)(__DAV_(?:VEC|CUBE)__)")
@@ -26,6 +27,9 @@ def check_drain(subject: Subject) -> Iterator[Finding]:
     """After the last store to global memory a kernel waits for its output pipe; else a consumer may read old bytes."""
     for kernel, wrapper in _kernels(subject):
         for function in _reached(wrapper):
+            if not _SYNCHRONIZED.search(wrapper.code.code, function.start, function.end):
+                yield from _unsynchronized(subject, kernel, wrapper, function)
+                continue
             last = max(
                 (m.start() for m in _STORE.finditer(wrapper.code.code, function.start, function.end)), default=-1
             )
@@ -39,6 +43,19 @@ def check_drain(subject: Subject) -> Iterator[Finding]:
                 f"kernel '{kernel.name}' ends without waiting for this store: the next task may read old bytes",
                 f"end '{function.name}' with pipe_barrier(PIPE_ALL), or pipe_sync() of pipe_sync.h",
             )
+
+
+def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function: Function) -> Iterator[Finding]:
+    """A body without a single flag or barrier is made for simulated platforms, where instructions run in order."""
+    store = _STORE.search(wrapper.code.code, function.start, function.end)
+    if store is not None and not subject.platform.endswith("sim"):
+        yield subject.in_kernel(
+            kernel,
+            wrapper.code.line(store.start()),
+            "no-synchronization",
+            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would run into each other",
+            "assemble its module with ptoas, which inserts them",
+        )
 
 
 def _drained(wrapper: Wrapper, function: Function, last: int) -> bool:

@@ -70,6 +70,8 @@ def _signature(subject: Subject, path: Path, function: Function, kernel: Kernel,
     wrapper = subject.wrappers[kernel.func_id]
     if wrapper.called is None or wrapper.called.name != function.name:
         return
+    if len(wrapper.called.parameters) != len(wrapper.call_arguments):
+        return  # said of the wrapper already
     taken, passed = len(function.args), len(wrapper.call_arguments)
     if taken != passed:
         yield Finding(

@@ -1,0 +1,76 @@
+"""Lint: each planted bug is the one finding, at its line; the examples have none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pypto_build.diagnose.findings import as_sarif, read_report
+from pypto_build.diagnose.lint.__main__ import lint, main
+from tests.diagnose.corpus import Bug
+from tests.diagnose.corpus.lint import BUGS
+
+_EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
+
+
+def planted(bug: Bug, place: Path) -> Path:
+    """A copy of the bug's artifact with the bug in it; an edit of nothing replaces the whole file."""
+    root = place / bug.artifact
+    shutil.copytree(_EXAMPLES / bug.artifact, root)
+    for name, old, new in bug.edits:
+        text = (root / name).read_text()
+        assert old in text, f"{name} has no {old!r}"
+        (root / name).write_text(text.replace(old, new, 1) if old else new)
+    return root
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
+    root = planted(bug, tmp_path)
+    (finding,) = lint(root, "a2a3sim")
+    assert (finding.rule, finding.path) == (bug.rule, bug.file)
+    assert bug.says in finding.message
+    lines = (root / bug.file).read_text().splitlines()
+    expected = next(number for number, text in enumerate(lines, 1) if bug.at in text) if bug.at else 0
+    assert finding.line == expected
+    assert finding.hint and finding.level in ("error", "warning")
+
+
+@pytest.mark.parametrize("path", sorted(_EXAMPLES.iterdir()), ids=lambda path: path.name)
+def test_examples_are_clean(path: Path) -> None:
+    assert lint(path, "a2a3sim") == []
+
+
+def test_bodies_for_simulators_are_none_for_hardware() -> None:
+    (finding,) = lint(_EXAMPLES / "_jit_spmd_scale", "a2a3")
+    assert (finding.rule, finding.path, finding.line) == ("lint/no-synchronization", "kernels/aiv/scale_rows.cpp", 48)
+
+
+def test_findings_go_to_people_and_to_editors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = planted(BUGS[0], tmp_path)
+    files = {name: tmp_path / f"f.{name}" for name in ("json", "sarif")}
+    assert main([str(root), "--json", str(files["json"]), "--sarif", str(files["sarif"])]) == 1
+    line = (root / "kernel_config.py").read_text().splitlines().index(
+        next(text for text in (root / "kernel_config.py").read_text().splitlines() if "kernel_mul" in text)
+    ) + 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"kernel_config.py:{line}: error: kernel 'kernel_mul': argument 2 is INOUT in the signature, and "
+        "add_output(g) at orchestration/vector_dag.cpp:73 [lint/signature-direction]",
+        "    do: make it _D.OUT in the signature, or add_inout in the orchestration",
+        "[lint] _jit_vector_dag: 1 error",
+    ]
+    report = read_report(files["json"])
+    assert (report.tool, report.findings[0].rule) == ("lint", "lint/signature-direction")
+    assert as_sarif(report, root) == files["sarif"].read_bytes()
+    (result,) = json.loads(files["sarif"].read_text())["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "kernel_config.py", "uriBaseId": "ARTIFACT"}
+    assert place["region"]["startLine"] == line
+
+
+def test_no_artifact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "x")]) == 2
+    assert capsys.readouterr().err == f"lint: {tmp_path / 'x'}: no such directory; name an artifact's directory\n"
