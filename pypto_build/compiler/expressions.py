@@ -128,11 +128,19 @@ class ExpressionReader:
         )
 
     def _x_boolop(self, node: ast.BoolOp) -> Operand:
-        values = [self.operand(v) for v in node.values]
-        made = values[0]
-        for value in values[1:]:
-            made = self.operation(node, type(node.op).__name__, made, value)
+        made = self.operand(node.values[0])
+        for value in node.values[1:]:
+            if self.reads(value):  # only looked at where the first does not decide, as `i < n and flags[i] > 0` needs
+                decided = Const(isinstance(node.op, ast.Or))
+                made = self.choose(node, made, *((decided, value) if decided.value else (value, decided)))
+            else:
+                made = self.operation(node, type(node.op).__name__, made, self.operand(value))
         return made
+
+    def reads(self, node: ast.expr) -> bool:
+        """Whether an expression reads an element of a tensor."""
+        calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
+        return any(isinstance(f := self.callee(c.func), Intrinsic) and f.name == "read" for c in calls)
 
     def _x_unaryop(self, node: ast.UnaryOp) -> Operand:
         value = self.operand(node.operand)
@@ -146,13 +154,18 @@ class ExpressionReader:
         condition = self.operand(node.test)
         if isinstance(condition, Const):
             return self.operand(node.body if condition.value else node.orelse)
+        return self.choose(node, condition, node.body, node.orelse)
+
+    def choose(self, node: ast.expr, condition: Operand, yes: ast.expr | Const, no: ast.expr | Const) -> Operand:
+        """A value that is one or the other, of which only that one is computed."""
         name = f"chosen{len(self.chosen)}"
         self.chosen.append(name)
         blocks = []
-        for value in (node.body, node.orelse):
+        for value in (yes, no):
             outer, self.block = self.block, Block()
-            operand = self.operand(value)
-            self.emit(Op("copy", (operand,), results=(name,), place=self.place(value)))
+            operand = value if isinstance(value, Const) else self.operand(value)
+            place = self.place(node if isinstance(value, Const) else value)
+            self.emit(Op("copy", (operand,), results=(name,), place=place))
             made, self.block = self.block, outer
             blocks.append(made)
         self.emit(Op("if", (condition,), blocks=tuple(blocks), place=self.place(node)))

@@ -133,3 +133,26 @@ def test_wrong(tmp_path: Path, name: str) -> None:
     with pytest.raises(CompileError) as caught:
         files(tmp_path, _program(body))
     assert str(caught.value) == f"{tmp_path / 'program.py'}:{expected}"
+
+
+def test_and_reads_only_where_it_has_to(tmp_path: Path) -> None:
+    """The bound is looked at first, so an index that is too large is never read."""
+    text = _entry(tmp_path, "i = 0\nwhile i < 8 and pl.read(flags, [i]) > 0:\n    k(x, out)\n    i += 1")
+    assert text.startswith(
+        "        int64_t i = 0;\n"
+        "        while (true) {\n"
+        "            bool chosen0;\n"
+        "            if ((i < 8)) {\n"
+        "                PTO2_SCOPE() {\n"
+        "                    uint32_t indices_tmp1[1] = {static_cast<uint32_t>(i)};\n"
+        "                    int32_t tmp1 = get_tensor_data<int32_t>(ext_flags, 1, indices_tmp1);\n"
+        "                    bool chosen0__ssa_v0 = (tmp1 > 0);\n"
+        "                    chosen0 = chosen0__ssa_v0;\n"
+        "                }\n"
+        "            } else {\n"
+        "                PTO2_SCOPE() {\n"
+        "                    chosen0 = false;\n"
+        "                }\n"
+        "            }\n"
+        "            if (!chosen0) break;\n"
+    )
