@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generated import write_chain
-from pypto_build.toolchain.host import find_compiler, link_argv
+from pypto_build.toolchain import PLATFORMS
+from pypto_build.toolchain.host import find_compiler, host_recipe
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _NULL_BUDGET_S = {3: 0.3, 50: 0.3, 400: 0.6}
@@ -113,7 +114,7 @@ def _write_ninja(directory: Path, artifact: Path) -> Path:
     scons_output = directory / "build" / "a2a3sim" / artifact.name
     output = directory / "ninja"
     shutil.copytree(scons_output, output, ignore=shutil.ignore_patterns("*.o", "*.so", "verdict.json", "actual"))
-    compiler = find_compiler()
+    link = host_recipe(find_compiler(), PLATFORMS["a2a3sim"], 0)["aiv"].steps[-1]
     lines = ["rule run", "  command = $cmd", "  depfile = $depfile", "  deps = gcc", ""]
     binaries = []
     for entry in _commands(directory):
@@ -129,7 +130,7 @@ def _write_ninja(directory: Path, artifact: Path) -> Path:
         binary = target.with_suffix(".so")
         lines += [
             f"build {binary}: link {target}",
-            f"  cmd = {shlex.join(link_argv(compiler, str(target), str(binary)))}",
+            f"  cmd = {shlex.join(link.argv(str(target), str(binary)))}",
         ]
         binaries.append(str(binary))
     words = _replay_words(artifact, output, directory)

@@ -241,8 +241,8 @@ def main() -> int:
     print(f"{'instruction':22} {'tile':22} {'ns':>9} {'rate':>13} {'share':>6}" + "   peer ns  times" * bool(peer))
     for i, row in enumerate(rows):
         seconds = _time(core.call, f"row_{i}", base)
-        rate, unit, top = (row.flops, "GFLOP/s", peak) if row.flops else (row.bytes, "GB/s", bandwidth)
-        rate = rate / seconds / 1e9
+        unit, top = ("GFLOP/s", peak) if row.flops else ("GB/s", bandwidth)
+        rate = (row.flops or row.bytes) / seconds / 1e9
         beside = ""
         if peer and i not in peer.refused:
             other = _time(peer.call, f"row_{i}", base)

@@ -6,12 +6,16 @@ JSON answers it. Serves every generation of the Worker; what one of them calls d
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this directory, whose files would hide modules of the same name
+
 import inspect
 import json
 import logging
 import mmap
 import os
-import sys
 import time
 from typing import Any
 

@@ -18,8 +18,8 @@ from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
 from pypto_build.rules.reason import setting
-from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.recipes import recipe_of
+from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.splice import Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, plan_kernel, plan_orchestration
 from pypto_build.rules.workspace import Workspace, escape, workspace_of

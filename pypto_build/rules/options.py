@@ -165,6 +165,11 @@ OPTIONS: dict[str, Option] = {
         Option("VERBOSE", False, _switch, "1: print full command lines"),
         Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),
         Option("ARCH", "", _text, "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
+        Option("KERNEL_FLAGS", "", _text, "more flags for the kernels' compiler"),
+        Option("AXIS", "", _choice("", "simpler", "pto_isa", "kernel", "flags"), "what bisect searches"),
+        Option("GOOD", "", _text, "bisect: an end that passes"),
+        Option("BAD", "", _text, "bisect: an end that fails"),
+        Option("REPEATS", 1, _number(int, 1, "a whole number that is 1 or more"), "bisect: runs of each step"),
         Option("LAUNCHER", "", _choice("", *LAUNCHERS), f"run compilations through {', '.join(LAUNCHERS)}"),
         Option("TAGS", "", _text, "scons test: only replay tests with one of these tags (comma separated)"),
     )

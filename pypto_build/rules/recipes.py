@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from pypto_build.rules.variants import FOR_SIMPLER, VARIANTS
 from pypto_build.rules.workspace import Workspace
@@ -24,5 +25,5 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, vintage: i
         return hardware_recipe(toolkit, workspace.simpler.tree, platform, runtime)
     if variant == FOR_SIMPLER.directory:
         return simulator_recipe(workspace.simpler.tree, platform, runtime)
-    extra = VARIANTS[variant].kernel_flags
+    extra = (*VARIANTS[variant].kernel_flags, *shlex.split(workspace.options["KERNEL_FLAGS"]))
     return host_recipe(workspace.compiler, platform, vintage, workspace.options["ARCH"], extra)

@@ -39,9 +39,12 @@ _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
 
 # What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
 _PASSED_ON = (
-    "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS", "NO_COLOR",
+    "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS",
+    "NO_COLOR",
 )  # fmt: skip
-_PASSED_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_")
+_PASSED_PREFIXES = (
+    "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
+)  # fmt: skip
 
 
 def generate(env: Any) -> None:

@@ -46,7 +46,7 @@ def _flags(env: Any, verb: Verb) -> list[str]:
     for name, flag in verb.options.items():
         value = options[name]
         if value != OPTIONS[name].default:
-            words += [flag] if value is True else [flag, str(value)]
+            words += [flag] if value is True else [f"{flag}={value}"]
         elif name in verb.required:
             raise ArtifactError(f"{name}=", f"'scons {verb.name}' needs it", f"give {name}=, {OPTIONS[name].doc}")
     return words

@@ -73,6 +73,14 @@ VERBS: dict[str, Verb] = {
             Needs.ARTIFACT,
         ),
         Verb(
+            "bisect",
+            "pypto_build.interop.bisect",
+            "find the revision, the file or the compiler flag that flips the verdict",
+            Needs.INTERFACE,
+            {**_flags("AXIS", "GOOD", "BAD", "REPEATS", "SIMPLER", "DATA"), **_same("RTOL", "ATOL")},
+            required=("AXIS", "GOOD", "BAD"),
+        ),
+        Verb(
             "scene_test",
             "pypto_build.interop.scene_test",
             "write the scene test by which simpler compiles and runs it, beside the signed manifest",

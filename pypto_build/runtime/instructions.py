@@ -23,8 +23,9 @@ NARROW = tuple(name for name in NUMBERS if "64" not in name)
 VALUES = {
     *("scalar", "start", "row", "col", "mode", "saturation", "tmp", "global", "block_length", "executed", "pipe"),
     *("signal", "value", "op", "comparison", "atomic", "diagonal", "key", "counter", "scale", "address"),
-    *("offset", "view"),
+    *("offset", "view", "group", "stage", "session", "peer"),
 }
+_SHARED = ("TPUT", "TGET", "TNOTIFY", "TWAIT", "TTEST")
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def _moves() -> Iterator[Instruction]:
         types="Acc to 8 or 16 bits", memory="Acc", pipe="FIX", writes=(),
     )  # fmt: skip
     yield Instruction(
-        "TPREFETCH", "global memory", "rest", ("dst, global",), "nothing: the CPU has caches of its own", types="any",
-        memory="any", pipe="none", writes=(),
+        "TPREFETCH", "global memory", "rest", ("dst, global",), "TLOAD, without padding", types="any, of one size",
+        memory="Vec, Mat", pipe="MTE2",
     )  # fmt: skip
     for name, rank, does in (
         ("TMOV", "must", "dst = src, between memories and layouts; from Acc with conversion"),
@@ -275,8 +276,10 @@ def _indexed() -> Iterator[Instruction]:
         "TRANDOM", "indices", "rest", ("dst, key, counter",), "Philox 4x32 with seven or ten rounds", types="u32, i32"
     )  # fmt: skip
     yield Instruction(
-        "TGATHER", "indexed", "should", ("dst, src, index", "dst, src", "dst, src, threshold, count, tmp, offset"),
-        "elements by index; every other column by a mask pattern; positions of those that pass a comparison",
+        "TGATHER", "indexed", "should",
+        ("dst, src, index", "dst, src", "dst, src, threshold, count, tmp, offset", "group, global, stage"),
+        "elements by index; every other column by a mask pattern; positions of those that pass a comparison; "
+        "the rows of all ranks",
         types="any; index: integers",
         writes=("dst", "count"),
     )  # fmt: skip
@@ -284,11 +287,13 @@ def _indexed() -> Iterator[Instruction]:
         "TGATHERB", "indexed", "rest", ("dst, src, offsets",), "blocks of 32 bytes by byte offset", types="any"
     )  # fmt: skip
     yield Instruction(
-        "TSCATTER", "indexed", "should", ("dst, src, index", "dst, src"),
-        "elements to an index; columns to every other one by a mask pattern", types="any; index: integers", pipe="S, V",
+        "TSCATTER", "indexed", "should", ("dst, src, index", "dst, src", "group, global, stage"),
+        "elements to an index; columns to every other one by a mask pattern; rows to the ranks",
+        types="any; index: integers", pipe="S, V",
     )  # fmt: skip
     yield Instruction(
-        "MGATHER", "indexed", "should", ("dst, global, index",), "rows or elements of global memory by index",
+        "MGATHER", "indexed", "should", ("dst, global, index", "dst, global, global"),
+        "rows or elements of global memory by index, which may be in global memory too",
         types="any; index: i32", pipe="MTE2, S",
     )  # fmt: skip
     yield Instruction(
@@ -356,9 +361,14 @@ def _between_cores() -> Iterator[Instruction]:
         ("TWAIT", "signal, value, comparison", "waits until the comparison holds"),
         ("TTEST", "signal, value, comparison", "whether the comparison holds"),
         ("SYNCALL", "", "waits for every core of the task"),
+        ("TBROADCAST", "group, global, stage", "copies to every rank"),
+        ("TREDUCE", "group, global, stage, stage, op", "the sum, greatest or least over the ranks, in their order"),
+        ("TPUT_ASYNC", "global, global, session, peer", "copies to another rank's memory, at once"),
+        ("TGET_ASYNC", "global, global, session, peer", "copies from another rank's memory, at once"),
+        ("TPREFETCH_ASYNC", "global, session", "nothing: the CPU has caches of its own"),
     ):
         yield Instruction(
-            name, "communication", "should" if name != "SYNCALL" else "rest", (form,), does, types="any; signals: i32",
+            name, "communication", "should" if name in _SHARED else "rest", (form,), does, types="any; signals: i32",
             memory="global", pipe="S", writes=(),
         )  # fmt: skip
     yield Instruction("TPRINT", "communication", "rest", ("tile",), "prints a tile", types="any", pipe="S", writes=())
@@ -366,17 +376,12 @@ def _between_cores() -> Iterator[Instruction]:
 
 def _unsupported() -> Iterator[Instruction]:
     convolution, microscaled = "convolution is not supported", "microscaled matrix multiplication is not supported"
-    transfers, collectives = "asynchronous transfers are not supported", "collectives are not supported"
     for name, sentence, instead in (
         ("TIMG2COL", convolution, ""), ("SETFMATRIX", convolution, ""), ("SET_IMG2COL_RPT", convolution, ""),
         ("TMATMUL_MX", microscaled, ""), ("TGEMV_MX", microscaled, ""), ("TGET_SCALE_ADDR", microscaled, ""),
         ("TADDDEQRELU", "not supported", "use TADD, TCVT and TRELU"),
         ("TADDRELUCONV", "not supported", "use TADDRELU and TCVT"),
         ("TSUBRELUCONV", "not supported", "use TSUBRELU and TCVT"),
-        ("TPREFETCH_ASYNC", "not supported", "use TPREFETCH"),
-        ("TPUT_ASYNC", transfers, "use TPUT"), ("TGET_ASYNC", transfers, "use TGET"),
-        ("TBROADCAST", collectives, "use TPUT for each rank"),
-        ("TREDUCE", collectives, "use TGET and TADD for each rank"),
     ):  # fmt: skip
         message = f"{name}: {sentence} by the CPU runtime" + (f"; {instead}" if instead else "")
         yield Instruction(name, "not supported", "rest", (), "", writes=(), unsupported=message)

@@ -66,7 +66,7 @@ class Rig:
     ) -> subprocess.CompletedProcess[str]:
         """Replay on the stand-in."""
         program = str(self.root / "program.py")
-        variables = {**environment(vintage), "SIMPLER_ROOT": str(STANDIN), "STANDIN_PROGRAM": program, **more}
+        variables = {**environment(vintage), "SIMPLER_ROOT": str(STANDIN), "PYPTO_STANDIN_PROGRAM": program, **more}
         command = self.command(*words, platform=platform)
         return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 

@@ -12,4 +12,4 @@ STANDIN = Path(__file__).parent / "standin"
 def environment(vintage: str = "2026-08", **more: str) -> dict[str, str]:
     """The environment of a process that sees simpler's interface as of ``vintage``."""
     root = Path(__file__).resolve().parents[2]
-    return {**os.environ, "PYTHONPATH": f"{STANDIN}:{root}", "STANDIN_VINTAGE": vintage, **more}
+    return {**os.environ, "PYTHONPATH": f"{STANDIN}:{root}", "PYPTO_STANDIN_VINTAGE": vintage, **more}

@@ -37,26 +37,26 @@ def test_a_mismatch(tmp_path: Path) -> None:
     "variables, status, error",
     [
         (
-            {"STANDIN_FAULT": "run failed with code -2"},
+            {"PYPTO_STANDIN_FAULT": "run failed with code -2"},
             6,
             "simpler: HEAP_RING_DEADLOCK (code 2): the outputs that are alive do not fit the heap of their ring; give "
             "the rings more room with PTO2_RING_TASK_WINDOW, PTO2_RING_HEAP or PTO2_RING_DEP_POOL",
         ),
         (
-            {"STANDIN_FAULT": "simpler_run failed with code -5"},
+            {"PYPTO_STANDIN_FAULT": "simpler_run failed with code -5"},
             5,
             "simpler: INVALID_ARGS (code 5): a task was submitted with arguments that do not fit; look at what the "
             "orchestration submits",
         ),
-        ({"STANDIN_FAULT": "something\nelse"}, 5, "simpler: something else; "),
+        ({"PYPTO_STANDIN_FAULT": "something\nelse"}, 5, "simpler: something else; "),
         (
-            {"STANDIN_CRASH": "11"},
+            {"PYPTO_STANDIN_CRASH": "11"},
             5,
             "the run crashed: SIGSEGV (Segmentation fault); it read or wrote an address that is not mapped; look at "
             "its offsets and at its tensors' sizes",
         ),
         (
-            {"STANDIN_HANG": "1"},
+            {"PYPTO_STANDIN_HANG": "1"},
             6,
             "the run had not finished at the time limit of 1 s; replay with RUNTIME=embedded, which names the task, or "
             "raise the limit with TIMEOUT=",
@@ -66,7 +66,7 @@ def test_a_mismatch(tmp_path: Path) -> None:
 )
 def test_faults(tmp_path: Path, variables: dict[str, str], status: int, error: str) -> None:
     rig = make_rig(tmp_path)
-    run = rig.run(*(["--timeout", "1"] if "STANDIN_HANG" in variables else []), **variables)
+    run = rig.run(*(["--timeout", "1"] if "PYPTO_STANDIN_HANG" in variables else []), **variables)
     assert (run.returncode, rig.error()) == (status, error)
 
 

@@ -116,6 +116,7 @@ def test_a_module_of_an_unknown_kernel(modules: Project) -> None:
     assert run.status == 2
     line = 74
     assert run.output == (
-        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot tell which module is the kernel with "
-        "func_id 2: there is no function multiply in kernels/; put a comment '// Task N: <kernel>' above the submission\n"
+        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot tell which module is the kernel "
+        "with func_id 2: there is no function multiply in kernels/; put a comment '// Task N: <kernel>' above the "
+        "submission\n"
     )

@@ -51,7 +51,7 @@ def load(path: Path) -> dict[str, Any]:
     ],
 )
 def test_selected_arguments(
-    rig: Rig, tmp_path: Path, selection: dict[str, list[str]], expected: list[tuple[int, int]]
+    rig: Rig, tmp_path: Path, selection: dict[str, Any], expected: list[tuple[int, int]]
 ) -> None:
     run(rig, tmp_path, dump_args=2, **selection)
     path = tmp_path / "args_dump" / "args_dump.json"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pypto_build.runtime.instructions import INSTRUCTIONS, NUMBERS, Instruction, document, operands
 
 from pypto_build.runtime.build import INCLUDE_DIR
+from pypto_build.runtime.instructions import INSTRUCTIONS, NUMBERS, Instruction, document, operands
 from tests.runtime.instructions.tile_harness import CXX, FLAGS
 
 REPOSITORY = Path(__file__).resolve().parents[3]

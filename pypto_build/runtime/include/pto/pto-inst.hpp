@@ -8,6 +8,7 @@
 
 #include "detail/arg_reduce.hpp"
 #include "detail/arithmetic.hpp"
+#include "detail/collective.hpp"
 #include "detail/comm.hpp"
 #include "detail/compare.hpp"
 #include "detail/convert.hpp"

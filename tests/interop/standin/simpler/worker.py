@@ -1,6 +1,7 @@
-"""Stand-in for simpler.worker: runs the Python file of STANDIN_PROGRAM, `run(tensors, scalars)`, as the kernels would.
+"""Stand-in for simpler.worker: runs the Python file of PYPTO_STANDIN_PROGRAM, `run(tensors, scalars)`, for the kernels.
 
-STANDIN_FAULT is a message that a run fails with, STANDIN_CRASH a signal that it dies of, STANDIN_HANG makes it wait.
+PYPTO_STANDIN_FAULT is a message that a run fails with, PYPTO_STANDIN_CRASH a signal that it dies of, and with
+PYPTO_STANDIN_HANG it waits.
 """
 
 import importlib.util
@@ -38,13 +39,13 @@ class Worker:
         binaries = [chip.binary, *(child.binary for _, child in chip.children)]
         assert all(binary[:4] == b"\x7fELF" for binary in binaries)
         self._write_diagnostics(config)
-        if "STANDIN_FAULT" in os.environ:
-            raise RuntimeError(os.environ["STANDIN_FAULT"])
-        if "STANDIN_CRASH" in os.environ:
-            os.kill(os.getpid(), int(os.environ["STANDIN_CRASH"]))
-        if "STANDIN_HANG" in os.environ:
+        if "PYPTO_STANDIN_FAULT" in os.environ:
+            raise RuntimeError(os.environ["PYPTO_STANDIN_FAULT"])
+        if "PYPTO_STANDIN_CRASH" in os.environ:
+            os.kill(os.getpid(), int(os.environ["PYPTO_STANDIN_CRASH"]))
+        if "PYPTO_STANDIN_HANG" in os.environ:
             signal.pause()
-        program(os.environ["STANDIN_PROGRAM"]).run(args.tensors, args.scalars)
+        program(os.environ["PYPTO_STANDIN_PROGRAM"]).run(args.tensors, args.scalars)
 
     @staticmethod
     def _write_diagnostics(config):

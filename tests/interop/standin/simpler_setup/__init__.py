@@ -74,13 +74,15 @@ class SceneTestCase:
         flags = argparse.ArgumentParser()
         flags.add_argument("-p", "--platform", required=True)
         flags.add_argument("--case", action="append")
+        flags.add_argument("-d", "--device", default="0")
         flags.add_argument("--corrupt")
         given = flags.parse_args()
         failed = False
         for cls in vars(sys.modules[name]).copy().values():
             if isinstance(cls, type) and issubclass(cls, SceneTestCase) and cls is not SceneTestCase:
                 for case in cls.CASES:
-                    if given.platform in case["platforms"] and (not given.case or case["name"] in given.case):
+                    chosen = not given.case or f"{cls.__name__}::{case['name']}" in given.case
+                    if given.platform in case["platforms"] and chosen:
                         failed |= not _run(cls(), case, given.corrupt)
         sys.exit(int(failed))
 

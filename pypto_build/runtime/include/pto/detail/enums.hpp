@@ -49,7 +49,7 @@ enum class Layout {
     MAX
 };
 // Beyond the named values, a pad value with bit 32 set carries the element's bit pattern in its low half.
-enum class PadValue : uint64_t { Null = 0, Zero = 1, Max = 2, Min = 3 };
+enum class PadValue : uint64_t { Null = 0, Zero = 1, Max = 2, Min = 3, CustomBase = uint64_t(1) << 32 };
 enum class CompactMode { Null, Normal, RowPlusOne, RowAlignedPadding };
 
 enum class RoundMode {
@@ -76,8 +76,9 @@ enum class ScatterOOB { Undefined, Skip, Clamp, Wrap };
 enum class ScatterAtomicOp { None, Add, Max, Min };
 enum class ScatterConflict { Last, Default };
 enum class Coalesce { Row = 0, Elem = 1 };
-enum class GatherAxis { ROW, COL };
-enum class ScatterAxis { ROW, COL };
+enum class GatherAxis { GATHER_ROW, GATHER_COL, ROW = GATHER_ROW, COL = GATHER_COL };
+enum class ScatterAxis { SCATTER_ROW, SCATTER_COL, ROW = SCATTER_ROW, COL = SCATTER_COL };
+enum class PrintFormat { Width8_Precision4, Width8_Precision2, Width10_Precision6 };
 enum class HistByte { BYTE_0, BYTE_1, BYTE_2, BYTE_3 };
 
 // How closely an operation follows the exact result. Both settings are computed alike here, as exactly as in float.
@@ -119,7 +120,16 @@ template <class T> constexpr PadValue PadValueCustom(T value) {
         bits = __builtin_bit_cast(uint16_t, value);
     else
         bits = uint32_t(value);
-    return PadValue((uint64_t(1) << 32) | bits);
+    return PadValue(uint64_t(PadValue::CustomBase) | bits);
+}
+constexpr PadValue PadValueCustom16(uint16_t bits) {
+    return PadValue(uint64_t(PadValue::CustomBase) | bits);
+}
+constexpr bool isCustomPadValue(PadValue pad) {
+    return pad >= PadValue::CustomBase;
+}
+constexpr uint32_t getCustomPadBits(PadValue pad) {
+    return uint32_t(pad);
 }
 
 } // namespace pto

@@ -66,10 +66,22 @@ template <class T> PTO_INLINE void combine_global(T *to, T value, ScatterAtomicO
     }
 }
 
-// The index of tile row r: index tiles of one row or of one column.
+// The index of element (r, c), from a tile or from global memory.
+template <class I> PTO_INLINE int64_t index_at(const I &index, int64_t r, int64_t c) {
+    if constexpr (is_global_tensor<I>)
+        return int64_t(index.data()[element_offset(extent_of(index), r, c)]);
+    else
+        return detail::index_at(index, r, c);
+}
+
+// The index of tile row r: indices of one row or of one column.
 template <class I> PTO_INLINE int64_t row_index(const I &index, int64_t r) {
-    return int64_t(
-        index.data()[I::Cols == 1 || (I::Rows > 1 && I::isRowMajor) ? I::plane.offset(r, 0) : I::plane.offset(0, r)]);
+    bool column;
+    if constexpr (is_global_tensor<I>)
+        column = row_count(extent_of(index)) > 1;
+    else
+        column = I::Cols == 1 || (I::Rows > 1 && I::isRowMajor);
+    return column ? index_at(index, r, 0) : index_at(index, 0, r);
 }
 
 } // namespace pto::detail
@@ -86,7 +98,10 @@ PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) 
     const detail::Extent5 e = detail::extent_of(table);
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol(), width = detail::col_count(e);
     const T *const from = (const T *)table.data();
-    PTO_CHECK(MGATHER, PIPE_S, carries(index, valid(index)));
+    if constexpr (detail::is_global_tensor<I>)
+        PTO_CHECK(MGATHER, PIPE_S, loads(index, all, all));
+    else
+        PTO_CHECK(MGATHER, PIPE_S, carries(index, valid(index)));
     PTO_CHECK(MGATHER, coalesce == Coalesce::Elem ? PIPE_S : PIPE_MTE2, writes(dst));
     for (int64_t r = 0; r < rows; ++r) {
         if constexpr (coalesce == Coalesce::Row) {
@@ -97,8 +112,8 @@ PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) 
                 dst.data()[D::plane.offset(r, c)] = row < 0 ? T{} : from[detail::element_offset(e, row, c)];
         } else {
             for (int64_t c = 0; c < cols; ++c) {
-                const int64_t at = detail::gathered_position(int64_t(index.data()[I::plane.offset(r, c)]),
-                                                             detail::row_count(e) * width, oob);
+                const int64_t at =
+                    detail::gathered_position(detail::index_at(index, r, c), detail::row_count(e) * width, oob);
                 if (at >= 0)
                     PTO_CHECK(MGATHER, PIPE_MTE2,
                               run(from + detail::element_offset(e, at / width, at % width), 1, PYPTO_READ));

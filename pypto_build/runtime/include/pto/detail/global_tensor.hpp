@@ -48,6 +48,10 @@ struct Stride : detail::Extents<S1, S2, S3, S4, S5> {
     constexpr Stride() = default;
 };
 
+// Five values without template arguments are five dynamic dimensions.
+template <class... A> Shape(A...) -> Shape<>;
+template <class... A> Stride(A...) -> Stride<>;
+
 template <class E, class Shape_, class Stride_, Layout Layout_ = Layout::ND> struct GlobalTensor {
     using DType = E;
     using RawDType = detail::remove_cv_t<E>;

@@ -59,7 +59,7 @@ namespace pto {
 // the memory give zero.
 template <class D, class S, class I, class... Rest>
 PTO_INST auto TGATHER(D &dst, const S &src, const I &index, Rest &...)
-    -> detail::enable_if_t<detail::is_tile<I>, RecordEvent> {
+    -> detail::enable_if_t<detail::is_tile<D> && detail::is_tile<I>, RecordEvent> {
     detail::check_plain<D, I>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TGATHER: operands of one element type");
     static_assert(detail::is_int<detail::ElementType<I>>, "TGATHER: the index is an integer tile");
@@ -143,7 +143,7 @@ PTO_INST RecordEvent TGATHERB(D &dst, const S &src, const O &offset, Rest &...) 
 // TSCATTER(dst, src, index): dst at physical position index[r, c] becomes src[r, c]; the last of equal indices wins.
 template <class D, class S, class I, class... Rest>
 PTO_INST auto TSCATTER(D &dst, const S &src, const I &index, Rest &...)
-    -> detail::enable_if_t<detail::is_tile<I>, RecordEvent> {
+    -> detail::enable_if_t<detail::is_tile<D> && detail::is_tile<I>, RecordEvent> {
     detail::check_plain<S, I>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TSCATTER: operands of one element type");
     PTO_CHECK(TSCATTER, PIPE_S, reads(src), reads(index, valid(src)), writes(dst, whole(dst)));

@@ -150,7 +150,8 @@ PTO_INST RecordEvent TPOP(T &tile, Pipe &pipe) {
 }
 
 // TFREE<Pipe, split>(pipe): the oldest popped tile is no longer needed.
-template <class Pipe, TileSplitAxis split, class... Rest> PTO_INST RecordEvent TFREE(Pipe &pipe, Rest &...) {
+template <class Pipe, TileSplitAxis split = TileSplitAxis::TILE_NO_SPLIT, class... Rest>
+PTO_INST RecordEvent TFREE(Pipe &pipe, Rest &...) {
     if (PYPTO_ARCH != 2 && Pipe::takes_part())
         pipe.release();
     return {};

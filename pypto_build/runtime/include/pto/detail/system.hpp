@@ -3,6 +3,7 @@
 #define PTO_DETAIL_SYSTEM_HPP
 
 #include "elementwise.hpp"
+#include "memory.hpp"
 
 extern "C" int printf(const char *, ...);
 
@@ -47,14 +48,6 @@ PTO_UNSUPPORTED(SET_IMG2COL_RPT, "SET_IMG2COL_RPT: convolution is not supported 
 PTO_UNSUPPORTED(TADDDEQRELU, "TADDDEQRELU: not supported by the CPU runtime; use TADD, TCVT and TRELU")
 PTO_UNSUPPORTED(TADDRELUCONV, "TADDRELUCONV: not supported by the CPU runtime; use TADDRELU and TCVT")
 PTO_UNSUPPORTED(TSUBRELUCONV, "TSUBRELUCONV: not supported by the CPU runtime; use TSUBRELU and TCVT")
-PTO_UNSUPPORTED(TPREFETCH_ASYNC, "TPREFETCH_ASYNC: not supported by the CPU runtime; use TPREFETCH")
-
-namespace comm {
-PTO_UNSUPPORTED(TPUT_ASYNC, "TPUT_ASYNC: asynchronous transfers are not supported by the CPU runtime; use TPUT")
-PTO_UNSUPPORTED(TGET_ASYNC, "TGET_ASYNC: asynchronous transfers are not supported by the CPU runtime; use TGET")
-PTO_UNSUPPORTED(TBROADCAST, "TBROADCAST: collectives are not supported by the CPU runtime; use TPUT for each rank")
-PTO_UNSUPPORTED(TREDUCE, "TREDUCE: collectives are not supported by the CPU runtime; use TGET and TADD for each rank")
-} // namespace comm
 
 // Which cores meet at a SYNCALL.
 enum class SyncCoreType { AIVOnly, AICOnly, Mix };
@@ -89,20 +82,30 @@ PTO_INST RecordEvent TSUBVIEW(D &dst, const S &src, int64_t row, int64_t col, Re
     return {};
 }
 
-// TPREFETCH only warms caches.
-template <class D, class G, class... Rest> PTO_INST RecordEvent TPREFETCH(D &, const G &, Rest &...) {
+// TPREFETCH(dst, src): a TLOAD that leaves the rest of the tile alone.
+template <class D, class G, class... Rest> PTO_INST RecordEvent TPREFETCH(D &dst, const G &src, Rest &...) {
+    static_assert(sizeof(typename D::DType) == sizeof(typename G::DType), "TPREFETCH: operands of one element type");
+    using B = detail::Bits<typename D::DType>;
+    const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
+    PTO_CHECK(TPREFETCH, PIPE_MTE2, loads(src, rows, cols), writes(dst));
+    detail::load_global((B *)dst.data(), D::plane, (const B *)src.data(), detail::extent_of(src), rows, cols);
     return {};
 }
 
-// TPRINT(tile): the valid region, a row a line.
-template <class T, class... Rest> PTO_INST RecordEvent TPRINT(const T &tile, Rest &...) {
+// TPRINT<format>(tile): the valid region, a row a line.
+template <PrintFormat format = PrintFormat::Width8_Precision4, class T, class... Rest>
+PTO_INST RecordEvent TPRINT(const T &tile, Rest &...) {
     static_assert(detail::is_tile<T>, "TPRINT: only tiles can be printed");
+    constexpr int width = format == PrintFormat::Width10_Precision6 ? 10 : 8;
+    constexpr int precision = format == PrintFormat::Width10_Precision6  ? 6
+                              : format == PrintFormat::Width8_Precision4 ? 4
+                                                                         : 2;
+    using E = detail::remove_cv_t<typename T::DType>;
     for (int64_t r = 0; r < tile.GetValidRow(); ++r)
         for (int64_t c = 0; c < tile.GetValidCol(); ++c)
-            ::printf(
-                "%g%c",
-                double(detail::to_compute(detail::remove_cv_t<typename T::DType>(tile.data()[T::plane.offset(r, c)]))),
-                c + 1 < tile.GetValidCol() ? ' ' : '\n');
+            ::printf("%*.*f%c", width, detail::is_int<E> ? 0 : precision,
+                     double(detail::to_compute(E(tile.data()[T::plane.offset(r, c)]))),
+                     c + 1 < tile.GetValidCol() ? ' ' : '\n');
     return {};
 }
 

@@ -81,11 +81,16 @@ struct Tile {
         PTO_CHECK(SetValue, PIPE_S, element(*this, offset, PYPTO_WRITE));
         pointer_[offset] = value;
     }
+    static constexpr uint64_t GetSizeInBytes() { return uint64_t(Numel) * sizeof(E); }
+    // How hardware steps through an operand; of no consequence here.
+    void SetKAligned(bool aligned) { k_aligned_ = aligned; }
+    bool GetKAligned() const { return k_aligned_; }
     static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane.offset(row, col); }
 
 private:
     E *pointer_ = nullptr;
     int valid_row_ = Rows_, valid_col_ = Cols_;
+    bool k_aligned_ = false;
 };
 
 namespace detail {

@@ -1,4 +1,4 @@
 // Stand-in for what simpler compiles into every orchestration.
 #include "pto_orchestration_api.h"
 
-extern "C" void framework_bind_runtime(void*) {}
+extern "C" void framework_bind_runtime(void *) {}

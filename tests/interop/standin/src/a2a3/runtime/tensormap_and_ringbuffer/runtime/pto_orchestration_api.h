@@ -5,7 +5,7 @@
 enum class DataType { FLOAT32 };
 
 struct TensorRef {
-    const ChipTensor& ref() const;
+    const ChipTensor &ref() const;
 };
 
 struct ChipTaskArgs {
@@ -13,23 +13,23 @@ struct ChipTaskArgs {
 };
 
 struct CoreTaskArgs {
-    void add_input(const ChipTensor&);
-    void add_output(const ChipTensor&);
+    void add_input(const ChipTensor &);
+    void add_output(const ChipTensor &);
 };
 
 struct TensorCreateInfo {
-    TensorCreateInfo(const uint32_t* shapes, int rank, DataType type);
+    TensorCreateInfo(const uint32_t *shapes, int rank, DataType type);
 };
 
 struct TaskOutputTensors {
-    const ChipTensor& get_ref(int index) const;
+    const ChipTensor &get_ref(int index) const;
 };
 
 struct PTO2OrchestrationConfig {
     int expected_arg_count;
 };
 
-TaskOutputTensors alloc_tensors(const TensorCreateInfo&);
-void rt_submit_aiv_task(int func_id, const CoreTaskArgs&);
+TaskOutputTensors alloc_tensors(const TensorCreateInfo &);
+void rt_submit_aiv_task(int func_id, const CoreTaskArgs &);
 
 #define PTO2_SCOPE() if (true)

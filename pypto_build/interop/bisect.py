@@ -1,0 +1,192 @@
+"""Finds what flips the verdict of an artifact: a revision of simpler or pto-isa, a file, or a compiler flag.
+
+python -m pypto_build.interop.bisect ARTIFACT_DIR --build-dir OUT --axis A --good G --bad B [--repeats N]
+
+Axes: simpler and pto_isa (G and B are revisions, or PATH@REVISION of a local clone), kernel (G and B are two artifacts
+with the same kernels), flags (G and B are flags of the kernels' compiler). The artifact itself stays as it is.
+
+Exit status: 0 the culprit was found, 1 it could not be told, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.interop.search import first_bad, smallest_bad
+from pypto_build.interop.steps import Runner, Step
+from pypto_build.toolchain import ToolchainError, pins
+
+AXES = ("simpler", "pto_isa", "kernel", "flags")
+_PROJECT = {"simpler": pins.SIMPLER, "pto_isa": pins.PTO_ISA}
+_FLAG = {"simpler": "--simpler", "pto_isa": "--isa"}
+
+
+class _Ends(Exception):
+    """One of the ends is not what it should be, so there is nothing to search; ``str()`` is one line."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns its exit status."""
+    given = _parser().parse_args(argv)
+    try:
+        artifact = load_artifact(given.artifact)
+        words = ["-p", given.platform, *(["--runtime", "simpler"] if given.axis in _PROJECT else [])]
+        words += ["--simpler", given.simpler] if given.simpler and given.axis != "simpler" else []
+        words += [
+            word
+            for name in ("data", "rtol", "atol")
+            if (value := getattr(given, name))
+            for word in (f"--{name}", value)
+        ]
+        question = hashlib.sha256(
+            repr((given.axis, given.good, given.bad, words, _digest(artifact))).encode()
+        ).hexdigest()
+        runner = Runner(given.build_dir / "bisect.json", question, given.repeats, words)
+        if given.axis in _PROJECT:
+            culprit = _revisions(runner, artifact, given.axis, given.good, given.bad)
+        elif given.axis == "kernel":
+            culprit = _files(runner, given.build_dir / "bisect.mix", Path(given.good), Path(given.bad))
+        else:
+            culprit = _flags(runner, artifact, given.good, given.bad)
+    except ArtifactError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    except (ToolchainError, _Ends) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return _report(runner, given.axis, culprit)
+
+
+def _ends(runner: Runner, good: Step, bad: Step, names: tuple[object, object]) -> None:
+    """The bad end says what is bad; the good one must not show it."""
+    if good.outcome != "good":
+        raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}); name one that does")
+    if runner.record.bad_signature:
+        return
+    failures = [one for one in bad.signatures if one != "pass"]
+    if not failures:
+        raise _Ends(f"BAD={names[1]}: passes; name one that fails, or let each run more often with REPEATS=")
+    runner.record.bad_signature = failures[0]
+    bad.outcome = "bad"
+    runner.save()
+    print(f"[bisect] bad means: {failures[0]}", flush=True)
+
+
+def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: str) -> list[str]:
+    """The first commit on the way from ``good`` to ``bad`` that shows the failure."""
+    repository = pins.Repository(_PROJECT[axis])
+    first, last = (pins.find_commit(repository, revision) for revision in (good, bad))
+    if not repository.is_ancestor(first, last):
+        raise _Ends(f"GOOD={good}: BAD={bad} did not come from it; name an ancestor")
+    commits = repository.between(first, last)
+    if len(commits) < 2:
+        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two")
+
+    def step(commit: str) -> Step:
+        return runner.run(commit, artifact.root, [_FLAG[axis], commit])
+
+    _ends(runner, step(commits[0]), step(commits[-1]), (good, bad))
+    return [repository.describe(commit) for commit in first_bad(commits, lambda commit: step(commit).outcome)]
+
+
+def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
+    """The files which, taken from ``bad``, make ``good`` fail."""
+    parts = _different(load_artifact(good), load_artifact(bad))
+    if not parts:
+        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
+
+    def step(chosen: Sequence[str]) -> Step:
+        place = mix / good.name
+        shutil.rmtree(mix, ignore_errors=True)
+        shutil.copytree(good, place)
+        for part in chosen:
+            shutil.copyfile(bad / part, place / part)
+        return runner.run(", ".join(chosen) or "no file", place, [])
+
+    _ends(runner, step([]), step(parts), (good, bad))
+    return smallest_bad(parts, lambda chosen: step(chosen).outcome)
+
+
+def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]:
+    """The flags of ``bad`` which, added to those of ``good``, make it fail."""
+    base, words = shlex.split(good), shlex.split(bad)
+    parts = [word for word in words if word not in base]
+    if not parts:
+        raise _Ends(f"BAD={bad}: has no flag that GOOD={good} has not; name one")
+
+    def step(chosen: Sequence[str]) -> Step:
+        flags = shlex.join([*base, *chosen])
+        return runner.run(flags or "no flag", artifact.root, [f"--kernel-flags={flags}"] if flags else [])
+
+    _ends(runner, step([]), step(parts), (good, bad))
+    return smallest_bad(parts, lambda chosen: step(chosen).outcome)
+
+
+def _different(good: Artifact, bad: Artifact) -> list[str]:
+    """Files of kernels and of the orchestration whose content differs, relative to the artifact."""
+    theirs = {kernel.name: kernel.source for kernel in bad.kernels}
+    names = {kernel.name for kernel in good.kernels}
+    if names != set(theirs):
+        only = ", ".join(sorted(names ^ set(theirs)))
+        raise _Ends(f"BAD={bad.root}: has other kernels than GOOD={good.root} ({only}); compile both from one program")
+    pairs = [(kernel.source, theirs[kernel.name]) for kernel in good.kernels]
+    pairs.append((good.orchestration.source, bad.orchestration.source))
+    return [
+        str(one.relative_to(good.root))
+        for one, other in pairs
+        if one.is_relative_to(good.root) and one.read_bytes() != other.read_bytes()
+    ]
+
+
+def _digest(artifact: Artifact) -> str:
+    digest = hashlib.sha256()
+    for path in (
+        artifact.manifest_path,
+        artifact.orchestration.source,
+        *(kernel.source for kernel in artifact.kernels),
+    ):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _report(runner: Runner, axis: str, culprit: list[str]) -> int:
+    runner.record.culprit = culprit
+    runner.save()
+    steps = runner.record.steps
+    skipped = [step for step in steps if step.outcome == "skip"]
+    told = axis not in _PROJECT or len(culprit) == 1
+    print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; bad means: {runner.record.bad_signature}")
+    print(f"[bisect] {'culprit' if told else 'one of these, which could not be told apart'}:")
+    for one in culprit:
+        print(f"  {one}")
+    return 0 if told else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pypto_build.interop.bisect", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory")
+    add("--platform", default="a2a3sim", help="what it is replayed on")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="gets bisect.json, bisect.log and what is built")
+    add("--axis", required=True, choices=AXES, help="what differs between the good and the bad end")
+    add("--good", required=True, metavar="G", help="an end that passes")
+    add("--bad", required=True, metavar="B", help="an end that fails")
+    add("--repeats", type=int, default=1, metavar="N", help="runs of each step, for failures that come and go (1)")
+    add("--simpler", default="", metavar="S", help="the simpler of the other axes that need one")
+    add("--data", metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add("--rtol", metavar="R", help="relative tolerance")
+    add("--atol", metavar="A", help="absolute tolerance")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

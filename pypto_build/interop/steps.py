@@ -1,0 +1,112 @@
+"""The steps of a bisection: a candidate is replayed, and what came of it is good, bad or skipped.
+
+Only the failure that the bad end shows is "bad": the same status, the same outputs or kind of error. Any other failure
+says nothing about the culprit and is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.replay.verdict import Verdict, read_verdict
+
+Outcome = Literal["good", "bad", "skip"]
+
+
+class Step(msgspec.Struct):
+    """One candidate that was tried: what each run ended with, and what that makes it."""
+
+    candidate: str
+    outcome: Outcome
+    signatures: list[str]
+
+
+class Record(msgspec.Struct):
+    """What a bisection has found out so far; kept in a file, so that it goes on after an interruption."""
+
+    question: str
+    bad_signature: str = ""
+    steps: list[Step] = []
+    culprit: list[str] = []
+
+
+def signature(verdict: Verdict) -> str:
+    """What a verdict says in a line: two runs with the same one failed in the same way, or both passed."""
+    match verdict.status:
+        case "pass":
+            return "pass"
+        case "mismatch":
+            names = sorted(output.name for output in verdict.outputs if output.status == "mismatch")
+            return f"mismatch of {', '.join(names)}"
+        case status:
+            kind = verdict.error.kind if verdict.error else status
+            return status if kind == status else f"{status} ({kind})"
+
+
+class Runner:
+    """Replays candidates with `pypto-build replay` and remembers what came of them in ``file``."""
+
+    def __init__(self, file: Path, question: str, repeats: int, words: Sequence[str]) -> None:
+        self._file, self._repeats, self._words = file, repeats, list(words)
+        self.record = self._load(question)
+
+    def _load(self, question: str) -> Record:
+        try:
+            record = msgspec.json.decode(self._file.read_bytes(), type=Record)
+        except (OSError, msgspec.DecodeError):
+            return Record(question)
+        if record.question == question and record.steps and not record.culprit:
+            print(f"[bisect] going on after {len(record.steps)} steps; remove {self._file} to start anew")
+            return record
+        return Record(question)
+
+    def save(self) -> None:
+        """Write the record."""
+        write_bytes(self._file, msgspec.json.format(msgspec.json.encode(self.record), indent=1) + b"\n")
+
+    def run(self, candidate: str, artifact: Path, options: Sequence[str]) -> Step:
+        """The step of ``candidate``: known already, or made now. The first failing one defines what is bad."""
+        for step in self.record.steps:
+            if step.candidate == candidate:
+                return step
+        found = []
+        for _ in range(self._repeats):
+            found.append(self._replay(artifact, options))
+            if self.record.bad_signature and found[-1] == self.record.bad_signature:
+                break
+        step = Step(candidate, self._judge(found), found)
+        self.record.steps.append(step)
+        self.save()
+        print(f"[bisect] {step.outcome:4}  {candidate}: {'; '.join(dict.fromkeys(found))}", flush=True)
+        return step
+
+    def _judge(self, found: Sequence[str]) -> Outcome:
+        if self.record.bad_signature and self.record.bad_signature in found:
+            return "bad"
+        return "good" if all(one == "pass" for one in found) else "skip"
+
+    def _replay(self, artifact: Path, options: Sequence[str]) -> str:
+        command = [sys.executable, "-m", "pypto_build.cli", "replay", str(artifact), "--force", *self._words, *options]
+        build_dir = self._file.with_name("bisect.build")
+        log = self._file.with_suffix(".log")
+        with log.open("a", encoding="utf-8") as output:
+            subprocess.run(
+                [*command, "--build-dir", str(build_dir)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=dict(os.environ),
+                check=False,
+            )
+        verdicts = sorted(build_dir.glob(f"*/{artifact.name}/verdict.json"), key=lambda path: path.stat().st_mtime_ns)
+        if not verdicts:
+            return f"no verdict; see {log}"
+        return signature(read_verdict(verdicts[-1]))

@@ -1,0 +1,168 @@
+// Collectives and asynchronous transfers. The memory of all ranks is shared here, so that they are copies, complete
+// when the instruction is; events and sessions only keep their names.
+#ifndef PTO_DETAIL_COLLECTIVE_HPP
+#define PTO_DETAIL_COLLECTIVE_HPP
+
+#include "comm.hpp"
+
+namespace pto::comm {
+
+enum class CollEngine { AIV, CCU };
+
+namespace sdma {
+constexpr uint32_t UB_ALIGN_SIZE = 256; // bytes of the scratch tile
+}
+
+// The views of one tensor in the memory of each rank.
+template <class G> struct ParallelGroup {
+    using value_type = G;
+    G *tensors = nullptr;
+    int nranks = 0, rootIdx = -1;
+
+    constexpr ParallelGroup() = default;
+    constexpr ParallelGroup(G *views, int size, int root) : tensors(views), nranks(size), rootIdx(root) {}
+    static constexpr ParallelGroup Create(G *views, int size, int root) { return {views, size, root}; }
+    constexpr int GetRootIdx() const { return rootIdx; }
+    constexpr int GetSize() const { return nranks; }
+    constexpr bool empty() const { return nranks == 0; }
+    constexpr G &operator[](int rank) const { return tensors[rank]; }
+};
+
+struct AsyncSession {};
+struct AsyncEvent {
+    bool Wait(const AsyncSession &) const { return true; }
+    bool Test(const AsyncSession &) const { return true; }
+};
+template <DmaEngine engine = DmaEngine::SDMA, class Scratch, class... Rest>
+PTO_INLINE bool BuildAsyncSession(Scratch &, uint8_t *, AsyncSession &, const Rest &...) {
+    return true;
+}
+
+namespace detail {
+
+using pto::detail::extent_of;
+
+// The rows of one rank within a tensor that has those of all ranks one below the other.
+template <class Whole, class Part> PTO_INLINE Extent5 rank_rows(const Whole &whole, const Part &part) {
+    const Extent5 shape = extent_of(part);
+    Extent5 rows = extent_of(whole);
+    for (int d = 0; d < 5; ++d)
+        rows.shape[d] = shape.shape[d];
+    return rows;
+}
+
+template <class T> PTO_INLINE T reduced(T a, T b, ReduceOp op) {
+    using pto::detail::from_compute;
+    using pto::detail::to_compute;
+    const auto x = to_compute(a), y = to_compute(b);
+    if (op == ReduceOp::Sum)
+        return from_compute<T>(decltype(x)(x + y));
+    return (op == ReduceOp::Max ? y > x : y < x) ? b : a;
+}
+
+} // namespace detail
+
+// TBROADCAST(group, src, stage[, stage]): src to every rank.
+template <CollEngine engine = CollEngine::AIV, class G, class S, class Stage, class... Rest>
+PTO_INST RecordEvent TBROADCAST(ParallelGroup<G> &group, S &src, Stage &, Rest &...) {
+    static_assert(engine == CollEngine::AIV, "TBROADCAST: only vector cores carry out collectives on the CPU");
+    for (int rank = 0; rank < group.GetSize(); ++rank) {
+        G &dst = group[rank];
+        PTO_CHECK(TBROADCAST, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
+        detail::copy_global(dst.data(), detail::rank_rows(dst, src), src.data(), detail::extent_of(src),
+                            AtomicType::AtomicNone);
+    }
+    return {};
+}
+
+// TGATHER(group, dst, stage[, stage]): the rows of all ranks, one below the other.
+template <CollEngine engine = CollEngine::AIV, class G, class D, class Stage, class... Rest>
+PTO_INST RecordEvent TGATHER(ParallelGroup<G> &group, D &dst, Stage &, Rest &...) {
+    static_assert(engine == CollEngine::AIV, "TGATHER: only vector cores carry out collectives on the CPU");
+    for (int rank = 0; rank < group.GetSize(); ++rank) {
+        const G &src = group[rank];
+        PTO_CHECK(TGATHER, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
+        detail::copy_global(dst.data() + rank * src.GetShape(3) * dst.GetStride(3), detail::rank_rows(dst, src),
+                            src.data(), detail::extent_of(src), AtomicType::AtomicNone);
+    }
+    return {};
+}
+
+// TSCATTER(group, src, stage[, stage]): its rows to the ranks, the opposite of TGATHER.
+template <CollEngine engine = CollEngine::AIV, class G, class S, class Stage, class... Rest>
+PTO_INST RecordEvent TSCATTER(ParallelGroup<G> &group, S &src, Stage &, Rest &...) {
+    static_assert(engine == CollEngine::AIV, "TSCATTER: only vector cores carry out collectives on the CPU");
+    for (int rank = 0; rank < group.GetSize(); ++rank) {
+        G &dst = group[rank];
+        PTO_CHECK(TSCATTER, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
+        detail::copy_global(dst.data(), detail::extent_of(dst), src.data() + rank * dst.GetShape(3) * src.GetStride(3),
+                            detail::rank_rows(src, dst), AtomicType::AtomicNone);
+    }
+    return {};
+}
+
+// TREDUCE(group, dst, accumulator, stage[, stage], op): in the order of the ranks, each step in the element type.
+template <CollEngine engine = CollEngine::AIV, class G, class D, class A, class Stage, class... Rest>
+PTO_INST RecordEvent TREDUCE(ParallelGroup<G> &group, D &dst, A &, Stage &, ReduceOp op, Rest &...) {
+    static_assert(engine == CollEngine::AIV, "TREDUCE: only vector cores carry out collectives on the CPU");
+    if (group.empty())
+        return {};
+    PTO_CHECK(TREDUCE, PIPE_MTE3, stores(dst, all, all));
+    for (int rank = 0; rank < group.GetSize(); ++rank) {
+        const G &src = group[rank];
+        PTO_CHECK(TREDUCE, PIPE_MTE2, loads(src, all, all));
+        const detail::Extent5 from = detail::extent_of(src);
+        detail::for_each_element(detail::rank_rows(dst, src), [&](int64_t offset, const int64_t *i) {
+            int64_t source = 0;
+            for (int d = 0; d < 5; ++d)
+                source += i[d] * from.stride[d];
+            auto &place = dst.data()[offset];
+            place = rank ? detail::reduced(place, src.data()[source], op) : src.data()[source];
+            return true;
+        });
+    }
+    return {};
+}
+template <CollEngine engine = CollEngine::AIV, class G, class D, class A, class Stage, class... Rest>
+PTO_INST RecordEvent TREDUCE(ParallelGroup<G> &group, D &dst, A &accumulator, Stage &ping, Stage &, ReduceOp op,
+                             Rest &...) {
+    return TREDUCE<engine>(group, dst, accumulator, ping, op);
+}
+
+// TPUT_ASYNC and TGET_ASYNC(dst, src, session[, peer]).
+template <DmaEngine engine = DmaEngine::SDMA, class D, class S, class... Rest>
+PTO_INST AsyncEvent TPUT_ASYNC(D &dst, S &src, const AsyncSession &, const Rest &...) {
+    PTO_CHECK(TPUT_ASYNC, PIPE_MTE3, loads(src, all, all), stores(dst, all, all));
+    detail::copy_global(dst.data(), detail::extent_of(dst), src.data(), detail::extent_of(src), AtomicType::AtomicNone);
+    return {};
+}
+template <DmaEngine engine = DmaEngine::SDMA, class D, class S, class... Rest>
+PTO_INST AsyncEvent TGET_ASYNC(D &dst, S &src, const AsyncSession &, const Rest &...) {
+    PTO_CHECK(TGET_ASYNC, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
+    detail::copy_global(dst.data(), detail::extent_of(dst), src.data(), detail::extent_of(src), AtomicType::AtomicNone);
+    return {};
+}
+
+} // namespace pto::comm
+
+namespace pto {
+
+class PrefetchAsyncContext {
+public:
+    PrefetchAsyncContext() = default;
+    explicit PrefetchAsyncContext(uint8_t *) {}
+    PrefetchAsyncContext(uint8_t *, comm::AsyncSession &session) : session_(&session) {}
+    comm::AsyncSession &GetSession() { return session_ ? *session_ : own_; }
+
+private:
+    comm::AsyncSession own_, *session_ = nullptr;
+};
+
+// TPREFETCH_ASYNC(src, context) warms a cache that the CPU keeps itself.
+template <class G, class... Rest> PTO_INST comm::AsyncEvent TPREFETCH_ASYNC(G &, PrefetchAsyncContext &, Rest &...) {
+    return {};
+}
+
+} // namespace pto
+
+#endif
