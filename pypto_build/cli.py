@@ -16,19 +16,13 @@ from pathlib import Path
 
 from pypto_build import __version__
 from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.verbs import VERBS
+from pypto_build.rules.targets import TARGETS
 
 # Where SCons is to write how the run ended.
 STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
-_VERBS = {
-    "build": "compile and link an artifact",
-    "replay": "build what changed, run, compare with the golden, report",
-    "splice": "put edited .pto modules into their kernel files (--write: in the artifact itself)",
-    "pto_diff": "what differs between its .pto modules and those of --other",
-    **{verb.name: verb.doc for verb in VERBS.values()},
-}
+_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("compile", "test")}
 
 # Flag names, the option they set, and what they mean.
 _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (

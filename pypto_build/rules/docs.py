@@ -7,10 +7,13 @@ import sys
 from pypto_build.rules.artifact import ARTIFACT
 from pypto_build.rules.attributes import Rule
 from pypto_build.rules.help import default_text
-from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.program import PROGRAM
 from pypto_build.rules.replay_test import REPLAY_TEST
 from pypto_build.rules.single import KERNEL, KERNEL_CONFIG, ORCHESTRATION
+from pypto_build.rules.targets import TARGETS
+
+_TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS)
 
 _INTRODUCTION = """# Rules and options
 
@@ -30,7 +33,7 @@ Attributes are given by name. Paths are relative to the SConstruct.
 def document() -> str:
     """The whole page."""
     rules = [ARTIFACT, REPLAY_TEST, PROGRAM, KERNEL, ORCHESTRATION, KERNEL_CONFIG]
-    return "\n".join([_INTRODUCTION, *map(_rule, rules), _options()])
+    return "\n".join([_INTRODUCTION, *map(_rule, rules), _targets(), _options()])
 
 
 def _rule(rule: Rule) -> str:
@@ -42,13 +45,35 @@ def _rule(rule: Rule) -> str:
     return "\n".join([*lines, ""])
 
 
-def _options() -> str:
-    lines = ["## Options", "", "Given as `NAME=value` after the target. Unknown names are errors.", ""]
-    lines += ["| option | default | meaning |", "|---|---|---|"]
-    for option in OPTIONS.values():
-        default = default_text(option.default)
-        lines.append(f"| `{option.name}` | {f'`{default}`' if default else ''} | {option.doc} |")
+def _targets() -> str:
+    lines = ["## Targets", "", "| typed | does | takes, besides what every target does |", "|---|---|---|"]
+    for target in TARGETS.values():
+        groups = [f"*{group.value}*" for group in _TAKEN_WHOLE if _names(group) <= target.options]
+        whole = {name for group in _TAKEN_WHOLE if _names(group) <= target.options for name in _names(group)}
+        names = [f"`{name}`" for name in GROUP if name in target.options - whole]
+        lines.append(f"| `scons {target.usage}` | {target.doc} | {', '.join(groups + names)} |")
     return "\n".join([*lines, ""])
+
+
+def _options() -> str:
+    lines = [
+        "## Options",
+        "",
+        "Given as `NAME=value` after the target. One that exists for no target asked for is an error.",
+        "",
+    ]
+    for group in Group:
+        lines += [f"### {group.value}", "", "| option | default | meaning |", "|---|---|---|"]
+        for name in GROUP:
+            if GROUP[name] is group:
+                default = default_text(OPTIONS[name].default)
+                lines.append(f"| `{name}` | {f'`{default}`' if default else ''} | {OPTIONS[name].doc} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _names(group: Group) -> set[str]:
+    return {name for name in GROUP if GROUP[name] is group}
 
 
 if __name__ == "__main__":

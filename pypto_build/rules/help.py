@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from SCons.Action import Action
 from SCons.Script import Help
 
 from pypto_build.artifact import find_artifacts
-from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.verbs import VERBS
+from pypto_build.rules.options import GROUP, OPTIONS, Group, Option
+from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.workspace import Workspace, examples_dir, workspace_of
-
-TARGETS = {
-    "build JIT=x": "compile and link",
-    "replay JIT=x": "build what changed, run, compare with the golden, report",
-    "compile PROGRAM=p.py": "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
-    "splice JIT=x": "put edited .pto modules into their kernel files (WRITE=1: in the artifact itself)",
-    "pto_diff JIT=a OTHER=b": "what differs between the .pto modules of two artifacts",
-    **{verb.usage: verb.doc for verb in VERBS.values()},
-    "test": "every test declared here",
-    "-c": "remove what was built (with JIT=x: of that artifact)",
-}
 
 _EXAMPLES = (
     "scons replay JIT=_jit_vector_dag PLATFORM=a2a3sim",
@@ -42,16 +32,18 @@ def help_text(workspace: Workspace) -> str:
     """The help of a workspace."""
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
     artifacts = [workspace.short(path) for path in find_artifacts(*places)]
-    options = [f"{name}={default_text(option.default)}" for name, option in OPTIONS.items()]
+    targets = {target.usage: target.doc for target in TARGETS.values()}
+    targets["-c"] = "remove what was built (with JIT=x: of that artifact)"
+    options = {f"{name}={default_text(option.default)}": option for name, option in OPTIONS.items()}
     return "\n".join(
         (
             "Usage: scons TARGET [NAME=value ...]",
             "",
             "Targets:",
-            *_table(list(TARGETS), list(TARGETS.values())),
+            *_table(targets, max(map(len, targets))),
             "",
-            "Options, with their defaults:",
-            *_table(options, [option.doc for option in OPTIONS.values()]),
+            "Options, with their defaults.",
+            *(line for group in Group for line in _options(group, options)),
             "",
             "Artifacts:",
             *(f"  {path}" for path in artifacts[:30]),
@@ -71,9 +63,13 @@ def default_text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _table(left: list[str], right: list[str]) -> list[str]:
-    width = max(map(len, left))
-    return [f"  {name:<{width}}  {text}" for name, text in zip(left, right, strict=True)]
+def _options(group: Group, options: Mapping[str, Option]) -> list[str]:
+    rows = {text: option.doc for text, option in options.items() if GROUP[option.name] is group}
+    return [f"{group.value}:", *_table(rows, max(map(len, options)))]
+
+
+def _table(rows: Mapping[str, str], width: int) -> list[str]:
+    return [f"  {name:<{width}}  {text}" for name, text in rows.items()]
 
 
 def _print(target: Any, source: Any, env: Any) -> None:

@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from pypto_build.toolchain import PLATFORMS
@@ -14,6 +15,17 @@ from pypto_build.toolchain.launchers import LAUNCHERS
 
 class OptionError(Exception):
     """An option that does not exist or does not take the value given. ``str()`` is one line."""
+
+
+class Group(Enum):
+    """Options that the same targets take; the value is their heading in the help."""
+
+    COMMON = "Every target"
+    BUILD = "What is built, and how"
+    RUN = "The run and its comparison"
+    RECORDS = "What the run leaves in dfx_outputs/"
+    PROGRAMS = "compile"
+    TOOLS = "Other targets"
 
 
 @dataclass(frozen=True)
@@ -77,13 +89,33 @@ def _level(highest: int) -> Callable[[str], int]:
 _LOG_LEVELS = ("debug", "info", "timing", "warn", "error", "null", *(f"v{number}" for number in range(10)))
 _TOLERANCE = _number(float, 0.0, "a number that is 0 or more")
 
-OPTIONS: dict[str, Option] = {
-    option.name: option
-    for option in (
+_TABLE: dict[Group, tuple[Option, ...]] = {
+    Group.COMMON: (
         Option("JIT", "", _text, "the artifact: a directory name, a path, a glob or 'latest'"),
         Option("PLATFORM", "a2a3sim", _choice(*PLATFORMS), "a2a3sim, a5sim, a2a3 or a5"),
         Option("BUILD_OUTPUT", "", _text, "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
         Option("BUILD_DIR", "build", _text, "where everything built goes"),
+        Option("VERBOSE", False, _switch, "1: print full command lines"),
+    ),
+    Group.BUILD: (
+        Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),
+        Option("ARCH", "", _text, "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
+        Option("KERNEL_FLAGS", "", _text, "more flags for the kernels' compiler"),
+        Option("CHECK", False, _switch, "1: kernels record and check what every instruction touches"),
+        Option("LAUNCHER", "", _choice("", *LAUNCHERS), f"run compilations through {', '.join(LAUNCHERS)}"),
+        Option("PTOAS", "", _text, "the assembler of edited .pto modules ($PTOAS_ROOT, PATH, else 'own')"),
+        Option("PREFER", "", _choice("", "pto", "cpp"), "which counts when a module and its body were both edited"),
+        Option(
+            "SIMPLER",
+            "",
+            _text,
+            "RUNTIME=simpler: a checkout, an environment or a revision of simpler",
+            "--simpler",
+            "simpler",
+        ),
+        Option("PTO_ISA", "", _text, "RUNTIME=simpler: a checkout or a revision of pto-isa", "--isa", "simpler"),
+    ),
+    Group.RUN: (
         Option(
             "DATA",
             "",
@@ -99,14 +131,14 @@ OPTIONS: dict[str, Option] = {
             "RUNTIME", "embedded", _choice("embedded", "torch", "simpler"), "what executes the replay", flag="--runtime"
         ),
         Option(
-            "SIMPLER",
-            "",
-            _text,
-            "RUNTIME=simpler: a checkout, an environment or a revision of simpler",
-            "--simpler",
-            "simpler",
+            "STRICT", False, _switch, "1: also order readers before writers and overlapping outputs", flag="--strict"
         ),
-        Option("PTO_ISA", "", _text, "RUNTIME=simpler: a checkout or a revision of pto-isa", "--isa", "simpler"),
+        Option(
+            "SHUFFLE", False, _switch, "1: run ready tasks in a random legal order, seeded by SEED", flag="--shuffle"
+        ),
+        Option("SERIAL", False, _switch, "1: run tasks one by one in submission order", flag="--serial"),
+        Option("ZERO_FILL", False, _switch, "1: outputs start as zeros, not as NaN", flag="--zero-fill"),
+        Option("FORCE", False, _switch, "1: replay though nothing changed"),
         Option("DEVICE", 0, _number(int, 0, "the number of a device"), "the device of hardware", "--device", "simpler"),
         Option(
             "SKIP_COMPILE",
@@ -116,16 +148,8 @@ OPTIONS: dict[str, Option] = {
             "--skip-compile",
             "simpler",
         ),
-        Option("PMU", 0, _level(8), "count hardware events: 1 arithmetic, 2 pipes, 4 memory, ...", "--pmu", "simpler"),
-        Option("CHECK", False, _switch, "1: kernels record and check what every instruction touches"),
-        Option(
-            "STRICT", False, _switch, "1: also order readers before writers and overlapping outputs", flag="--strict"
-        ),
-        Option(
-            "SHUFFLE", False, _switch, "1: run ready tasks in a random legal order, seeded by SEED", flag="--shuffle"
-        ),
-        Option("SERIAL", False, _switch, "1: run tasks one by one in submission order", flag="--serial"),
-        Option("ZERO_FILL", False, _switch, "1: outputs start as zeros, not as NaN", flag="--zero-fill"),
+    ),
+    Group.RECORDS: (
         Option(
             "DUMP", 0, _level(3), "dump arguments: 1 those marked, 2 all, 3 all without content", flag="--dump-args"
         ),
@@ -134,16 +158,19 @@ OPTIONS: dict[str, Option] = {
         Option("DEP_GEN", False, _switch, "1: write dfx_outputs/deps.json", flag="--dep-gen"),
         Option("SWIMLANE", 0, _level(4), "write the timeline, level 1 to 4", flag="--swimlane"),
         Option("SCOPE_STATS", False, _switch, "1: write dfx_outputs/scope_stats", flag="--scope-stats"),
+        Option("PMU", 0, _level(8), "count hardware events: 1 arithmetic, 2 pipes, 4 memory, ...", "--pmu", "simpler"),
         Option("LOG_LEVEL", "", _choice("", *_LOG_LEVELS), "what the runtime logs", flag="--log-level"),
-        Option("PTOAS", "", _text, "the assembler of edited .pto modules ($PTOAS_ROOT, PATH, else 'own')"),
-        Option("PREFER", "", _choice("", "pto", "cpp"), "which counts when a module and its body were both edited"),
-        Option("WRITE", False, _switch, "1: splice writes into the artifact, keeping the previous files as .bak"),
+    ),
+    Group.PROGRAMS: (
         Option("PROGRAM", "", _text, "the program that compile turns into an artifact"),
         Option("COMPILER", "", _choice("", "pypto"), "pypto: compile runs PyPTO itself on the program"),
         Option("PYTHON", "", _text, "the interpreter that has PyPTO, for COMPILER=pypto (default: this one)"),
         Option("VINTAGE", "", _choice("", "2026-05", "2026-06", "2026-08"), "the C++ API that compile writes for"),
         Option("SKIP_PTOAS", False, _switch, "1: compile stops after the .pto modules"),
         Option("DUMP_PASSES", False, _switch, "1: compile writes the program after each pass"),
+    ),
+    Group.TOOLS: (
+        Option("WRITE", False, _switch, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", "", _text, "the artifact that pto_diff compares with"),
         Option("TASK", "", _text, "dump, deps: a task by number, ring:count or id; several with commas"),
         Option("TO", "", _text, "deps: a second task; says what orders the two"),
@@ -151,29 +178,25 @@ OPTIONS: dict[str, Option] = {
         Option("ARG", "", _text, "dump: an argument by name or index"),
         Option("ROLE", "", _choice("", "input", "output", "inout"), "dump: input, output or inout"),
         Option("STAGE", "", _choice("", "before", "after"), "dump: before or after the task ran"),
-        Option("AGAINST", "", _text, "dump: a .pt file to compare with; diverge: a recorded dump to examine"),
         Option(
             "EXPORT",
             "",
             _choice("", "pt", "npy", "txt", "dot", "html", "trace"),
             "dump: pt, npy, txt; deps: dot, html, trace",
         ),
+        Option("AGAINST", "", _text, "dump: a .pt file to compare with; diverge: a recorded dump to examine"),
         Option("LOG", "", _text, "hang: a log, or the directory of the host's and the device's logs"),
-        Option("JSON", "", _text, "lint, hazards, hang, passes: a file for the findings as JSON"),
-        Option("SARIF", "", _text, "lint, hazards, hang, passes: a file for the findings as SARIF, for editors and CI"),
-        Option("FORCE", False, _switch, "1: replay though nothing changed"),
-        Option("VERBOSE", False, _switch, "1: print full command lines"),
-        Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),
-        Option("ARCH", "", _text, "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
-        Option("KERNEL_FLAGS", "", _text, "more flags for the kernels' compiler"),
         Option("AXIS", "", _choice("", "simpler", "pto_isa", "kernel", "flags"), "what bisect searches"),
         Option("GOOD", "", _text, "bisect: an end that passes"),
         Option("BAD", "", _text, "bisect: an end that fails"),
         Option("REPEATS", 1, _number(int, 1, "a whole number that is 1 or more"), "bisect: runs of each step"),
-        Option("LAUNCHER", "", _choice("", *LAUNCHERS), f"run compilations through {', '.join(LAUNCHERS)}"),
+        Option("JSON", "", _text, "lint, hazards, hang, passes: a file for the findings as JSON"),
+        Option("SARIF", "", _text, "lint, hazards, hang, passes: a file for the findings as SARIF, for editors and CI"),
         Option("TAGS", "", _text, "scons test: only replay tests with one of these tags (comma separated)"),
-    )
+    ),
 }
+OPTIONS: dict[str, Option] = {option.name: option for options in _TABLE.values() for option in options}
+GROUP: dict[str, Group] = {option.name: group for group, options in _TABLE.items() for option in options}
 
 
 @dataclass(frozen=True)

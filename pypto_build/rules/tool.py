@@ -23,6 +23,7 @@ from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.replay_test import declare_replay_test
 from pypto_build.rules.single import declare_kernel, declare_kernel_config, declare_orchestration
+from pypto_build.rules.targets import check_taken
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import ToolchainError
 
@@ -51,6 +52,8 @@ def generate(env: Any) -> None:
     """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
     with user_errors():
         options = parse_options(ARGUMENTS)
+        if not GetOption("clean"):
+            check_taken(ARGUMENTS, list(map(str, COMMAND_LINE_TARGETS)))
         SCons.Script.DefaultEnvironment(tools=[])
         SetOption("no_progress", True)
         SetOption("max_drift", -1)  # content decides, however old a file is

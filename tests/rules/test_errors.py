@@ -15,6 +15,10 @@ CASES = {
     ),
     "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one of: _jit_chain"),
     "unknown option": (["JIT=_jit_chain", "PLATFROM=a5sim"], "PLATFROM=a5sim: no such option; did you mean PLATFORM=?"),
+    "option of another target": (
+        ["JIT=_jit_chain", "TASK=3"],
+        "TASK=3: 'scons replay' does not take it; leave it out, or use 'scons dump' or 'scons deps'",
+    ),
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],
         "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; PLATFORM is a2a3sim, a5sim, a2a3 or a5",

@@ -1,0 +1,82 @@
+"""The targets people type: what each does and which options it takes. Options that none of them takes are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from pypto_build.rules.options import GROUP, Group, OptionError
+from pypto_build.rules.verbs import VERBS, Needs, Verb
+
+
+@dataclass(frozen=True)
+class Target:
+    """One target; ``usage`` is how it is typed, ``options`` what it takes besides the common ones."""
+
+    usage: str
+    doc: str
+    options: frozenset[str]
+
+
+def _of(*groups: Group) -> set[str]:
+    return {name for name, group in GROUP.items() if group in groups}
+
+
+_RUN = _of(Group.BUILD, Group.RUN, Group.RECORDS)
+_BUILT = {
+    Needs.FILES: set[str](),
+    Needs.ARTIFACT: set[str](),
+    Needs.INTERFACE: {"PTOAS"},
+    Needs.BINARIES: _of(Group.BUILD),
+    Needs.CHECKED: _of(Group.BUILD),
+    Needs.REPLAY: _RUN,
+}
+
+
+def _of_verb(verb: Verb) -> Target:
+    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.options)))
+
+
+TARGETS: dict[str, Target] = {
+    # The run's options change nothing that is built: they may stand there for the replay that follows.
+    "build": Target("build JIT=x", "compile and link", frozenset(_RUN)),
+    "replay": Target("replay JIT=x", "build what changed, run, compare with the golden, report", frozenset(_RUN)),
+    "compile": Target(
+        "compile PROGRAM=p.py",
+        "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
+        frozenset(_of(Group.PROGRAMS) | {"SEED", "PTOAS"}),
+    ),
+    "splice": Target(
+        "splice JIT=x",
+        "put edited .pto modules into their kernel files (WRITE=1: in the artifact itself)",
+        frozenset({"PTOAS", "PREFER", "WRITE"}),
+    ),
+    "pto_diff": Target(
+        "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})
+    ),
+    **{verb.name: _of_verb(verb) for verb in VERBS.values()},
+    "test": Target("test", "every test declared here", frozenset(_RUN | {"TAGS"})),
+}
+
+
+def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
+    """Raise for an option that none of ``targets`` takes.
+
+    Names that are not in the table are a workspace's own and take everything.
+
+    Raises:
+        OptionError: naming the targets that take the option.
+    """
+    if not targets or not all(target in TARGETS for target in targets):
+        return
+    for name, text in given.items():
+        if GROUP[name] is Group.COMMON or any(name in TARGETS[target].options for target in targets):
+            continue
+        takers = _listed(f"'scons {target}'" for target, row in TARGETS.items() if name in row.options)
+        asked = _listed(f"'scons {target}'" for target in targets)
+        raise OptionError(f"{name}={text}: {asked} does not take it; leave it out, or use {takers}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
