@@ -75,7 +75,9 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
     workspace = workspace_of(env)
     artifacts = open_artifacts(workspace, root)
-    selected = [declare_loaded(env, artifact) for artifact in artifacts]
+    only_checked = bool(wanted) and all(target in VERBS and VERBS[target].needs is Needs.CHECKED for target in wanted)
+    variant = CHECKED.directory if only_checked else None
+    selected = [declare_loaded(env, artifact, variant=variant) for artifact in artifacts]
     built = [node for targets in selected for node in targets.all]
     chosen = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     looked_at = any(verb.needs is Needs.REPLAY for verb in verbs)
@@ -84,12 +86,10 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
         verdicts = [declare_replay(env, targets, chosen=chosen, tolerant=looked_at) for targets in selected]
     for verb in verbs:
         for targets, verdict in zip(selected, verdicts or [None] * len(selected), strict=True):
-            checked = (
-                declare_loaded(env, targets.artifact, variant=CHECKED.directory)
-                if verb.needs is Needs.CHECKED
-                else targets
-            )
-            declare_verb(env, verb, targets.artifact.root, checked, verdict if verb.needs is Needs.REPLAY else None)
+            needed = targets
+            if verb.needs is Needs.CHECKED:
+                needed = declare_loaded(env, targets.artifact, variant=CHECKED.directory)
+            declare_verb(env, verb, targets.artifact.root, needed, verdict if verb.needs is Needs.REPLAY else None)
     for targets in selected:
         update_compile_commands(workspace, targets)
     env.Alias("build", built)

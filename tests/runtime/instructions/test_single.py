@@ -31,7 +31,6 @@ def core(build_directory: Path) -> Core:
     cases = Cases()
     flat = Tile("i32", 1, ROWS * COLS)
     cases.add("reshape", declare(("s", FULL, SRC, 0), ("d", flat, DST, 2)) + "TRESHAPE(d, s); TADDS(d, d, 1);")
-    cases.add("prefetch", f"{GLOBAL}{declare(('s', FULL, SRC, 2))} TPREFETCH(s, from);")
     cases.add("print", declare(("s", FULL, SRC, 0)) + "TPRINT(s);")
     for dtype in ("i32", "u16", "i8"):
         tiles = declare(("s", Tile(dtype, ROWS, COLS), SRC, 0), ("d", Tile(dtype, ROWS, COLS), DST, 0))
@@ -62,19 +61,13 @@ def test_a_reshaped_tile_has_the_same_bytes(core: Core) -> None:
     assert np.array_equal(core.elements(FULL.at("i32"), SRC), values + 1)
 
 
-def test_prefetching_changes_nothing(core: Core) -> None:
-    core.fill("Vec", 7)
-    core.call("prefetch", 0, 0, ROWS, COLS)
-    assert (core.spaces["Vec"] == 7).all()
-
-
 def test_printing_a_row_a_line(core: Core, capfd: pytest.CaptureFixture[str]) -> None:
     import ctypes
 
     core.put(FULL, SRC, np.array([[1, 2.5, -3], [0.125, 4, 1e9]], np.float32))
     core.call("print", 2, 3)
     ctypes.CDLL(None).fflush(None)
-    assert capfd.readouterr().out == "1 2.5 -3\n0.125 4 1e+09\n"
+    assert capfd.readouterr().out == "  1.0000   2.5000  -3.0000\n  0.1250   4.0000 1000000000.0000\n"
 
 
 @pytest.mark.parametrize("dtype,limits", [("i32", (-(2**31), 2**31)), ("u16", (0, 2**16)), ("i8", (-128, 128))])
