@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -122,6 +123,8 @@ def _where(progress: Progress) -> str:
 
 
 def _serve(work: Callable[[], Any], send: Connection) -> None:
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)  # the threads of a parent that has used torch are not here, and would be waited for
     try:
         send.send(("result", work()))
     except ArtifactError as error:
