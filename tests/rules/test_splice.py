@@ -222,7 +222,7 @@ def test_pto_diff(built: Project) -> None:
     run = built.scons("pto_diff", "JIT=_jit_vector_dag", "OTHER=_jit_other")
     assert run.status == 0, run.output
     built.edit(UNIT, "pto.tmul", "pto.tadd")
-    run = built.scons("pto_diff", "JIT=_jit_vector_dag", "OTHER=_jit_other", "PTOAS=own")
+    run = built.scons("pto_diff", "JIT=_jit_vector_dag", "OTHER=_jit_other")
     assert run.status == 0, run.output
     assert "pto.tadd" in run.output
     assert "pto.tmul" in run.output
