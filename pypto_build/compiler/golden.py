@@ -15,7 +15,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.pt import write_pt
 
 STAMP = "data/golden.json"
@@ -33,7 +35,11 @@ def main(argv: list[str] | None = None) -> int:
     if _up_to_date(root, digest):
         return 0
     try:
+        require_torch(str(source))
         files = compute(root)
+    except ArtifactError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 4
     except Exception as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(source)]
         line = f":{frames[-1].lineno}" if frames else ""

@@ -13,6 +13,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, snapshot
@@ -159,6 +160,7 @@ class _Session:
         request = self._request
         if request.data is None or str(request.data) != "reference" or request.data.exists():
             return request.data
+        require_torch("DATA=reference")
         from pypto_build.replay.reference.goldens import make_goldens
 
         with self._log.stage("compute golden"):
@@ -308,6 +310,8 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         for k in interface.kernels
     )
     entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
+    if reference is not None:
+        require_torch("RUNTIME=torch")
     orchestration = built / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
     _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels if reference is None)])
     return Job(
