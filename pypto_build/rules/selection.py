@@ -20,10 +20,10 @@ from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, show_cached
-from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verb_targets import declare_verb
 from pypto_build.rules.verbs import VERBS, Needs, Verb
-from pypto_build.rules.workspace import examples_dir, mark_output, workspace_of
+from pypto_build.rules.workspace import Workspace, examples_dir, mark_output, workspace_of
 
 # Targets that work on the selected artifact.
 TARGETS = ("build", "replay", "splice", "pto_diff", *VERBS)
@@ -75,9 +75,9 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
     workspace = workspace_of(env)
     artifacts = open_artifacts(workspace, root)
-    only_checked = bool(wanted) and all(target in VERBS and VERBS[target].needs is Needs.CHECKED for target in wanted)
-    variant = CHECKED.directory if only_checked else None
-    selected = [declare_loaded(env, artifact, variant=variant) for artifact in artifacts]
+    variants = {_variant(workspace, VERBS[target]) if target in VERBS else None for target in wanted}
+    only = variants.pop() if len(variants) == 1 else None
+    selected = [declare_loaded(env, artifact, variant=only) for artifact in artifacts]
     built = [node for targets in selected for node in targets.all]
     chosen = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     looked_at = any(verb.needs is Needs.REPLAY for verb in verbs)
@@ -86,9 +86,7 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
         verdicts = [declare_replay(env, targets, chosen=chosen, tolerant=looked_at) for targets in selected]
     for verb in verbs:
         for targets, verdict in zip(selected, verdicts or [None] * len(selected), strict=True):
-            needed = targets
-            if verb.needs is Needs.CHECKED:
-                needed = declare_loaded(env, targets.artifact, variant=CHECKED.directory)
+            needed = declare_loaded(env, targets.artifact, variant=_variant(workspace, verb))
             declare_verb(env, verb, targets.artifact.root, needed, verdict if verb.needs is Needs.REPLAY else None)
     for targets in selected:
         update_compile_commands(workspace, targets)
@@ -96,6 +94,16 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
     declare_splice(env, selected)
     if verdicts:
         env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(_finish_replays, None)))
+
+
+def _variant(workspace: Workspace, verb: Verb) -> str | None:
+    """How the binaries that ``verb`` needs are built, None if as the options say."""
+    match verb.needs:
+        case Needs.CHECKED:
+            return CHECKED.directory
+        case Needs.FOR_SIMPLER:
+            return FOR_SIMPLER.directory if workspace.platform().simulated else USUAL.directory
+    return None
 
 
 def declare_compile(env: Any) -> None:

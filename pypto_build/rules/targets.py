@@ -29,6 +29,7 @@ _BUILT = {
     Needs.INTERFACE: {"PTOAS"},
     Needs.BINARIES: _of(Group.BUILD),
     Needs.CHECKED: _of(Group.BUILD),
+    Needs.FOR_SIMPLER: _of(Group.BUILD),
     Needs.REPLAY: _RUN,
 }
 

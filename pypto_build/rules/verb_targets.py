@@ -32,9 +32,10 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
         words += ["--build-dir", str(targets.output)]
         needed = list(targets.config)
         if verb.needs is not Needs.INTERFACE:
-            words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
+            embedded = targets.embedded if verb.needs is not Needs.FOR_SIMPLER else None
+            words += ["--embedded", embedded.get_abspath()] if embedded else []
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
-            needed = targets.all
+            needed = [*([embedded] if embedded else []), targets.binaries, *targets.config]
         needed += [verdict] if verdict is not None else []
     action = Action([[escape(word) for word in words + _flags(env, verb)]], None)
     env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias(verb.name, needed, action))

@@ -22,6 +22,7 @@ class Needs(Enum):
     INTERFACE = "the signed manifest and interface.json: --build-dir"
     BINARIES = "all that a replay needs: --build-dir, --embedded"
     CHECKED = "the same with the binaries of CHECK=1: --build-dir, --embedded, --binaries"
+    FOR_SIMPLER = "the same with binaries that simpler loads: --build-dir, --binaries"
     REPLAY = "a replay that ran, whatever came of it: --build-dir, --embedded"
 
 
@@ -86,6 +87,13 @@ VERBS: dict[str, Verb] = {
             "write the scene test by which simpler compiles and runs it, beside the signed manifest",
             Needs.INTERFACE,
             {"DATA": "--data", "FORCE": "--force", **_same("RTOL", "ATOL")},
+        ),
+        Verb(
+            "install",
+            "pypto_build.interop.install",
+            "put binaries for simpler into the artifact, where the replays of PyPTO and pypto-lib take them as fresh",
+            Needs.FOR_SIMPLER,
+            _same("SIMPLER", "PTO_ISA"),
         ),
         Verb(
             "torch",

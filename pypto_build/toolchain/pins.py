@@ -203,8 +203,11 @@ def build(project: str, place: Path, environment: Mapping[str, str] = os.environ
 
 def revision(path: Path) -> str:
     """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
-    run = subprocess.run(["git", "-C", str(path), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return run.stdout.strip() + ("+" if uncommitted(path) else "")
+    command = ["git", "-C", str(path), "rev-parse", "--show-toplevel", "HEAD"]
+    top, _, commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.partition("\n")
+    if not commit or Path(top).resolve() != path.resolve():
+        return ""
+    return commit.strip() + ("+" if uncommitted(path) else "")
 
 
 def uncommitted(path: Path) -> list[str]:

@@ -1,0 +1,43 @@
+"""A workspace whose artifact is built with simpler's interface, of which the stand-in has enough."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.interop.standins import STANDIN
+from tests.rules.project import Project
+from tests.toolchain.test_pins import git
+
+PROGRAM = "def run(tensors, scalars):\n    tensors[1][:] = 2 * tensors[0] + 1\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The artifact of `Project`, in a workspace in which simpler's compilers are called as it calls them."""
+    made = Project(tmp_path / "workspace")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "g++-15").write_text('#!/bin/sh\nexec g++ "$@"\n')
+    (programs / "g++-15").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYPTO_STANDIN_PROGRAM", str(made.write("program.py", PROGRAM)))
+    monkeypatch.setenv("PYPTO_BUILD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SIMPLER_ROOT", raising=False)
+    return made
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A checkout of the stand-in at a commit, without changes, and of what it has for pto-isa."""
+    place = tmp_path / "simpler"
+    shutil.copytree(STANDIN, place, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / ".gitignore").write_text("build\n__pycache__\n")
+    for checkout in (place, place / "build" / "pto-isa"):
+        git(checkout, "init", "-q")
+        git(checkout, "add", "-A")
+        git(checkout, "commit", "-q", "-m", "a revision")
+    return place

@@ -1,0 +1,96 @@
+"""Binaries in the places where PyPTO and pypto-lib look for them, and the record that makes them count."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pypto_build.interop import install
+from tests.interop.rig import Rig, make_rig
+from tests.rules.project import Project
+from tests.toolchain.test_pins import git
+
+
+def run(rig: Rig, clone: Path, *words: str) -> int:
+    return install.main([str(rig.root), "--build-dir", str(rig.out), "--simpler", str(clone), *words])
+
+
+def binaries(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for end in ("so", "bin", "o") for path in root.rglob(f"*.{end}"))
+
+
+def test_everything_is_where_pypto_looks(tmp_path: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig = make_rig(tmp_path)
+    cache = rig.root / "cache"
+    cache.mkdir()
+    (cache / "incore_aic_mm.bin").write_bytes(b"as of May, and preferred to everything")
+    assert run(rig, clone) == 0
+    assert binaries(rig.root) == [
+        "cache/incore_0_aic_mm_a2a3sim.bin",
+        "cache/incore_1_aiv_scale_a2a3sim.bin",
+        "kernels/aic/mm.so",
+        "kernels/aiv/scale.so",
+        "orchestration/scaled_mm.so",
+    ]
+    for name in ("kernels/aic/mm", "kernels/aiv/scale", "orchestration/scaled_mm"):
+        source, library = rig.root / f"{name}.cpp", rig.root / f"{name}.so"
+        assert library.read_bytes() == (rig.out / f"{name}.so").read_bytes()
+        assert library.stat().st_mtime_ns >= source.stat().st_mtime_ns
+    assert json.loads((cache / "binary_context.json").read_bytes()) == {
+        "platform": "a2a3sim",
+        "pto_isa_revision": git(clone / "build" / "pto-isa", "rev-parse", "HEAD"),
+        "runtime_name": "tensormap_and_ringbuffer",
+        "runtime_revision": git(clone, "rev-parse", "HEAD"),
+        "schema": 1,
+    }
+    told = (
+        "PyPTO adds two #include lines to orchestration/scaled_mm.cpp when it first runs it; install again after that"
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        f"[install] 5 binaries for a2a3sim -> {rig.root}",
+        f"[install] note: {told}",
+    ]
+
+
+def test_what_pypto_would_drop_at_once(tmp_path: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig = make_rig(tmp_path)
+    worker = clone / "simpler" / "worker.py"
+    worker.write_text(worker.read_text() + "# mine\n")
+    assert run(rig, clone) == 2
+    message = "has uncommitted changes, so PyPTO would not take its binaries as fresh; use a clean one"
+    assert capsys.readouterr().err == f"{clone}: {message}\n"
+    git(clone, "checkout", "-q", ".")
+    (clone / "build" / "pto-isa" / ".git").rename(tmp_path / "gone")
+    assert run(rig, clone) == 2
+    message = "is no checkout of a known revision, so PyPTO would not take its binaries as fresh; use a clean one"
+    assert capsys.readouterr().err == f"{clone}/build/pto-isa: {message}\n"
+    pto, assembled = rig.root / "ptoas" / "mm.pto", rig.root / "ptoas" / "mm.cpp"
+    pto.parent.mkdir(exist_ok=True)
+    for path in (pto, assembled):
+        path.touch()
+    os.utime(assembled, (1, 1))
+    assert run(rig, clone) == 2
+    assert capsys.readouterr().err.startswith(f"{pto}: is newer than what was assembled from it")
+    assert binaries(rig.root) == []
+
+
+def test_through_scons(project: Project, clone: Path) -> None:
+    ran = project.scons("install", "JIT=_jit_chain", f"SIMPLER={clone}")
+    assert ran.status == 0, ran.output
+    assert ran.actions == [
+        "compile kernels/aiv/plus_one.cpp",
+        "compile kernels/aiv/twice.cpp",
+        "compile orchestration/chain.cpp",
+        "link kernels/aiv/plus_one.so",
+        "link kernels/aiv/twice.so",
+        "link orchestration/chain.so",
+        "sign kernel_config.py",
+    ]
+    assert f"[install] 5 binaries for a2a3sim -> {project.artifact}" in ran.output
+    before = {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*.so")}
+    ran = project.replay("RUNTIME=simpler", "SKIP_COMPILE=1", f"SIMPLER={clone}")
+    assert (ran.status, ran.actions) == (0, ["run _jit_chain"]), ran.output
+    assert {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*.so")} == before
