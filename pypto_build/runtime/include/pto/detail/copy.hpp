@@ -79,7 +79,7 @@ template <class V> PTO_INLINE void interleave_stage(V (&rows)[16]) {
 
 // to[r * to_stride + c] = from[c * from_stride + r] for a square of registers.
 template <class D, class S>
-PTO_INLINE void transpose_square(D *to, int64_t to_stride, const S *from, int64_t from_stride) {
+PTO_NOINLINE void transpose_square(D *to, int64_t to_stride, const S *from, int64_t from_stride) {
     if constexpr (is_same<D, S>) {
         constexpr int n = sizeof(D) == 1 ? 16 : 8;
         Vector<conditional_t<sizeof(D) == 1, uint8_t, conditional_t<sizeof(D) == 2, uint16_t, uint32_t>>, n> rows[n];
@@ -106,57 +106,57 @@ PTO_INLINE void transpose_square(D *to, int64_t to_stride, const S *from, int64_
     }
 }
 
-// to[r * to_stride + c] = from[c * from_stride + r]
+// Element by element. Not vectorised, which for strides is slow to compile and no faster to run.
 template <class D, class S>
-PTO_INLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
-                                int64_t cols) {
-    int64_t r = 0;
-    if constexpr ((is_same<D, S> && sizeof(D) <= 4) || converts_by_register<D, S>) {
-        constexpr int64_t n = is_same<D, S> && sizeof(D) == 1 ? 16 : 8;
-        const int64_t whole_cols = cols - cols % n;
-        for (; r + n <= rows; r += n) {
-            for (int64_t c = 0; c < whole_cols; c += n)
-                transpose_square(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
-            for (int64_t i = r; i < r + n; ++i)
-                for (int64_t c = whole_cols; c < cols; ++c)
-                    to[i * to_stride + c] = convert_element<D>(from[c * from_stride + i]);
+PTO_NOINLINE void copy_scattered(D *to, int64_t to_row, int64_t to_col, const S *from, int64_t from_row,
+                                 int64_t from_col, int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; ++r, to += to_row, from += from_row) {
+        D *target = to;
+        const S *source = from;
+        for (int64_t c = 0; c < cols; ++c, target += to_col, source += from_col) {
+            *target = convert_element<D>(*source);
+            __asm__ volatile("");
         }
     }
-    for (; r < rows; ++r)
-        for (int64_t c = 0; c < cols; ++c)
-            to[r * to_stride + c] = convert_element<D>(from[c * from_stride + r]);
+}
+
+// to[r * to_stride + c] = from[c * from_stride + r]
+template <class D, class S>
+PTO_NOINLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
+                                  int64_t cols) {
+    int64_t whole_rows = 0, whole_cols = 0;
+    if constexpr ((is_same<D, S> && sizeof(D) <= 4) || converts_by_register<D, S>) {
+        constexpr int64_t n = is_same<D, S> && sizeof(D) == 1 ? 16 : 8;
+        whole_rows = rows - rows % n;
+        whole_cols = cols - cols % n;
+        for (int64_t r = 0; r < whole_rows; r += n)
+            for (int64_t c = 0; c < whole_cols; c += n)
+                transpose_square(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+    }
+    if (whole_cols < cols)
+        copy_scattered(to + whole_cols, to_stride, 1, from + whole_cols * from_stride, 1, from_stride, whole_rows,
+                       cols - whole_cols);
+    if (whole_rows < rows)
+        copy_scattered(to + whole_rows * to_stride, to_stride, 1, from + whole_rows, 1, from_stride, rows - whole_rows,
+                       cols);
 }
 
 // A rectangle between two strided matrices.
 template <class D, class S>
-PTO_INLINE void copy_strided(D *to, int64_t to_row, int64_t to_col, const S *from, int64_t from_row, int64_t from_col,
-                             int64_t rows, int64_t cols) {
-    if (to_row == 1 && to_col != 1) { // see both matrices transposed, so that the destination runs along its columns
-        const int64_t swaps[] = {to_row, from_row, rows};
-        to_row = to_col, from_row = from_col, rows = cols;
-        to_col = swaps[0], from_col = swaps[1], cols = swaps[2];
+PTO_NOINLINE void copy_strided(D *to, int64_t to_row, int64_t to_col, const S *from, int64_t from_row, int64_t from_col,
+                               int64_t rows, int64_t cols) {
+    if (to_row == 1 && to_col != 1) // see both matrices transposed, so that the destination runs along its columns
+        return copy_strided(to, to_col, to_row, from, from_col, from_row, cols, rows);
+    if (to_col == 1 && from_row == 1 && from_col != 1)
+        return copy_transposed(to, to_row, from, from_col, rows, cols);
+    if (to_col != 1 || from_col != 1)
+        return copy_scattered(to, to_row, to_col, from, from_row, from_col, rows, cols);
+    if (to_row == cols && from_row == cols) {
+        cols *= rows;
+        rows = rows > 0;
     }
-    if (to_col == 1 && from_col == 1) {
-        if (to_row == cols && from_row == cols) {
-            cols *= rows;
-            rows = rows > 0;
-        }
-        if constexpr (is_same<D, S>) {
-            if (cols * int64_t(sizeof(D)) == 32) { // the width of a box
-                for (int64_t r = 0; r < rows; ++r)
-                    __builtin_memmove(to + r * to_row, from + r * from_row, 32);
-                return;
-            }
-        }
-        for (int64_t r = 0; r < rows; ++r)
-            copy_run(to + r * to_row, from + r * from_row, cols);
-    } else if (to_col == 1 && from_row == 1) {
-        copy_transposed(to, to_row, from, from_col, rows, cols);
-    } else {
-        for (int64_t r = 0; r < rows; ++r)
-            for (int64_t c = 0; c < cols; ++c)
-                to[r * to_row + c * to_col] = convert_element<D>(from[r * from_row + c * from_col]);
-    }
+    for (int64_t r = 0; r < rows; ++r)
+        copy_run(to + r * to_row, from + r * from_row, cols);
 }
 
 struct Position {

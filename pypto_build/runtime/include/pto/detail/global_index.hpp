@@ -71,7 +71,7 @@ template <class I> PTO_INLINE int64_t index_at(const I &index, int64_t r, int64_
     if constexpr (is_global_tensor<I>)
         return int64_t(index.data()[element_offset(extent_of(index), r, c)]);
     else
-        return detail::index_at(index, r, c);
+        return int64_t(index.data()[I::GetOffset(r, c)]);
 }
 
 // The index of tile row r: indices of one row or of one column.
