@@ -87,6 +87,7 @@ def _blocks(blocks: int, together: bool) -> str:
         rt_submit_aiv_task(0, p);"""
 
 
+_ONE_TASK = "; sub_class=S1:running-stalled completed=0/1 running=1 ready=0 waiting=0 orch_done=…"
 _PIPE_HINT = "make pushes, pops and frees of the members match"
 _SYNC_HINT = "call SYNCALL equally often in every block, and not while others wait for a pipe"
 
@@ -130,7 +131,7 @@ CASES: tuple[Case, ...] = (
         "the members that are left wait for one that has returned: pipe 0 cube to vector: 2 slots of 256 bytes, 0 pushed, "
         "0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube has "
         "returned; AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); likely cause: pop without push: the other "
-        "side never filled a slot in this direction",
+        "side never filled a slot in this direction" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(1);",
@@ -142,7 +143,7 @@ CASES: tuple[Case, ...] = (
         "every member of the group waits for another: pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 0 popped, 0 "
         "freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube waits to push slot 2 "
         "of pipe 0 (cube to vector); AIV0 step waits to pop slot 0 of pipe 0 (vector to cube); likely cause: push "
-        "without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number",
+        "without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(0); pop(1);",
@@ -155,7 +156,7 @@ CASES: tuple[Case, ...] = (
         "the members that are left wait for one that has returned: pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, "
         "2 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube waits to "
         "push slot 2 of pipe 0 (cube to vector); AIV0 step has returned; likely cause: missing free: slots are popped "
-        "and never freed (TFREE)",
+        "and never freed (TFREE)" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(1); pop(1);",
@@ -174,7 +175,7 @@ CASES: tuple[Case, ...] = (
         "SYNCALL that one block misses",
         "hang",
         "hang",
-        "SYNCALL waits for a block that has returned without calling it",
+        "SYNCALL waits for a block that has returned without calling it" + _ONE_TASK,
         _SYNC_HINT,
         _blocks(4, True),
         vector="if (get_block_idx(args) != 2) core->sync_all(core, 0);",
@@ -195,7 +196,7 @@ CASES: tuple[Case, ...] = (
         "every member of the group waits for another: 1 waits at SYNCALL; pipe 0 cube to vector: 2 slots of 256 bytes, 0 "
         "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube "
         "waits at SYNCALL; AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); likely cause: pop without push: the "
-        "other side never filled a slot in this direction",
+        "other side never filled a slot in this direction" + _ONE_TASK,
         _SYNC_HINT,
         _GROUP,
         vector="pop(1);",

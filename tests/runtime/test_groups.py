@@ -48,6 +48,16 @@ VECTOR = Kernel(
     pipe(),
 )
 
+OCCUPANCY = "; sub_class=S1:running-stalled completed=0/1 running=1 ready=0 waiting=0 orch_done="
+
+
+def without_occupancy(message: str) -> str:
+    """The message of a deadlock inside one task; the orchestration may or may not have returned by then."""
+    text, found, done = message.partition(OCCUPANCY)
+    assert (found, done in ("0", "1")) == (OCCUPANCY, True), message
+    return text
+
+
 MIXED = """
     const ChipTensor& x = orch_args.tensor(0).ref();
     const ChipTensor& y = orch_args.tensor(1).ref();
@@ -210,7 +220,7 @@ def test_barrier_needs_blocks_that_start_together(rig: Rig) -> None:
 def test_barrier_that_one_block_misses(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         rig.run([SYNC_SOME], entry(LAUNCH.format(blocks=6, together="true")), [(floats(8), "INOUT")])
-    assert (caught.value.kind, caught.value.message) == (
+    assert (caught.value.kind, without_occupancy(caught.value.message)) == (
         "hang",
         "SYNCALL waits for a block that has returned without calling it",
     )
@@ -293,7 +303,7 @@ def test_pipe_deadlock_is_reported_at_once(rig: Rig, name: str) -> None:
         rig.run(kernels, mixed(), [(floats(4, 8), "IN"), (floats(4, 8), "OUT")])
     fault = caught.value
     assert (fault.kind, fault.code, fault.task) == ("hang", 100, 0)
-    assert fault.message.endswith("likely cause: " + cause)
+    assert without_occupancy(fault.message).endswith("likely cause: " + cause)
     assert fault.hint == "make pushes, pops and frees of the members match"
 
 
@@ -315,7 +325,7 @@ def test_a_circle_of_pipe_and_barrier_is_reported_at_once(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         rig.run([MEETS, POP_ONLY], entry("(void)orch_args; CoreTaskArgs p; rt_submit_task({0, 1, -1}, p);"), [])
     assert caught.value.kind == "hang"
-    assert caught.value.message == (
+    assert without_occupancy(caught.value.message) == (
         "every member of the group waits for another: 1 waits at SYNCALL; pipe 0 cube to vector: 2 slots of 64 bytes, "
         "0 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 64 bytes, 0 pushed, 0 popped, 0 freed; "
         "AIC meets waits at SYNCALL; AIV0 popper waits to pop slot 0 of pipe 0 "

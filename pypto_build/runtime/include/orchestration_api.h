@@ -22,6 +22,9 @@ inline void add_successor(OrchestrationRuntime *rt, int from, int to) {
 inline int get_task_count(OrchestrationRuntime *rt) {
     return pypto::binding.ops->graph_size(rt);
 }
+inline void set_task_timing_slot(OrchestrationRuntime *rt, int task, int slot) {
+    pypto::binding.ops->graph_timing_slot(rt, task, slot);
+}
 inline void print_runtime(OrchestrationRuntime *) {}
 
 /// Memory that lives until the run is over.
@@ -44,6 +47,10 @@ inline void record_tensor_pair(OrchestrationRuntime *rt, void *host, void *devic
 }
 
 // Tensor descriptions served the argument dump only.
+using TensorInfo = ChipTensor;
+inline TensorInfo make_tensor_info_from_tensor_arg(const ChipTensor &tensor) {
+    return tensor;
+}
 template <typename... Info> void set_tensor_info_to_task(OrchestrationRuntime *, int, const Info &...) {}
 template <typename... Info>
 int add_task_with_tensor_info(OrchestrationRuntime *rt, uint64_t *args, int num_args, int func_id, CoreType core_type,

@@ -11,6 +11,10 @@
 #include "pypto/data_type.h"
 #include "pypto/task_id.h"
 
+namespace pypto {
+struct TensorText;
+}
+
 inline constexpr uint32_t MAX_TENSOR_DIMS = 5;
 inline constexpr uint32_t RUNTIME_MAX_TENSOR_DIMS = MAX_TENSOR_DIMS; // its name in spring 2026
 
@@ -77,6 +81,7 @@ struct alignas(64) ChipTensor {
     ChipTensor transpose(uint32_t x, uint32_t y, bool new_manual_dep = false) const;
     ChipTensor permute(const uint32_t order[]) const;
     ChipTensor slice(uint32_t dim, uint32_t start, uint32_t end, uint32_t step = 1) const;
+    pypto::TensorText dump() const; // for a log line
 };
 
 static_assert(sizeof(ChipTensor) == 128, "tensor descriptors are 128 bytes");

@@ -73,7 +73,7 @@ void ArgsRecord::record(const Task &task, Stage stage) {
         const bool is_scalar = argument.kind == ArgEntry::SCALAR;
         const uint32_t slot = is_scalar ? static_cast<uint32_t>(task.tensors.size()) + scalar++ : tensor++;
         const Role role = is_scalar ? Role::Input : role_of(task, argument);
-        if (!selection_.argument(task, slot, kernels_) || (level_ == 1 && !argument.dump) ||
+        if (!selection_.argument(task, slot, kernels_) || (level_ == 1 && argument.dump == 0) ||
             role == (stage == Stage::Before ? Role::Output : Role::Input))
             continue;
         char id[24];
@@ -86,7 +86,9 @@ void ArgsRecord::record(const Task &task, Stage stage) {
         if (is_scalar)
             add_scalar(json, argument.dtype, task.scalars[argument.index]);
         else
-            add_tensor(json, task.tensors[argument.index], level_ != 3 || argument.dump);
+            add_tensor(json, task.tensors[argument.index], level_ != 3 || argument.dump != 0);
+        if (argument.dump == 2)
+            json.key("arg_index_ambiguous").boolean(true);
         json.close('}');
         entries_.push_back({task.id, stage, slot, role, json.str()});
     }
@@ -117,7 +119,7 @@ ArgsRecord::Role ArgsRecord::role_of(const Task &task, const TaskArgument &argum
 }
 
 void ArgsRecord::add_scalar(JsonWriter &json, DataType dtype, uint64_t value) {
-    json.key("dtype").text(type_name(static_cast<uint8_t>(dtype))).key("value");
+    json.key("dtype").text(get_dtype_name(dtype)).key("value");
     if (dtype == DataType::FLOAT32) {
         float real;
         std::memcpy(&real, &value, sizeof(real));
@@ -133,7 +135,7 @@ void ArgsRecord::add_scalar(JsonWriter &json, DataType dtype, uint64_t value) {
 }
 
 void ArgsRecord::add_tensor(JsonWriter &json, const ChipTensor &tensor, bool payload) {
-    json.key("dtype").text(type_name(static_cast<uint8_t>(tensor.dtype)));
+    json.key("dtype").text(get_dtype_name(tensor.dtype));
     json.key("is_contiguous").boolean(tensor.is_contiguous);
     json.key("shape").list(tensor.shapes, tensor.ndims).key("strides").list(tensor.strides, tensor.ndims);
     json.key("start_offset").number(static_cast<int64_t>(tensor.start_offset));
@@ -191,7 +193,8 @@ void ArgsRecord::write() {
         }));
     json.key(("truncated" + suffix).c_str()).number(0).key("dropped_records").number(0);
     json.key("dropped_overwrite").number(0).key("bin_file");
-    if (bin_bytes_)
+    const bool with_bin = level_ != 3 || bin_bytes_ > 0;
+    if (with_bin)
         json.text(names_.bin);
     else
         json.null();
@@ -200,7 +203,7 @@ void ArgsRecord::write() {
         text += (i ? ",\n" : "\n") + entries_[i].json;
     text += "]}\n";
     std::fflush(bin_);
-    if (bin_bytes_)
+    if (with_bin)
         std::rename(partial_.c_str(), (directory_ + "/" + names_.bin).c_str());
     write_file(directory_ + "/" + names_.json, text);
 }

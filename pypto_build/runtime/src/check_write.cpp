@@ -31,7 +31,7 @@ void Checker::write(const std::string &directory, bool complete) {
             json.open('{').key("tag").text(kTags[static_cast<int>(argument.tag)]);
             json.key("address").wide(tensor.buffer.addr).key("bytes").wide(tensor.buffer.size);
             json.key("owner").wide(tensor.owner_task_id.raw).key("offset").wide(tensor.start_offset);
-            json.key("dtype").text(type_name(static_cast<uint8_t>(tensor.dtype)));
+            json.key("dtype").text(get_dtype_name(tensor.dtype));
             json.key("item").number(element_bytes(tensor.dtype)).key("manual").boolean(tensor.manual_dep);
             json.key("shape").list(tensor.shapes, tensor.ndims).key("strides").list(tensor.strides, tensor.ndims);
             json.close('}');

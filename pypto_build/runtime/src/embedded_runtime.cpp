@@ -1,11 +1,10 @@
 #include "embedded_runtime.h"
 
+#include "clock.h"
 #include "crash.h"
 #include "orchestrator.h"
 #include "records.h"
 #include "stall.h"
-
-#include <chrono>
 
 namespace pypto::runtime {
 
@@ -108,7 +107,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
             format("the orchestration expects %d arguments, %zu are given", expected, parameters.words.size()),
             "pass every tensor and scalar its config function counts")};
 
-    const auto start = std::chrono::steady_clock::now();
+    RunTimes times{monotonic_ns(), 0, 0};
     run->orchestrator.run([&] {
         if (report)
             report->orchestrating.store(1);
@@ -121,6 +120,8 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         run->host_graph.submit(run->orchestrator);
     });
     Scheduler &scheduler = *run->scheduler;
+    scheduler.orchestration_done();
+    times.orchestrated_ns = monotonic_ns();
     Scheduler::Lock lock = scheduler.lock();
     const Scheduler::Outcome outcome = scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
     if (outcome == Scheduler::Outcome::Stalled) {
@@ -131,12 +132,13 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         lock.unlock();
     }
     RunResult result;
-    result.run_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    times.end_ns = monotonic_ns();
+    result.run_s = static_cast<double>(times.end_ns - times.start_ns) / 1e9;
     if (scheduler.failed()) {
         Fault fault = scheduler.fault();
         const bool quiet = scheduler.quiesce(kQuiesceMs);
         if (quiet) {
-            records->write(true, run->executor.cores());
+            records->write(true, run->executor.cores(), times);
         } else { // a kernel still runs: its thread and everything it uses stay behind
             (void)run.release();
             (void)records.release();
@@ -145,7 +147,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         throw FaultError{fault};
     }
     run->host_graph.deliver();
-    records->write(false, run->executor.cores());
+    records->write(false, run->executor.cores(), times);
     result.tasks = scheduler.tasks_run();
     result.graph = records->graph();
     result.unwritten = staging->unwritten(kShownUnwritten);

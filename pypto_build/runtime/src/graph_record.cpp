@@ -23,7 +23,7 @@ uint64_t tensor_id(const ChipTensor &tensor) {
 
 void write_region(JsonWriter &json, const std::string &prefix, const ChipTensor &tensor, bool with_type) {
     if (with_type)
-        json.key((prefix + "dtype").c_str()).text(type_name(static_cast<uint8_t>(tensor.dtype)));
+        json.key((prefix + "dtype").c_str()).text(get_dtype_name(tensor.dtype));
     json.key((prefix + "shape").c_str()).list(tensor.shapes, tensor.ndims);
     json.key((prefix + "start_offset").c_str()).wide(tensor.start_offset);
     json.key((prefix + "strides").c_str()).list(tensor.strides, tensor.ndims);
@@ -31,15 +31,16 @@ void write_region(JsonWriter &json, const std::string &prefix, const ChipTensor 
 
 } // namespace
 
-// A task that created several arguments of another, or was named several times, stands in the file once, with all kinds
-// of waiting; each overlap stands for itself.
+// A producer that is named several times stands in the file once, with all kinds of waiting; each overlap stands for
+// itself; a creator is only added where nothing else names it.
 void GraphRecord::edge(const Edge &edge) {
     for (PendingEdge &known : pending_) {
-        if (edge.source != EdgeSource::TensorMap && known.edge.source == edge.source &&
-            known.edge.producer == edge.producer) {
+        if (edge.source == EdgeSource::TensorMap || known.edge.producer != edge.producer ||
+            (edge.source != EdgeSource::Creator && known.edge.source != edge.source))
+            continue;
+        if (known.edge.source != EdgeSource::TensorMap)
             known.edge.flags |= edge.flags;
-            return;
-        }
+        return;
     }
     pending_.push_back({edge, copy(edge.consumer), copy(edge.writer)});
 }
@@ -107,7 +108,7 @@ void GraphRecord::add_tensor(const ChipTensor &tensor) {
     tensors_.newline().open('{').key("tensor_id").wide(id);
     tensors_.key("buffer_addr").wide(tensor.buffer.addr);
     tensors_.key("version").number(tensor.version);
-    tensors_.key("dtype").text(type_name(static_cast<uint8_t>(tensor.dtype)));
+    tensors_.key("dtype").text(get_dtype_name(tensor.dtype));
     tensors_.key("buffer_numel").wide(tensor.buffer.size / element_bytes(tensor.dtype)).close('}');
 }
 

@@ -8,7 +8,7 @@
 namespace pypto::runtime {
 
 int HostGraph::add_task(const uint64_t *words, int count, int32_t func_id, bool vector) {
-    tasks_.push_back({std::vector<uint64_t>(words, words + count), func_id, vector, {}});
+    tasks_.push_back({std::vector<uint64_t>(words, words + count), func_id, vector, {}, -1});
     return size() - 1;
 }
 
@@ -16,6 +16,13 @@ bool HostGraph::add_edge(int from, int to) {
     if (from < 0 || from >= size() || to < 0 || to >= size())
         return false;
     tasks_[static_cast<size_t>(to)].producers.push_back(from);
+    return true;
+}
+
+bool HostGraph::set_timing_slot(int task, int slot) {
+    if (task < 0 || task >= size() || slot < 0 || slot > 15)
+        return false;
+    tasks_[static_cast<size_t>(task)].timing_slot = slot;
     return true;
 }
 
@@ -59,7 +66,7 @@ void HostGraph::submit(Orchestrator &orchestrator) const {
         const ListedTask &listed = tasks_[static_cast<size_t>(number)];
         std::vector<ArgEntry> entries;
         for (const uint64_t word : listed.words)
-            entries.push_back({ArgEntry::SCALAR, false, DataType::UINT64, TensorArgType::INPUT, word});
+            entries.push_back({ArgEntry::SCALAR, 0, DataType::UINT64, TensorArgType::INPUT, word});
         std::vector<Dependency> dependencies;
         for (const int producer : listed.producers)
             dependencies.push_back({ids[static_cast<size_t>(producer)], DEP_WAIT});
@@ -68,7 +75,7 @@ void HostGraph::submit(Orchestrator &orchestrator) const {
         submission.kernels[1] = listed.vector ? listed.func_id : -1;
         submission.kernels[2] = -1;
         submission.block_num = 1;
-        submission.timing_slot = -1;
+        submission.timing_slot = listed.timing_slot;
         submission.arg_count = static_cast<uint32_t>(entries.size());
         submission.args = entries.data();
         submission.dependency_count = static_cast<uint32_t>(dependencies.size());

@@ -15,6 +15,8 @@ public:
     int add_task(const uint64_t *words, int count, int32_t func_id, bool vector);
     /// False if one of them was not added.
     bool add_edge(int from, int to);
+    /// False if there is no such task or slot.
+    bool set_timing_slot(int task, int slot);
     int size() const { return static_cast<int>(tasks_.size()); }
 
     /// Zeroed memory for kernels, alive as long as the graph; null when there is none.
@@ -32,6 +34,7 @@ private:
         int32_t func_id;
         bool vector;
         std::vector<int> producers;
+        int32_t timing_slot = -1;
     };
     struct Result {
         void *host;

@@ -49,11 +49,4 @@ void make_directories(const std::string &path) {
     }
 }
 
-const char *type_name(uint8_t dtype) {
-    static const char *const kNames[kDataTypeCount] = {"FLOAT32", "FLOAT16",  "INT32",     "INT16",   "INT8",
-                                                       "UINT8",   "BFLOAT16", "INT64",     "UINT64",  "UINT16",
-                                                       "UINT32",  "BOOL",     "FP8E4M3FN", "FP8E8M0", "FP4E2M1"};
-    return dtype < kDataTypeCount ? kNames[dtype] : "UNKNOWN";
-}
-
 } // namespace pypto::runtime

@@ -81,7 +81,5 @@ private:
 void write_file(const std::string &path, const std::string &content);
 /// Creates a directory and those above it.
 void make_directories(const std::string &path);
-/// "FLOAT32" and the like.
-const char *type_name(uint8_t dtype);
 
 } // namespace pypto::runtime

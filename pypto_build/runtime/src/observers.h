@@ -49,6 +49,8 @@ public:
 
 /// When a thread took a unit of a task from the queue, began and ended it, and had released what waited for it.
 struct Service {
+    enum Kind { Kernels, Dummy, Skipped }; // it has no kernel; its predicate does not hold
+    Kind kind;
     uint64_t task;
     int32_t timing_slot; // -1: none
     int core;

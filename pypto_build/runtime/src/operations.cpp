@@ -69,6 +69,12 @@ void graph_edge(PTO2Runtime *runtime, int from, int to) {
 int graph_size(PTO2Runtime *runtime) {
     return runtime->graph->size();
 }
+void graph_timing_slot(PTO2Runtime *runtime, int task, int slot) {
+    if (!runtime->graph->set_timing_slot(task, slot))
+        runtime->orchestrator->end_with(
+            make_fault(Code::InvalidArgs, format("set_task_timing_slot(%d, %d) names no task and slot", task, slot),
+                       "use the numbers add_task returned, and slots 0 to 15"));
+}
 void *graph_memory(PTO2Runtime *runtime, uint64_t bytes) {
     return runtime->graph->allocate(bytes);
 }
@@ -80,11 +86,13 @@ void graph_result(PTO2Runtime *runtime, void *host, const void *device, uint64_t
 
 const Operations *Orchestrator::operations() {
     static const Operations table = {
-        kOrchestrationAbi,   runtime::submit,       runtime::allocate,     runtime::scope_begin,
-        runtime::scope_end,  runtime::read,         runtime::write,        runtime::done,
-        runtime::is_fatal,   runtime::report_fatal, runtime::log,          runtime::cluster_count,
-        runtime::aiv_count,  runtime::misuse,       runtime::graph_task,   runtime::graph_edge,
-        runtime::graph_size, runtime::graph_memory, runtime::graph_result,
+        kOrchestrationAbi,     runtime::submit,       runtime::allocate,
+        runtime::scope_begin,  runtime::scope_end,    runtime::read,
+        runtime::write,        runtime::done,         runtime::is_fatal,
+        runtime::report_fatal, runtime::log,          runtime::cluster_count,
+        runtime::aiv_count,    runtime::misuse,       runtime::graph_task,
+        runtime::graph_edge,   runtime::graph_size,   runtime::graph_timing_slot,
+        runtime::graph_memory, runtime::graph_result,
     };
     return &table;
 }

@@ -254,8 +254,6 @@ void Orchestrator::collect_edges(const Submission &submission) {
         if (reads(entry.tag) && !tensor.manual_dep)
             lookup(tensor, static_cast<int>(i), entry.tag == TensorArgType::INOUT);
     }
-    if (submission.predicate)
-        writers_of(*submission.predicate->operand.tensor);
 }
 
 void Orchestrator::writers_of(const ChipTensor &tensor) {
@@ -327,14 +325,17 @@ void Orchestrator::make_map_room() {
 }
 
 void Orchestrator::strict_edges(const Task &task) {
+    const auto after = [this](uint64_t earlier) {
+        add_edge({earlier, -1, EdgeSource::Strict, DEP_WAIT, Overlap::None, nullptr, nullptr});
+    };
     for (const TaskArgument &argument : task.arguments) {
         if (argument.kind != ArgEntry::TENSOR)
             continue;
         const bool written = argument.tag != TensorArgType::INPUT;
-        history_.access(task.tensors[argument.index], task.id, written, [this](uint64_t earlier) {
-            add_edge({earlier, -1, EdgeSource::Strict, DEP_WAIT, Overlap::None, nullptr, nullptr});
-        });
+        history_.access(task.tensors[argument.index], task.id, written, after);
     }
+    if (task.predicated) // a condition is no dependency, but it reads
+        history_.access(task.predicate_tensor, task.id, false, after);
 }
 
 // --- tasks and memory ---
@@ -459,7 +460,7 @@ void Orchestrator::fill(Task &task, const ArgEntry *entries, uint32_t count, Out
 void Orchestrator::start(Task &task) {
     Scheduler::Lock lock = scheduler_.lock();
     if (graph_.connect(&task, edges_)) {
-        if (task.has_kernel || (scheduler_.keeps_order() && task.number != kNoNumber))
+        if (task.number != kNoNumber)
             scheduler_.enqueue(&task);
         else
             graph_.complete(&task, [this](Task *consumer) { scheduler_.enqueue(consumer); });

@@ -12,25 +12,17 @@ template <typename T> int64_t load(const uint8_t *address) {
     return static_cast<int64_t>(value);
 }
 
+// simpler compares the element's bits as a signed integer of its width, whatever its type.
 int64_t element_value(const uint8_t *address, DataType dtype) {
-    switch (dtype) {
-    case DataType::INT32:
-        return load<int32_t>(address);
-    case DataType::INT16:
-        return load<int16_t>(address);
-    case DataType::INT8:
-        return load<int8_t>(address);
-    case DataType::INT64:
-    case DataType::UINT64:
+    switch (element_bytes(dtype)) {
+    case 8:
         return load<int64_t>(address);
-    case DataType::UINT16:
-        return load<uint16_t>(address);
-    case DataType::UINT32:
-        return load<uint32_t>(address);
-    case DataType::FLOAT32:
-        return load<float>(address);
+    case 4:
+        return load<int32_t>(address);
+    case 2:
+        return load<int16_t>(address);
     default:
-        return load<uint8_t>(address);
+        return load<int8_t>(address);
     }
 }
 

@@ -1,7 +1,5 @@
 #include "records.h"
 
-#include "clock.h"
-
 namespace pypto::runtime {
 
 Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
@@ -22,7 +20,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
     if (settings.accesses || kernels.any_checked())
         checker_ = std::make_unique<Checker>(kernels, settings.accesses);
     if (settings.log_level <= static_cast<int>(LogLevel::Timing))
-        timing_ = std::make_unique<TimingRecord>(monotonic_ns());
+        timing_ = std::make_unique<TimingRecord>();
     if (settings.swimlane)
         swimlane_ = std::make_unique<SwimlaneRecord>(platform, settings.swimlane);
     if (!settings.dump_args)
@@ -52,7 +50,7 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         scheduler.observe(args_.get());
 }
 
-void Records::write(bool fatal, int threads) {
+void Records::write(bool fatal, int threads, const RunTimes &times) {
     if (settings_.dep_gen)
         graph_->write(settings_.output_dir);
     if (scopes_)
@@ -62,7 +60,7 @@ void Records::write(bool fatal, int threads) {
     if (swimlane_)
         swimlane_->write(settings_.output_dir, threads);
     if (timing_)
-        timing_->write();
+        timing_->write(times);
     if (!args_)
         return;
     args_->write();

@@ -20,7 +20,7 @@ public:
     /// Starts watching. The parts must outlive the run, and this them.
     void attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator);
     /// Writes every file. Throws FaultError naming the path.
-    void write(bool fatal, int threads);
+    void write(bool fatal, int threads, const RunTimes &times);
     /// The content of deps.json; empty unless Settings::graph asks for it.
     std::string graph() const { return settings_.graph ? graph_->text() : std::string(); }
 

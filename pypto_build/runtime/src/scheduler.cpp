@@ -98,7 +98,7 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     ++running_;
     lock.unlock();
     const int64_t start = monotonic_ns();
-    execute(unit, core);
+    const Service::Kind kind = execute(unit, core);
     const int64_t end = monotonic_ns();
     lock.lock();
     --running_;
@@ -106,7 +106,7 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     if (!failed())
         finish(unit);
     if (!observers_.empty()) {
-        const Service service{task, timing_slot, core.index, taken, start, end, monotonic_ns()};
+        const Service service{kind, task, timing_slot, core.index, taken, start, end, monotonic_ns()};
         for (TaskObserver *observer : observers_)
             observer->served(service);
     }
@@ -114,18 +114,23 @@ void Scheduler::run_one(Lock &lock, Core &core) {
         progress_.notify_one();
 }
 
-void Scheduler::execute(const Unit &unit, Core &core) {
+Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
     const Task &task = *unit.task;
-    if (!task.has_kernel || (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor)))
-        return;
-    if (hook_ == nullptr)
-        return run_kernels(unit, core);
+    if (!task.has_kernel)
+        return Service::Dummy;
+    if (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor))
+        return Service::Skipped;
+    if (hook_ == nullptr) {
+        run_kernels(unit, core);
+        return Service::Kernels;
+    }
     const bool go_on = hook_->execute(task, unit.block, [&] {
         run_kernels(unit, core);
         return failed() ? fault() : Fault{};
     });
     if (!go_on)
         fail(make_fault(Code::ExplicitOrchFatal, "the callback of a task ended the run"));
+    return Service::Kernels;
 }
 
 void Scheduler::run_kernels(const Unit &unit, Core &core) {
@@ -169,6 +174,8 @@ void Scheduler::record(Fault fault) {
     if (failed())
         return;
     fault_ = std::move(fault);
+    if (fault_.kind == "hang" && fault_.message.find("sub_class=") == std::string::npos) // inside one task
+        fault_.message += "; " + occupancy(graph_, "S1:running-stalled", orchestration_done_.load());
     failed_.store(true, std::memory_order_release);
     progress_.notify_all();
 }

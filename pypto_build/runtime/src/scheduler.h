@@ -54,6 +54,8 @@ public:
         }
     }
 
+    /// The orchestration has returned.
+    void orchestration_done() { orchestration_done_.store(true, std::memory_order_relaxed); }
     /// Records the first fault and lets everybody stop. From any thread, without the lock.
     void fail(Fault fault);
     bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -62,13 +64,11 @@ public:
     bool quiesce(int milliseconds);
 
     uint64_t tasks_run() const { return tasks_run_; }
-    /// Whether tasks without a kernel take their turn like others.
-    bool keeps_order() const { return order_ == Order::Listed; }
     uint32_t busy() const { return running_; }
 
 private:
     void run_one(Lock &lock, Core &core);
-    void execute(const Unit &unit, Core &core);
+    Service::Kind execute(const Unit &unit, Core &core);
     void run_kernels(const Unit &unit, Core &core);
     void finish(const Unit &unit);
     void wake_if_worthwhile();
@@ -99,6 +99,7 @@ private:
     bool caller_waits_ = false;
     bool stop_ = false;
     std::atomic<bool> failed_{false};
+    std::atomic<bool> orchestration_done_{false};
     Fault fault_;
 };
 

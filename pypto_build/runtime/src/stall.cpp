@@ -13,6 +13,16 @@ std::string task_id_text(uint64_t id) {
 
 } // namespace
 
+std::string occupancy(const TaskGraph &graph, const char *sub_class, bool orchestration_done) {
+    unsigned long long running = 0, ready = 0, waiting = 0;
+    graph.for_each_unfinished([&](const Task &task) {
+        ++(task.state == TaskState::Running ? running : task.state == TaskState::Ready ? ready : waiting);
+    });
+    const unsigned long long created = graph.created();
+    return format("sub_class=%s completed=%llu/%llu running=%llu ready=%llu waiting=%llu orch_done=%d", sub_class,
+                  created - running - ready - waiting, created, running, ready, waiting, orchestration_done);
+}
+
 Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool orchestration_done) {
     Fault fault = make_fault(Code::SchedulerTimeout, "");
     fault.kind = "hang";
@@ -40,13 +50,9 @@ Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool 
     });
     if (left > kShownTasks)
         lines += format("; and %llu more", static_cast<unsigned long long>(left - kShownTasks));
-    // The counters are those of simpler's own line, so that its documentation applies.
-    fault.message = format(
-        "nothing can run and %llu task%s left%s; sub_class=S4:dependency-deadlock completed=%llu/%llu "
-        "running=0 ready=0 waiting=%llu orch_done=%d",
-        static_cast<unsigned long long>(left), left == 1 ? " is" : "s are", lines.c_str(),
-        static_cast<unsigned long long>(graph.created() - left), static_cast<unsigned long long>(graph.created()),
-        static_cast<unsigned long long>(left), orchestration_done);
+    fault.message = format("nothing can run and %llu task%s left%s; %s", static_cast<unsigned long long>(left),
+                           left == 1 ? " is" : "s are", lines.c_str(),
+                           occupancy(graph, "S4:dependency-deadlock", orchestration_done).c_str());
     fault.hint = missing != kNoTask
                      ? "a dependency names a task that was never submitted: check where the task id comes from"
                      : "explicit dependencies form a cycle: a task cannot wait for one submitted after it";

@@ -6,6 +6,9 @@
 
 namespace pypto::runtime {
 
+/// Where every task is, in the words of simpler's own line, so that its documentation applies.
+std::string occupancy(const TaskGraph &graph, const char *sub_class, bool orchestration_done);
+
 /// A fault of kind "hang": the unfinished tasks, what each waits for, and the likely cause. Under the scheduler's lock.
 Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool orchestration_done);
 /// A fault of kind "usage_error": the given order names a task that cannot come next. Under the scheduler's lock.

@@ -64,6 +64,11 @@ void SwimlaneRecord::write_services(JsonWriter &json, int threads) const {
             json.key("pop_hit").number(1).key("pop_miss").number(0).close('}');
             phase("complete", service.ended_ns, service.done_ns);
             json.close('}');
+            if (service.kind != Service::Kernels) {
+                phase(service.kind == Service::Dummy ? "dummy_task" : "predicated_skip", service.ended_ns,
+                      service.ended_ns);
+                json.close('}');
+            }
             ++turn;
         }
         json.close(']');

@@ -17,7 +17,7 @@ inline constexpr uint64_t kNoNumber = ~uint64_t{0}; // of an allocation
 struct TaskArgument {
     ArgEntry::Kind kind;
     TensorArgType tag;
-    bool dump;
+    uint8_t dump;   // as in ArgEntry
     DataType dtype; // of a scalar
     uint32_t index;
 };

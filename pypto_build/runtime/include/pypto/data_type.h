@@ -34,6 +34,12 @@ constexpr uint32_t element_bytes(DataType dtype) {
 
 } // namespace pypto
 
+inline const char *get_dtype_name(DataType dtype) {
+    constexpr const char *kNames[pypto::kDataTypeCount] = {"FLOAT32", "FLOAT16",  "INT32",     "INT16",   "INT8",
+                                                           "UINT8",   "BFLOAT16", "INT64",     "UINT64",  "UINT16",
+                                                           "UINT32",  "BOOL",     "FP8E4M3FN", "FP8E8M0", "FP4E2M1"};
+    return static_cast<uint32_t>(dtype) < pypto::kDataTypeCount ? kNames[static_cast<uint32_t>(dtype)] : "UNKNOWN";
+}
 inline constexpr uint64_t get_element_size(DataType dtype) {
     return pypto::element_bytes(dtype);
 }

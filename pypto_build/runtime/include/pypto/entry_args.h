@@ -66,6 +66,8 @@ struct EntryArg {
     template <typename T> T as() const { return from_u64<T>(scalar); }
     template <typename T> T scalar_as() const { return from_u64<T>(scalar); }
     template <typename T> T *data_as() const { return tensor.data_as<T>(); }
+    template <typename T> T *data() const;
+    uint64_t nbytes() const { return tensor.nbytes(); }
 };
 
 } // namespace pypto
@@ -105,6 +107,10 @@ inline void keep_marker(void (*marker)()) {
 inline ChipTensor pypto::EntryArg::to_tensor() const {
     keep_marker(pypto_entry_takes_arg_array);
     return tensor;
+}
+template <typename T> T *pypto::EntryArg::data() const {
+    keep_marker(pypto_entry_takes_arg_array);
+    return tensor.data_as<T>();
 }
 inline ChipTensor from_task_arg(const pypto::EntryArg &arg) {
     return arg.to_tensor();

@@ -24,12 +24,14 @@ constexpr GraphKey graph_key(const char *text) {
 
 #define GRAPH_KEY(text) (::pypto::graph_key(text))
 
-template <typename Function, typename... Config>
-auto rt_submit_graph(Function &&function, GraphTaskArgs &args, const Config &...config) {
+template <typename Function, typename Args, typename... Config>
+auto rt_submit_graph(Function &&function, Args &args, const Config &...config)
+    -> std::enable_if_t<std::is_base_of_v<pypto::TaskArgsBase, Args>, decltype(function(args, config...))> {
     return function(args, config...);
 }
-template <typename Function, typename... Config>
-auto rt_submit_graph(GraphKey, Function &&function, GraphTaskArgs &args, const Config &...config) {
+template <typename Function, typename Args, typename... Config>
+auto rt_submit_graph(GraphKey, Function &&function, Args &args, const Config &...config)
+    -> std::enable_if_t<std::is_base_of_v<pypto::TaskArgsBase, Args>, decltype(function(args, config...))> {
     return function(args, config...);
 }
 

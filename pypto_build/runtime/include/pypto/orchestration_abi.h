@@ -36,6 +36,12 @@ struct alignas(64) TensorCreateInfo {
             shapes[d] = create_shapes[d];
     }
 
+    uint64_t buffer_size_bytes() const {
+        uint64_t bytes = pypto::element_bytes(dtype);
+        for (uint32_t d = 0; d < ndims; ++d)
+            bytes *= shapes[d];
+        return bytes;
+    }
     template <typename T> void set_initial_value(T value) {
         static_assert(sizeof(T) <= sizeof(initial_value), "initial values are scalars of at most 8 bytes");
         initial_value = 0;
@@ -46,7 +52,7 @@ struct alignas(64) TensorCreateInfo {
 
 namespace pypto {
 
-inline constexpr uint32_t kOrchestrationAbi = 3;
+inline constexpr uint32_t kOrchestrationAbi = 4;
 inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
 inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
 
@@ -56,7 +62,7 @@ enum class LogLevel : int32_t { Debug = 10, Info = 20, Timing = 25, Warn = 30, E
 struct ArgEntry {
     enum Kind : uint8_t { TENSOR, CREATE, SCALAR };
     Kind kind;
-    bool dump;         // marked for the selective argument dump
+    uint8_t dump;      // marked for the selective argument dump; 2: by a variable that was added more than once
     DataType dtype;    // scalars only: what the orchestration passed
     TensorArgType tag; // tensors only
     uint64_t value;    // address of a ChipTensor or TensorCreateInfo, or the scalar itself
@@ -130,6 +136,7 @@ struct Operations {
     int (*graph_task)(PTO2Runtime *, const uint64_t *words, int count, int func_id, bool vector);
     void (*graph_edge)(PTO2Runtime *, int from, int to);
     int (*graph_size)(PTO2Runtime *);
+    void (*graph_timing_slot)(PTO2Runtime *, int task, int slot);
     void *(*graph_memory)(PTO2Runtime *, uint64_t bytes);
     void (*graph_result)(PTO2Runtime *, void *host, const void *device, uint64_t bytes);
 };

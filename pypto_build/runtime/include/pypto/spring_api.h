@@ -8,6 +8,7 @@
 #include "pypto/submit.h"
 
 #define debug_assert(condition) ((void)sizeof(!(condition)))
+#define always_assert(condition) ((condition) ? (void)0 : ::pypto::misuse("always_assert(" #condition ") fails"))
 
 enum PTO2WorkerType : int32_t { PTO2_WORKER_CUBE = 0, PTO2_WORKER_VECTOR = 1 };
 
@@ -142,6 +143,11 @@ inline TaskOutputTensors pto2_rt_submit_task(const MixedKernels &kernels, const 
     pypto::keep_marker(pypto_entry_takes_words);
     return rt_submit_task(kernels, args);
 }
+#define pto2_rt_report_fatal(...) rt_report_fatal(__VA_ARGS__)
+inline bool pto2_rt_is_fatal() {
+    return rt_is_fatal();
+}
+inline void enable_dump_tensor_selective() {} // the dump level decides
 inline void pto2_rt_scope_begin() {
     rt_scope_begin();
 }

@@ -53,7 +53,7 @@ inline TaskOutputTensors allocate(const ArgEntry *entries, uint32_t count) {
 }
 
 inline ArgEntry create_entry(const TensorCreateInfo &info) {
-    return {ArgEntry::CREATE, false, {}, TensorArgType::OUTPUT, reinterpret_cast<uint64_t>(&info)};
+    return {ArgEntry::CREATE, 0, {}, TensorArgType::OUTPUT, reinterpret_cast<uint64_t>(&info)};
 }
 
 /// Opens a scope for its own lifetime.

@@ -43,6 +43,12 @@ template <typename T> constexpr DataType scalar_type() {
         return std::is_signed_v<T> ? DataType::INT8 : DataType::UINT8;
 }
 
+/// A tensor among a task's arguments.
+struct TensorSlot {
+    const ChipTensor *tensor;
+    const ChipTensor &ref() const { return *tensor; }
+};
+
 /// Collects arguments into storage that a derived class provides.
 class TaskArgsBase {
 public:
@@ -59,8 +65,8 @@ public:
     template <typename... Tensors> void add_no_dep(Tensors &&...tensors) {
         (add_tensor(TensorArgType::NO_DEP, static_cast<Tensors &&>(tensors)), ...);
     }
-    template <typename... Values> void add_scalar(Values... values) {
-        (push_scalar(to_u64(values), scalar_type<Values>()), ...);
+    template <typename... Values> void add_scalar(Values &&...values) {
+        (push_named_scalar(static_cast<Values &&>(values)), ...);
     }
     void add_scalars(const uint64_t *values, int count) {
         for (int i = 0; i < count; ++i)
@@ -90,9 +96,7 @@ public:
     template <typename Kind>
     void set_dependencies_with_kinds(const PTO2TaskId *tasks, const Kind *kinds, uint32_t count) {
         static_assert(sizeof(Kind) == 1, "dependency kinds are bytes of DepFlags");
-        if (count == 0)
-            return;
-        if (listed_count_ != 0)
+        if (count != 0 && listed_count_ != 0)
             record_error("set_dependencies is called once a task; collect the task ids in one array");
         listed_ = tasks;
         listed_kinds_ = reinterpret_cast<const uint8_t *>(kinds);
@@ -109,14 +113,30 @@ public:
         timing_slot_ = slot;
     }
 
-    /// Marks arguments for the selective dump; without arguments, all of them.
-    template <typename... Items> void dump(const Items &...items) {
+    /// Marks arguments for the selective dump: tensors, and scalars by the variables that were added; without
+    /// arguments, all of them.
+    template <typename... Items> void dump(Items &&...items) {
+        static_assert((kIsLvalue<Items> && ...), "name the variable that was added to mark it for the dump");
         if constexpr (sizeof...(Items) == 0) {
             for (uint32_t i = 0; i < count_; ++i)
-                entries_[i].dump = true;
+                entries_[i].dump = 1;
         } else {
             (mark_dump(items), ...);
         }
+    }
+
+    /// The i-th tensor and the i-th scalar added, for functions that receive their own arguments this way.
+    TensorSlot tensor(int i) const {
+        const ArgEntry *entry = nth(i, false);
+        if (entry == nullptr || entry->kind != ArgEntry::TENSOR)
+            misuse("tensor(i) of a task's arguments is out of range, or an output that is not yet allocated");
+        return {entry->tensor()};
+    }
+    uint64_t scalar(int i) const {
+        const ArgEntry *entry = nth(i, true);
+        if (entry == nullptr)
+            misuse("scalar(i) of a task's arguments is out of range");
+        return entry->value;
     }
 
     bool has_error() const { return error_ != nullptr; }
@@ -164,8 +184,8 @@ protected:
         uint32_t dependencies;
     };
 
-    TaskArgsBase(ArgEntry *entries, Dependency *dependencies, Limits limits)
-        : entries_(entries), dependencies_(dependencies), limits_(limits) {}
+    TaskArgsBase(ArgEntry *entries, const void **variables, Dependency *dependencies, Limits limits)
+        : entries_(entries), variables_(variables), dependencies_(dependencies), limits_(limits) {}
     TaskArgsBase(const TaskArgsBase &) = delete;
     TaskArgsBase &operator=(const TaskArgsBase &) = delete;
 
@@ -190,7 +210,7 @@ protected:
 private:
     template <typename T> void add_tensor(TensorArgType tag, T &&tensor) {
         static_assert(kIsLvalue<T>, "a task keeps its tensors by address: give the view a name before adding it");
-        push({ArgEntry::TENSOR, false, {}, tag, address(tensor)});
+        push({ArgEntry::TENSOR, 0, {}, tag, address(tensor)});
     }
     template <typename T> void add_out(T &&item) {
         static_assert(
@@ -199,13 +219,23 @@ private:
         push_out(item);
     }
     void push_out(const ChipTensor &tensor) {
-        push({ArgEntry::TENSOR, false, {}, TensorArgType::OUTPUT_EXISTING, address(tensor)});
+        push({ArgEntry::TENSOR, 0, {}, TensorArgType::OUTPUT_EXISTING, address(tensor)});
     }
     void push_out(const TensorCreateInfo &info) {
-        push({ArgEntry::CREATE, false, {}, TensorArgType::OUTPUT, reinterpret_cast<uint64_t>(&info)});
+        push({ArgEntry::CREATE, 0, {}, TensorArgType::OUTPUT, reinterpret_cast<uint64_t>(&info)});
     }
-    void push_scalar(uint64_t value, DataType dtype) {
-        push({ArgEntry::SCALAR, false, dtype, TensorArgType::INPUT, value});
+    void push_scalar(uint64_t value, DataType dtype, const void *variable = nullptr) {
+        const uint32_t scalar = count_ - tensors_;
+        push({ArgEntry::SCALAR, 0, dtype, TensorArgType::INPUT, value});
+        if (count_ - tensors_ > scalar)
+            variables_[scalar] = variable;
+    }
+    template <typename T> void push_named_scalar(T &&value) {
+        using Value = std::remove_cv_t<std::remove_reference_t<T>>;
+        const void *variable = nullptr;
+        if constexpr (kIsLvalue<T>)
+            variable = const_cast<const Value *>(&value);
+        push_scalar(to_u64(static_cast<Value>(value)), scalar_type<Value>(), variable);
     }
     void push_dependency(PTO2TaskId task, uint8_t flags) {
         if (dependency_count_ >= limits_.dependencies)
@@ -218,14 +248,37 @@ private:
         bool found = false;
         for (uint32_t i = 0; i < count_; ++i)
             if (entries_[i].kind != ArgEntry::SCALAR && entries_[i].value == item)
-                found = entries_[i].dump = true;
+                entries_[i].dump = found = true;
         if (!found)
             record_error("dump(...) names a tensor that was not added; add it first");
+    }
+
+    // The first scalar that was added from this variable; more than one cannot be told apart.
+    template <typename T> void mark_dump(const T &variable) {
+        static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>, "dump(...) takes tensors and scalars");
+        ArgEntry *first = nullptr;
+        for (uint32_t i = 0, scalar = 0; i < count_; ++i) {
+            if (entries_[i].kind != ArgEntry::SCALAR || variables_[scalar++] != &variable)
+                continue;
+            if (first)
+                first->dump = 2;
+            else
+                (first = &entries_[i])->dump = 1;
+        }
+        if (first == nullptr)
+            record_error("dump(...) names a scalar that was not added from that variable; add it first");
+    }
+    const ArgEntry *nth(int wanted, bool scalar) const {
+        for (uint32_t i = 0; i < count_; ++i)
+            if ((entries_[i].kind == ArgEntry::SCALAR) == scalar && wanted-- == 0)
+                return &entries_[i];
+        return nullptr;
     }
 
     static uint64_t address(const ChipTensor &tensor) { return reinterpret_cast<uint64_t>(&tensor); }
 
     ArgEntry *entries_;
+    const void **variables_; // that scalars were added from
     Dependency *dependencies_;
     Limits limits_;
     Predicate predicate_;
@@ -243,10 +296,11 @@ private:
 /// A task's arguments: at most Tensors tensors, Scalars scalars and Dependencies explicit dependencies.
 template <uint32_t Tensors, uint32_t Scalars, uint32_t Dependencies = 16> class TaskArgs : public TaskArgsBase {
 public:
-    TaskArgs() : TaskArgsBase(entries_, dependencies_, {Tensors, Scalars, Dependencies}) {}
+    TaskArgs() : TaskArgsBase(entries_, variables_, dependencies_, {Tensors, Scalars, Dependencies}) {}
 
 private:
     ArgEntry entries_[Tensors + Scalars];
+    const void *variables_[Scalars];
     Dependency dependencies_[Dependencies];
 };
 

@@ -4,6 +4,8 @@
 
 #include "pypto/orchestration_abi.h"
 
+#include <stdio.h>
+
 namespace pypto {
 
 inline uint64_t extent_of(const ChipTensor &tensor) {
@@ -126,6 +128,28 @@ inline ChipTensor ChipTensor::slice(uint32_t dim, uint32_t start, uint32_t end, 
     return pypto::refresh(result);
 }
 
+namespace pypto {
+
+/// What ChipTensor::dump() returns; turns into any string class.
+struct TensorText {
+    char text[256];
+    const char *c_str() const { return text; }
+    template <typename String> operator String() const { return String(static_cast<const char *>(text)); }
+};
+
+} // namespace pypto
+
+inline pypto::TensorText ChipTensor::dump() const {
+    pypto::TensorText result;
+    int length =
+        snprintf(result.text, sizeof(result.text), "%s at 0x%llx + %llu, shape (strides):", get_dtype_name(dtype),
+                 static_cast<unsigned long long>(buffer.addr), static_cast<unsigned long long>(start_offset));
+    for (uint32_t d = 0; d < ndims && d < MAX_TENSOR_DIMS; ++d)
+        length += snprintf(result.text + length, sizeof(result.text) - static_cast<size_t>(length), " %u (%u)",
+                           shapes[d], strides[d]);
+    return result;
+}
+
 /// A tensor over memory from outside the runtime: row-major, `shapes` in elements.
 inline ChipTensor make_tensor_external(void *addr, const uint32_t shapes[], uint32_t ndims,
                                        DataType dtype = DataType::FLOAT32, bool manual_dep = false, int32_t version = 0,
@@ -141,6 +165,13 @@ inline ChipTensor make_tensor_external(void *addr, const uint32_t shapes[], uint
     pypto::set_row_major(tensor, shapes, ndims);
     tensor.buffer.size = tensor.nbytes();
     return tensor;
+}
+
+/// Lays the tensor that `info` describes over given memory.
+inline void init_tensor_from_create_info(ChipTensor &tensor, const TensorCreateInfo &info, void *addr, uint64_t size) {
+    tensor = make_tensor_external(addr, info.shapes, info.ndims, info.dtype, info.manual_dep, info.version,
+                                  AddressSpace::DEVICE);
+    tensor.buffer.size = size;
 }
 
 /// As make_tensor_external, with strides in elements.
