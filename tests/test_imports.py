@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "pypto_build"
 ALLOWED: dict[str, set[str]] = {
     "artifact": set(),
     "pto": set(),
-    "compiler": {"artifact", "pto"},
+    "compiler": {"artifact", "pto", "toolchain"},
     "toolchain": {"artifact"},
     "runtime": set(),
     "replay": {"artifact", "pto", "runtime"},

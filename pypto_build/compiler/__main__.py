@@ -3,9 +3,10 @@
     --platform P        a2a3sim (default), a5sim; a2a3 and a5 need ptoas
     --vintage V         2026-05, 2026-06 or 2026-08 (default): the generation of the upstream C++ API
     --skip-ptoas        stop after the .pto modules
-    --ptoas EXE         assemble with ptoas; default $PTOAS_ROOT/ptoas on hardware platforms
+    --ptoas EXE         assemble with ptoas; hardware platforms find it by $PTOAS_ROOT or PATH
     --dump-passes       write the program after each pass to passes_dump/
     --no-golden         do not compute data/in and data/out from the program's reference
+    --seed N            of the random inputs
     --no-loc            leave the program's lines out of the .pto modules
 
 Prints the changed files. Exit status 0, 1 when the program cannot be compiled, 2 for wrong usage, 4 when its reference
@@ -20,13 +21,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pypto_build.pto.assemble import HARDWARE
+from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain.ptoas import find_ptoas
+
 from .driver import compile_file
+from .emit_artifact import Options
 from .errors import CompileError
-from .generate import Options
 from .vintages import TODAY, VINTAGES
 from .write import write_files
-
-PLATFORMS = ("a2a3sim", "a5sim", "a2a3", "a5")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,24 +38,25 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("program", metavar="PROGRAM.py")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--platform", choices=PLATFORMS, default="a2a3sim")
+    parser.add_argument("--platform", choices=tuple(PLATFORMS), default="a2a3sim")
     parser.add_argument("--vintage", choices=sorted(VINTAGES), default=TODAY.name)
     parser.add_argument("--skip-ptoas", action="store_true")
-    parser.add_argument("--ptoas", type=Path, metavar="EXE")
+    parser.add_argument("--ptoas", default="", metavar="EXE")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--dump-passes", action="store_true")
     parser.add_argument("--no-golden", action="store_true")
     parser.add_argument("--no-loc", action="store_true")
     args = parser.parse_args(argv)
-    ptoas = args.ptoas
-    if ptoas is None and not args.platform.endswith("sim") and os.environ.get("PTOAS_ROOT"):
-        ptoas = Path(os.environ["PTOAS_ROOT"], "ptoas")
-    options = Options(VINTAGES[args.vintage], args.skip_ptoas, ptoas, not args.no_loc)
     try:
+        options = Options(VINTAGES[args.vintage], args.skip_ptoas, _ptoas(args), not args.no_loc, args.seed)
         compiled = compile_file(args.program, args.output, args.platform, options, dump_passes=args.dump_passes)
         changed = write_files(args.output, compiled.files)
     except CompileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except ToolchainError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"error: {args.output}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
@@ -67,6 +71,14 @@ def main(argv: list[str] | None = None) -> int:
         if status:
             return status
     return 0
+
+
+def _ptoas(args: argparse.Namespace) -> Path | None:
+    """The assembler that was asked for, or that hardware needs; None for our own."""
+    if args.skip_ptoas or not (args.ptoas or args.platform in HARDWARE):
+        return None
+    found = find_ptoas(args.ptoas, os.environ)
+    return Path(found.path) if found else None
 
 
 if __name__ == "__main__":

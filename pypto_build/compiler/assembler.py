@@ -10,6 +10,8 @@ from pathlib import Path
 from pypto_build.pto import Module, PtoError
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.splice import preprocess
+from pypto_build.toolchain import PLATFORMS
+from pypto_build.toolchain.ptoas import Ptoas, ptoas_argv
 
 from .errors import CompileError, Place
 
@@ -34,20 +36,10 @@ def body_of(raw: str, wrapper_class: str) -> str:
 
 
 def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
-    arch = "a5" if platform.startswith("a5") else "a3"
     with tempfile.TemporaryDirectory() as directory:
         source, target = Path(directory, f"{unit}.pto"), Path(directory, f"{unit}.cpp")
         source.write_text(text, encoding="utf-8")
-        command = [
-            str(ptoas),
-            str(source),
-            "-o",
-            str(target),
-            "--enable-insert-sync",
-            "--pto-level=level3",
-            "--pto-arch",
-            arch,
-        ]
+        command = ptoas_argv(Ptoas(str(ptoas), ""), PLATFORMS[platform], text, str(source), str(target))
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except OSError as error:

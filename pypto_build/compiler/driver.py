@@ -6,9 +6,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from .emit_artifact import Options, generate
 from .emit_golden import generate_golden
 from .frontend import build_program
-from .generate import Options, generate
 from .language import JitFunction
 from .load import entries_of, load_module
 from .pipeline import run_passes
@@ -57,7 +57,7 @@ def compile_entry(
     program = run_passes(build_program(entry, platform), dumps)
     files = generate(program, output_dir, options)
     if entry.reference_function is not None:
-        files["golden.py"] = generate_golden(entry, program.entries[0])
+        files["golden.py"] = generate_golden(entry, program.entries[0], options.seed if options else 0)
     return files | (dumps or {})
 
 

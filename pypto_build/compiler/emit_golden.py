@@ -30,7 +30,7 @@ import torch
 _SEEDED = """
 
 def _random(name, shape, dtype):
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()){seed})
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).to(dtype)
     if not dtype.is_floating_point:
@@ -39,8 +39,11 @@ def _random(name, shape, dtype):
 """
 
 
-def generate_golden(jit: JitFunction, entry: Function) -> str:
-    """The text of golden.py. Raises CompileError when the reference uses what cannot be written down."""
+def generate_golden(jit: JitFunction, entry: Function, seed: int = 0) -> str:
+    """The text of golden.py; another `seed`, other random inputs.
+
+    Raises CompileError when the reference uses what cannot be written down.
+    """
     assert jit.reference_function is not None
     sources = _Sources()
     reference = sources.function(jit.reference_function)
@@ -53,7 +56,8 @@ def generate_golden(jit: JitFunction, entry: Function) -> str:
     for key, value in zip(("RTOL", "ATOL"), jit.accepted or (), strict=True):
         text += f"{key} = {value!r}\n"
     text += "".join(f"{line}\n" for line in sources.constants)
-    text += _SEEDED + "".join(f"\n\n{source}\n" for source in sources.helpers)
+    text += _SEEDED.replace("{seed}", f" + {seed}" if seed else "")
+    text += "".join(f"\n\n{source}\n" for source in sources.helpers)
     text += f"\n\n{made}\n" if made else ""
     text += f"\n\n{reference}\n" + _make_inputs(jit, entry, examples) + _generate_inputs(entry, examples)
     return text + _compute(jit, entry)

@@ -14,10 +14,10 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pypto_build.artifact import ArtifactError
-from pypto_build.pto import PtoError, parse_file
-from pypto_build.pto.assemble import write_atomically
+from pypto_build.pto.atomic import write_atomically
+from pypto_build.pto.errors import Place, PtoError
 from pypto_build.pto.splice import (
     find_sentinels,
     forwarded_arguments,
@@ -27,14 +27,9 @@ from pypto_build.pto.splice import (
     replace_body,
     splice_unit,
 )
-from pypto_build.pto.wrapper import (
-    BODY_SENTINEL,
-    Payload,
-    bridges_subblock,
-    read_entry,
-    refit_arguments,
-    write_entry,
-)
+
+if TYPE_CHECKING:
+    from pypto_build.pto.wrapper import Payload
 
 
 class Unit:
@@ -45,7 +40,7 @@ class Unit:
         self.module, self.orchestration = module, orchestration
 
     def splice(self, func_id: int, wrapper: Path) -> str:
-        """The wrapper with the unit's body; raises PtoError or ArtifactError when they do not fit."""
+        """The wrapper with the unit's body; raises PtoError when they do not fit."""
         text = wrapper.read_text(encoding="utf-8")
         body, name = preprocess(self.raw, text), wrapper.stem
         functions = functions_of(body)
@@ -55,6 +50,10 @@ class Unit:
 
     def _refit(self, text: str, name: str, func_id: int, wrapper: Path, body: str) -> str:
         """The wrapper with a new `kernel_entry`."""
+        # only here, since a body alone is spliced in a third of the time it takes to import them
+        from pypto_build.pto import parse_file
+        from pypto_build.pto.wrapper import BODY_SENTINEL, bridges_subblock, read_entry, refit_arguments, write_entry
+
         assert self.module is not None
         module = parse_file(self.module)
         function = next((f for f in module.functions() if f.name == name and f.body is not None), None)
@@ -75,9 +74,14 @@ class Unit:
 
     def _payload(self, func_id: int) -> Payload | None:
         """What the orchestration passes to a kernel; None if it does not say."""
-        from pypto_build.artifact.derive import submissions  # only here: it loads the reader of C++
+        from pypto_build.artifact import ArtifactError
+        from pypto_build.artifact.derive import submissions
+        from pypto_build.pto.wrapper import Payload
 
-        calls = submissions(self.orchestration) if self.orchestration else ()
+        try:
+            calls = submissions(self.orchestration) if self.orchestration else ()
+        except ArtifactError as error:
+            raise PtoError(Place(str(self.orchestration)), str(error).removeprefix(f"{self.orchestration}: ")) from None
         call = next((c for c in calls if func_id in c.func_ids), None)
         return Payload(len(call.signature), call.scalars) if call else None
 
@@ -97,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         written = [(Path(output), unit.splice(int(number), Path(wrapper))) for number, wrapper, output in given.into]
         for output, text in written:
             write_atomically(output, text)
-    except (PtoError, ArtifactError) as error:
+    except PtoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:

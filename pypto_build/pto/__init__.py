@@ -1,12 +1,19 @@
-"""The .pto language: parse, print, check, assemble to C++, translate to PyTorch."""
+"""The .pto language: parse, print, check, assemble to C++, translate to PyTorch.
+
+The names below are imported when they are first used: splicing, which is in every edit of a module, needs none of them.
+"""
 
 from __future__ import annotations
 
-from .errors import Place, PtoError
-from .model import Argument, Function, Location, Module, Operation, Region
-from .ops import TABLE
-from .parser import parse, parse_file
-from .printer import print_module, print_operation
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .errors import Place, PtoError
+    from .model import Argument, Function, Location, Module, Operation, Region
+    from .ops import TABLE
+    from .parser import parse, parse_file
+    from .printer import print_module, print_operation
 
 __all__ = [
     "TABLE",
@@ -23,3 +30,19 @@ __all__ = [
     "print_module",
     "print_operation",
 ]
+
+_MODULES = {
+    "errors": ("Place", "PtoError"),
+    "model": ("Argument", "Function", "Location", "Module", "Operation", "Region"),
+    "ops": ("TABLE",),
+    "parser": ("parse", "parse_file"),
+    "printer": ("print_module", "print_operation"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    return value

@@ -12,12 +12,11 @@ What the checks find wrong is printed as warnings; only what has no translation 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from .atomic import write_atomically
 from .checks import CAPACITY, PLATFORMS, check_module, module_arch
 from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
@@ -131,19 +130,6 @@ def _allocation(op: Operation) -> tuple[str, int, int | None]:
         base = getattr(op.attrs.get("base"), "value", None)
         return space, int(getattr(op.attrs.get("size"), "value", 0)), base
     return "", 0, None
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write under a temporary name, then rename: a failure leaves what was there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -16,7 +16,8 @@ from pypto_build.rules.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import PLATFORMS
+from pypto_build.toolchain import PLATFORMS, Platform
+from pypto_build.toolchain.ptoas import find_ptoas
 
 PROGRAM = Rule(
     "PtoProgram",
@@ -59,6 +60,7 @@ def declare_program(env: Any, **given: Any) -> Any:
         PYPTO_LIST=(artifact / _FILES, stamp),
     )
     env.Depends(node, setting(env, "the compiler", tool_digest("compiler") + tool_digest("pto")))
+    env.Depends(node, setting(env, "the assembler", _assembler(workspace, platform)))
     if not _is_there(artifact):
         env.AlwaysBuild(node)
     return env.Alias(values["name"], node)
@@ -73,9 +75,20 @@ def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> 
         return [escape(word) for word in (*words, *(["--dump-passes"] if options["DUMP_PASSES"] else []))]
     words = [sys.executable, "-m", "pypto_build.compiler", *where]
     words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
+    words += ["--ptoas", options["PTOAS"]] if options["PTOAS"] else []
+    words += ["--seed", str(options["SEED"])] if options["SEED"] else []
     words += ["--skip-ptoas"] if options["SKIP_PTOAS"] else []
     words += ["--dump-passes"] if options["DUMP_PASSES"] else []
     return [escape(word) for word in words]
+
+
+def _assembler(workspace: Workspace, platform: Platform) -> str:
+    """What tells one assembler from another; empty for our own, which is the compiler's."""
+    options = workspace.options
+    if options["SKIP_PTOAS"] or options["COMPILER"] == "pypto" or (platform.simulated and not options["PTOAS"]):
+        return ""
+    found = find_ptoas(options["PTOAS"], os.environ)
+    return found.identity if found else ""
 
 
 def _shown(workspace: Workspace) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from pypto_build.compiler.emit_wrapper import generate_entry, unpack_arguments
 from pypto_build.compiler.signature import signature_of
 from tests.compiler.programs import kernel, load
 
+ROOT = Path(__file__).resolve().parents[2]
 PARAMETERS = "n: pl.Scalar[pl.INT32], x: pl.Tensor[[R, 64], pl.BF16], acc: pl.InOut[M], out: pl.Out[M]"
 BODY = (
     "t = pl.cast(pl.load(x, [0, 0], [64, 64]), pl.FP32) * n\n"
@@ -118,3 +121,16 @@ def test_generate(tmp_path: Path) -> None:
         "ptoas/k.pto",
     ]
     assert not (tmp_path / "out").exists()
+
+
+def test_splicing_starts_without_the_compiler() -> None:
+    """It is in every edit of a module: no parser, compiler or reader of manifests is loaded for a new body."""
+    code = (
+        "import sys, pypto_build.compiler.splice_files\n"
+        "print(sorted(name for name in sys.modules if name.startswith('pypto_build.') or name == 'msgspec'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == (
+        "['pypto_build.compiler', 'pypto_build.compiler.splice_files', 'pypto_build.pto', 'pypto_build.pto.atomic', "
+        "'pypto_build.pto.errors', 'pypto_build.pto.splice']\n"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.compiler import Compiled, compile_file
-from pypto_build.compiler.generate import Options
+from pypto_build.compiler.emit_artifact import Options
 from pypto_build.compiler.golden import compute
 from pypto_build.compiler.vintages import VINTAGES
 from pypto_build.compiler.write import write_files

@@ -23,12 +23,13 @@ from .vintages import TODAY, ApiVintage
 @dataclass(frozen=True)
 class Options:
     """`skip_ptoas` stops after the .pto modules; `ptoas` is an executable to assemble with instead of our own
-    assembler; `locations` puts the program's lines into the .pto modules."""
+    assembler; `locations` puts the program's lines into the .pto modules; `seed` is that of random inputs."""
 
     vintage: ApiVintage = TODAY
     skip_ptoas: bool = False
     ptoas: Path | None = None
     locations: bool = True
+    seed: int = 0
 
 
 def generate(program: Program, output_dir: str | Path, options: Options | None = None) -> dict[str, str]:
