@@ -2,6 +2,8 @@
 
 The flags are the ones that PyPTO's and simpler's runners take, under their old and their new names. The exit status
 says what happened: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
+
+``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs.
 """
 
 from __future__ import annotations
@@ -72,7 +74,10 @@ _OTHERS = [option for option in OPTIONS.values() if option.name not in (*_NAMED,
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
-    given = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["wrap"]:
+        return subprocess.run([sys.executable, "-m", "pypto_build.interop.wrap", *words[1:]], check=False).returncode
+    given = parser().parse_args(words)
     if (given.path is None) == (given.runtime_dir is None):
         print("pypto-build: name one artifact, as PATH or with --runtime-dir", file=sys.stderr)
         return 2
@@ -104,7 +109,9 @@ def _option_names() -> list[str]:
 
 def parser() -> argparse.ArgumentParser:
     """The command line's flags."""
-    flags = argparse.ArgumentParser(prog="pypto-build", description=__doc__.split("\n\n")[0], allow_abbrev=False)
+    flags = argparse.ArgumentParser(
+        prog="pypto-build", description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[-1], allow_abbrev=False
+    )
     flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
     flags.add_argument("verb", choices=_VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in _VERBS.items()))
     flags.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")

@@ -1,0 +1,151 @@
+"""Runs a model's script as it is, with a snapshot, records and a replay directory put into PyPTO from outside.
+
+pypto-build wrap [flags] -- python models/x.py -p a2a3
+
+Nothing of the user's is edited: Python imports a ``sitecustomize`` of ours before the script, which hooks PyPTO's
+`execute_compiled` and pypto-lib's `golden.run` and `golden.run_jit`. What the script compiles is an artifact with
+data/ afterwards, which `pypto-build replay` takes. The exit status is the script's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_HOOKS = Path(__file__).with_name("wrapped")
+# Flags with an optional level: names, the record, what a bare flag means.
+_LEVELS = (
+    (("--dump-args", "--dump-tensor", "--enable-dump-args"), "dump_args", 2),
+    (("--enable-chip-swimlane", "--enable-l2-swimlane", "--swimlane"), "swimlane", 4),
+    (("--enable-pmu", "--pmu"), "pmu", 2),
+)
+_SWITCHES = (
+    (("--enable-dep-gen", "--dep-gen"), "dep_gen"),
+    (("--enable-scope-stats", "--scope-stats"), "scope_stats"),
+)
+
+
+class _Wrong(Exception):
+    """A flag that makes no sense; ``str()`` is one line."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the script's exit status, 2 for wrong usage."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    flags, command = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    given = _parser().parse_args(flags)
+    try:
+        if not command:
+            raise _Wrong("pypto-build wrap: no command; give it after '--': pypto-build wrap -- python x.py -p a2a3sim")
+        job = _job(given)
+    except _Wrong as error:
+        print(error, file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="pypto-wrap-") as scratch:
+        job["report"] = str(Path(scratch, "report"))
+        try:
+            status = subprocess.run(command, env=_environment(job, given.build_output), check=False).returncode
+        except OSError as error:
+            print(f"{command[0]}: cannot be run: {error.strerror}; correct the command after '--'", file=sys.stderr)
+            return 2
+        _tell(_read(Path(job["report"])), status)
+    return status if status >= 0 else 128 - status
+
+
+def _job(given: argparse.Namespace) -> dict[str, Any]:
+    """What the hooks are told."""
+    for flag in ("runtime_dir", "golden_data"):
+        place = getattr(given, flag)
+        if place and not Path(place).is_dir():
+            raise _Wrong(f"--{flag.replace('_', '-')} {place}: no such directory; give one that a run left")
+    if given.compile_only and given.runtime_dir:
+        raise _Wrong("--compile-only: contradicts --runtime-dir, which compiles nothing; leave one out")
+    names = [row[1] for row in _LEVELS] + [row[1] for row in _SWITCHES]
+    return {
+        "records": {name: value for name in names if (value := getattr(given, name))},
+        "runtime_dir": os.path.abspath(given.runtime_dir) if given.runtime_dir else "",
+        "golden_data": os.path.abspath(given.golden_data) if given.golden_data else "",
+        "compile_only": given.compile_only,
+    }
+
+
+def _environment(job: dict[str, Any], build_output: str) -> dict[str, str]:
+    paths = [str(_HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    more = {"PYTHONPATH": os.pathsep.join(paths), "PYPTO_BUILD_WRAP": json.dumps(job)}
+    more |= {"PYPTO_PROG_BUILD_DIR": os.path.abspath(build_output)} if build_output else {}
+    return {**os.environ, **more}
+
+
+def _read(report: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()] if report.exists() else []
+
+
+def _tell(events: list[dict[str, Any]], status: int) -> None:
+    """Say what there is now, and what could not be done."""
+    if not events:
+        print("[wrap] nothing was hooked: the command started no Python, or one with -I, -S or -E", file=sys.stderr)
+    for name in dict.fromkeys(event["missing"] for event in events if "missing" in event):
+        print(f"[wrap] this version has no {name}: it was left out", file=sys.stderr)
+    for name in dict.fromkeys(event["other"] for event in events if "other" in event):
+        print(f"[wrap] --runtime-dir is not of {name}, which was compiled and run as usual", file=sys.stderr)
+    for place in dict.fromkeys(event["unnamed"] for event in events if "unnamed" in event):
+        print(f"[wrap] {place}: no compiled_meta.json names its parameters: no snapshot", file=sys.stderr)
+    ran: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if "ran" in event:
+            before = ran.setdefault(event["ran"], {"platform": None, "snapshot": False, "environment": {}})
+            before["environment"] |= event["environment"]
+            before["platform"] = before["platform"] or event["platform"]
+            before["snapshot"] = before["snapshot"] or event["snapshot"]
+    if events and not ran:
+        print("[wrap] the script ran nothing of PyPTO's", file=sys.stderr)
+    for place, what in ran.items():
+        platform = f" -p {what['platform']}" if what["platform"] else ""
+        print(f"[wrap] {_snapshot(Path(place), what['snapshot'], status)}")
+        settings = "".join(f"{name}={shlex.quote(value)} " for name, value in what["environment"].items())
+        print(f"[wrap]   {settings}pypto-build replay {place}{platform}")
+
+
+def _snapshot(place: Path, ours: bool, status: int) -> str:
+    """What data there is; what a run gave is the golden once the script, has ended well."""
+    actual, golden = place / "data" / "actual", place / "data" / "out"
+    if ours and status == 0:
+        shutil.rmtree(golden, ignore_errors=True)
+        actual.rename(golden)
+        return f"{place}: data/in, and in data/out what this run gave, since the script ended well"
+    if ours:
+        return f"{place}: data/in, and in data/actual what this run gave; no golden, since the script failed"
+    parts = [part for part in ("data/in", "data/out") if (place / part).is_dir()]
+    return f"{place}: {' and '.join(parts) or 'no data'}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pypto-build wrap",
+        description=(__doc__ or "").splitlines()[0],
+        usage="pypto-build wrap [flags] -- COMMAND ...",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--runtime-dir", default="", metavar="DIR", help="run this artifact instead of what the script compiles")
+    add("--golden-data", default="", metavar="DIR", help="a directory with in/ and out/ (scripts of pypto-lib)")
+    add("--compile-only", action="store_true", help="compile and do not run (scripts of pypto-lib)")
+    add("--build-output", default="", metavar="DIR", help="where PyPTO compiles into (build_output)")
+    for names, option, bare in _LEVELS:
+        add(*names, dest=option, nargs="?", type=int, const=bare, default=0, metavar="LEVEL", help=f"({bare})")
+    for names, option in _SWITCHES:
+        add(*names, dest=option, action="store_true")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What `pypto-build wrap` puts first on the PYTHONPATH of a script: nothing but ``sitecustomize``."""

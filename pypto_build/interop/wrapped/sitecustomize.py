@@ -1,0 +1,233 @@
+"""Python imports this before a script that `pypto-build wrap` runs, and PyPTO gets options and leaves snapshots.
+
+Nothing of ours can be imported here. ``PYPTO_BUILD_WRAP`` is a JSON object: ``report`` (a file that gets a line of JSON
+for each thing that happened), ``records`` (option of a run to level), ``runtime_dir``, ``golden_data``,
+``compile_only``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_JOB: dict[str, Any] = json.loads(os.environ.get("PYPTO_BUILD_WRAP", "{}"))
+# An option of a run, and how generations of PyPTO call it, the newest first.
+_RECORDS = {
+    "dump_args": ("enable_dump_args", "enable_dump_tensor"),
+    "swimlane": ("enable_chip_swimlane", "enable_l2_swimlane", "runtime_profiling"),
+    "pmu": ("enable_pmu",),
+    "dep_gen": ("enable_dep_gen",),
+    "scope_stats": ("enable_scope_stats",),
+}
+_BEFORE = dict(os.environ)
+_SAVED: set[str] = set()
+_in_harness = False
+
+
+def report(**what: Any) -> None:
+    """Tell `pypto-build wrap`."""
+    with open(_JOB["report"], "a", encoding="utf-8") as file:
+        file.write(json.dumps(what) + "\n")
+
+
+def report_run(place: Any, platform: Any, snapshot: bool) -> None:
+    """Tell of an artifact that was run, and of what the script itself set for it in the environment."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("PTO2_") and value != _BEFORE.get(name)}
+    report(ran=str(place), platform=platform, snapshot=snapshot, environment=own)
+
+
+def records(fields: set[str]) -> dict[str, Any]:
+    """The wanted options under the names that ``fields`` has."""
+    chosen = {}
+    for option, level in _JOB["records"].items():
+        spelt = next((name for name in _RECORDS[option] if name in fields), None)
+        if spelt is None:
+            report(missing=_RECORDS[option][0])
+        else:
+            chosen[spelt] = level
+    return chosen
+
+
+def patch_runner(module: Any) -> None:
+    """PyPTO's own runs: `execute_compiled`, through which every single-chip run goes, and the configuration."""
+    execute = module.execute_compiled
+
+    @functools.wraps(execute)
+    def execute_compiled(work_dir: Any, args: Any, **more: Any) -> Any:
+        place = replay_dir(Path(work_dir))
+        if _JOB["records"]:
+            options = more.get("dfx") or module._DfxOpts()
+            wanted = records({field.name for field in dataclasses.fields(options)})
+            more["dfx"] = dataclasses.replace(options, **wanted)
+        params = None if _in_harness else parameters(place)
+        fresh = bool(params) and save_inputs(place, params, args)
+        result = execute(place, args, **more)
+        if fresh:
+            save(place / "data" / "actual", params, args, ("Out", "InOut"))
+        report_run(place, more.get("platform"), fresh)
+        return result
+
+    module.execute_compiled = execute_compiled
+    configure(module.RunConfig)
+
+
+def configure(config: Any) -> None:
+    """Every configuration of a run has the wanted options, whatever the script says."""
+    made = config.__init__
+
+    @functools.wraps(made)
+    def init(self: Any, *words: Any, **more: Any) -> None:
+        fields = {field.name for field in dataclasses.fields(config)}
+        more |= records(fields) if _JOB["records"] else {}
+        more |= {"save_kernels": True} if "save_kernels" in fields else {}
+        made(self, *words, **more)
+
+    config.__init__ = init
+
+
+def patch_harness(module: Any) -> None:
+    """pypto-lib's `golden.run` and `golden.run_jit`."""
+    for name in ("run", "run_jit"):
+        if hasattr(module, name):
+            setattr(module, name, harnessed(name, getattr(module, name)))
+
+
+def harnessed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the harness that keeps a snapshot, or replays one."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def run(*words: Any, **more: Any) -> Any:
+        global _in_harness
+        given = {"save_data": not _JOB["golden_data"], **{key: _JOB[key] for key in ("runtime_dir", "golden_data")}}
+        given["compile_only"] = _JOB["compile_only"]
+        for key, value in given.items():
+            if value and key in known:
+                more[key] = value
+            elif value:
+                report(missing=f"golden.{name}({key}=)")
+        _in_harness = True
+        try:
+            result = function(*words, **more)
+        finally:
+            _in_harness = False
+        if getattr(result, "work_dir", None):
+            report_run(result.work_dir, None, False)
+        return result
+
+    return run
+
+
+def replay_dir(work_dir: Path) -> Path:
+    """The directory to run: the one of --runtime-dir, if it was compiled from the same function."""
+    chosen = _JOB["runtime_dir"]
+    if not chosen or _in_harness:
+        return work_dir
+    place, name = Path(chosen), re.sub(r"(_\d{8}_\d{6})(_\w+)?$", "", work_dir.name)
+    if re.sub(r"(_\d{8}_\d{6})(_\w+)?$", "", place.name) != name:
+        report(other=name)
+        return work_dir
+    sources = [path for part in ("kernels", "orchestration") for path in (place / part).rglob("*.cpp")]
+    if any(is_stale(source) for source in sources):
+        from pypto.runtime.debug import invalidate_binary_cache  # type: ignore[import-not-found, unused-ignore]
+
+        invalidate_binary_cache(place)
+    return place
+
+
+def is_stale(source: Path) -> bool:
+    """Whether a source has no binary, or an older one: PyPTO itself does not look."""
+    made = [path for suffix in (".so", ".o") if (path := source.with_suffix(suffix)).exists()]
+    return not made or any(path.stat().st_mtime_ns < source.stat().st_mtime_ns for path in made)
+
+
+def parameters(place: Path) -> Any:
+    """What ``compiled_meta.json`` says about the parameters; None where nothing does."""
+    try:
+        return json.loads((place / "compiled_meta.json").read_bytes())["params"]
+    except (OSError, ValueError, KeyError):
+        report(unnamed=str(place))
+        return None
+
+
+def save_inputs(place: Path, params: Any, args: Any) -> bool:
+    """Write ``data/in``, unless there is a snapshot already; whether it was written."""
+    if str(place) in _SAVED or (place / "data" / "in").exists() or len(params) != len(args):
+        return False
+    _SAVED.add(str(place))
+    save(place / "data" / "in", params, args, ("In", "InOut"))
+    return True
+
+
+def save(place: Path, params: Any, args: Any, directions: tuple[str, ...]) -> None:
+    """Write the tensors of these directions, and the scalars among them, as one file each."""
+    import torch
+
+    place.mkdir(parents=True, exist_ok=True)
+    for param, arg in zip(params, args):  # noqa: B905 - of the same length
+        if param["direction"] not in directions:
+            continue
+        if isinstance(arg, torch.Tensor):
+            value = arg.detach().cpu().clone().contiguous()
+        elif hasattr(arg, "value"):
+            names = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "index": "int64"}
+            dtype = getattr(torch, names.get(param["dtype"], param["dtype"]), None)
+            value = torch.tensor(arg.value, dtype=dtype)
+        else:
+            continue  # it lives on a device
+        torch.save(value, place / f"{param['name']}.pt")
+
+
+_PATCHES = {"pypto.runtime.runner": patch_runner, "golden.runner": patch_harness}
+
+
+class Patches:
+    """An import hook: a module in ``_PATCHES`` is patched as soon as it has been executed."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The module's own way in, with its patch behind it."""
+        if name not in _PATCHES or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type, unused-ignore]
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)  # type: ignore[arg-type, unused-ignore]
+        loader: Any = spec.loader if spec else None
+        if loader is not None:
+            execute = loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                _PATCHES[name](module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+def go_on() -> None:
+    """Import the environment's own ``sitecustomize``, which this one hides."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    places, ours = list(sys.path), sys.modules.pop("sitecustomize", None)
+    sys.path[:] = [place for place in places if os.path.abspath(place) != here]
+    try:
+        import sitecustomize  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+    except ImportError:
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+if __name__ == "sitecustomize":
+    if _JOB and "pypto.runtime._dep_gen_capture" not in sys.orig_argv:
+        sys.meta_path.insert(0, Patches())  # type: ignore[arg-type, unused-ignore]
+        report(python=sys.executable)
+    go_on()

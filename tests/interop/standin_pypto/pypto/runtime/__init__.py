@@ -1,0 +1,1 @@
+from .runner import RunConfig, execute_compiled, jit  # noqa: F401

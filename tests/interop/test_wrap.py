@@ -1,0 +1,120 @@
+"""Scripts that PyPTO and pypto-lib would run, run from outside with a snapshot, records and a replay directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto_build.artifact.pt import read_pt
+
+_STANDIN = Path(__file__).parent / "standin_pypto"
+_ROOT = Path(__file__).resolve().parents[2]
+JIT = """
+import os, sys, torch
+from pypto.runtime import RunConfig, jit
+os.environ.setdefault("PTO2_RING_HEAP", "4096")
+y = torch.zeros(4)
+jit("double", torch.arange(4.0), 1.5, y, config=RunConfig(platform=sys.argv[1]))
+sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+"""
+HARNESS = """
+from golden import run_jit
+assert run_jit("double", [], {"platform": "a2a3"}).passed
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "jit.py").write_text(JIT)
+    (tmp_path / "harness.py").write_text(HARNESS)
+    return tmp_path
+
+
+def wrap(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pypto_build.cli", "wrap", *words]
+    variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{_STANDIN}"}
+    variables.pop("PTO2_RING_HEAP", None)
+    return subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
+
+
+def test_a_script_of_pypto(place: Path) -> None:
+    ran = wrap(
+        place, "--dump-args", "--enable-dep-gen", "--build-output", "bo", "--", sys.executable, "jit.py", "a5sim"
+    )
+    artifact = place / "bo" / "_jit_double_20260101_000000"
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "run _jit_double_20260101_000000 a5sim dump=2 deps=1",
+        "kept=1",
+        f"[wrap] {artifact}: data/in, and in data/out what this run gave, since the script ended well",
+        f"[wrap]   PTO2_RING_HEAP=4096 pypto-build replay {artifact} -p a5sim",
+    ]
+    data = artifact / "data"
+    assert sorted(str(path.relative_to(data)) for path in data.rglob("*.pt")) == ["in/a.pt", "in/x.pt", "out/y.pt"]
+    scalar = read_pt(data / "in" / "a.pt")
+    assert (scalar.dtype, tuple(scalar.shape)) == ("float32", ())
+    assert bytes(read_pt(data / "out" / "y.pt").data) == b"".join(
+        value.to_bytes(4, "little") for value in (0x3FC00000, 0x40600000, 0x40B00000, 0x40F00000)
+    )
+    # The same artifact again, instead of what the script compiles: its kernel has no binary, and no snapshot is lost.
+    (data / "in" / "x.pt").write_bytes(b"mine")
+    ran = wrap(place, "--runtime-dir", str(artifact), "--", sys.executable, "jit.py", "a5sim")
+    assert ran.stdout.splitlines()[0] == "invalidated _jit_double_20260101_000000"
+    assert f"[wrap] {artifact}: data/in and data/out" in ran.stdout.splitlines()
+    assert (data / "in" / "x.pt").read_bytes() == b"mine"
+
+
+def test_a_script_that_fails_gives_no_golden(place: Path) -> None:
+    ran = wrap(place, "--", sys.executable, "jit.py", "a2a3sim", "3")
+    artifact = place / "build_output" / "_jit_double_20260101_000000"
+    assert ran.returncode == 3
+    assert "and in data/actual what this run gave; no golden, since the script failed" in ran.stdout
+    assert [path.name for path in (artifact / "data").iterdir() if path.is_dir()].count("out") == 0
+
+
+def test_a_script_of_pypto_lib(place: Path) -> None:
+    ran = wrap(place, "--enable-pmu", "--", sys.executable, "harness.py")
+    assert ran.returncode == 0, ran.stderr
+    artifact = "build_output/_jit_double_20260101_000000"
+    assert ran.stdout.splitlines() == [
+        "harness save_data=True runtime_dir=None golden_data=None",
+        "run _jit_double_20260101_000000 a2a3 dump=0 deps=0",
+        f"[wrap] {artifact}: data/in and data/out",
+        f"[wrap]   pypto-build replay {artifact} -p a2a3",
+    ]
+    assert ran.stderr == "[wrap] this version has no enable_pmu: it was left out\n"
+    words = ["--runtime-dir", artifact, "--golden-data", f"{artifact}/data", "--compile-only"]
+    ran = wrap(place, *words, "--", sys.executable, "harness.py")
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "--compile-only: contradicts --runtime-dir, which compiles nothing; leave one out\n",
+    )
+    ran = wrap(place, *words[:-1], "--", sys.executable, "harness.py")
+    told = f"harness save_data=False runtime_dir={place}/{artifact} golden_data={place}/{artifact}/data"
+    assert ran.stdout.splitlines()[0] == told
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ([], "pypto-build wrap: no command; give it after '--': pypto-build wrap -- python x.py -p a2a3sim\n"),
+        (["--", "/nowhere/python"], "/nowhere/python: cannot be run: No such file or directory; correct the command"),
+        (["--golden-data", "/nowhere", "--", "true"], "--golden-data /nowhere: no such directory; give one that a run"),
+        (["--", "true"], "[wrap] nothing was hooked: the command started no Python, or one with -I, -S or -E\n"),
+        (["--", sys.executable, "-c", "pass"], "[wrap] the script ran nothing of PyPTO's\n"),
+    ],
+)
+def test_what_makes_no_sense(place: Path, words: list[str], message: str) -> None:
+    assert wrap(place, *words).stderr.startswith(message)
+
+
+def test_the_environments_own_sitecustomize_runs_too(place: Path) -> None:
+    (place / "sitecustomize.py").write_text("print('mine')\n")
+    variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{place}"}
+    command = [sys.executable, "-m", "pypto_build.interop.wrap", "--", sys.executable, "-c", "print('script')"]
+    ran = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
+    assert ran.stdout.splitlines() == ["mine", "mine", "script"]  # the first one is of the tool itself
