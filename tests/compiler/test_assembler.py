@@ -25,7 +25,8 @@ def ptoas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "tools" / "bin" / "ptoas"
     path.parent.mkdir(parents=True)
     path.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && echo stand-in && exit 0\nshift 2; out=$1; shift; echo "$*" >> {path}.flags\n'
+        f'#!/bin/sh\n[ "$1" = --version ] && echo stand-in && exit 0\n'
+        f'shift 2; out=$1; shift; echo "$*" >> {path}.flags\n'
         f'echo "__global__ AICORE void k() {{}}" > "$out"\n',
         encoding="utf-8",
     )
