@@ -36,7 +36,8 @@ def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
     if bug.fixed:
         assert finding.edits
         apply(artifact, finding.edits)
-        assert hazards(artifact, tmp_path / "out") == (0, [])
+        status, found = hazards(artifact, tmp_path / "out")
+        assert (status, tuple(finding.rule for finding in found)) == (int(bool(bug.left)), bug.left)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))

@@ -132,6 +132,21 @@ def test_nan_names_the_first_and_the_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [(np.float32, np.uint32(0x7FC5A5A5)), (np.float32, np.uint32(0x7FE50000)), (np.float16, np.uint16(0x7EA5))],
+)
+def test_results_of_memory_that_nobody_wrote(dtype: type[Any], bits: Any) -> None:
+    expected = RANDOM.astype(dtype)
+    actual = expected.copy()
+    actual.view(bits.dtype)[60:, :] = bits
+    assert _hints(actual, expected, np.dtype(dtype).name) == [
+        "192 of 3072 elements were computed from memory that no task had written, the first at (60, 0); "
+        "'scons hazards' names the load",
+        "only the last 4 of 64 rows differ: a tail block; look at its valid rows",
+    ]
+
+
 def test_infinity() -> None:
     actual = RANDOM.copy()
     actual[3, 7] = np.inf

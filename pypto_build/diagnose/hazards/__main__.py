@@ -70,7 +70,8 @@ def _run(given: argparse.Namespace) -> int:
     if (directory / "accesses.json").is_file():
         record = read_record(directory)
         complete = record.document.complete
-        findings = analyse(artifact, record)
+        wrong = any(output.status == "mismatch" for output in verdict.outputs)
+        findings = analyse(artifact, record, wrong=wrong)
     if verdict.error and not complete and not any(finding.level == "error" for finding in findings):
         print(f"hazards: the replay ended: {verdict.error.message}", file=sys.stderr)
         return verdict.exit_status

@@ -15,6 +15,7 @@ from pypto_build.diagnose.hazards.on_chip import error_findings
 from pypto_build.diagnose.hazards.order import Order
 from pypto_build.diagnose.hazards.record import Record
 from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
+from pypto_build.diagnose.hazards.unwritten import unwritten_findings
 from pypto_build.diagnose.hazards.wasted import wasted_findings
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.subject import Subject
@@ -23,8 +24,12 @@ from pypto_build.diagnose.lint.subject import Subject
 _MOST_CONFLICTS = 20_000
 
 
-def analyse(artifact: Artifact, record: Record) -> list[Finding]:
-    """Everything found in one checked run."""
+def analyse(artifact: Artifact, record: Record, *, wrong: bool = False) -> list[Finding]:
+    """Everything found in one checked run.
+
+    ``wrong`` says that its outputs were: then loads of memory that nobody wrote are findings too. Where results are
+    right they do no harm; kernels load whole tiles and use a part.
+    """
     buffers = find_buffers(record)
     context = Context(artifact, record, buffers)
     order = Order(record.tasks, record.document.host_waits)
@@ -65,6 +70,8 @@ def analyse(artifact: Artifact, record: Record) -> list[Finding]:
         *unit_findings(context, inside),
         *declared_findings(artifact),
     ]
+    if wrong and not any(finding.level == "error" for finding in findings):  # else most likely a consequence
+        findings += unwritten_findings(context)
     if record.document.complete:
         findings += [*untouched_findings(context), *wasted_findings(context, order, pairs)]
     return findings

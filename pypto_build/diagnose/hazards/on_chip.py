@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.record import CheckError
+from pypto_build.diagnose.hazards.unwritten import KIND as UNWRITTEN
 
 _HINTS = {
     "unplaced": "give it one with TASSIGN before its first use",
@@ -27,6 +28,8 @@ def error_findings(context: Context) -> Iterator[Finding]:
     """One finding for each place and kind of error."""
     errors: dict[tuple[str, object, object], CheckError] = {}
     for error in context.record.errors:
+        if error.kind == UNWRITTEN:
+            continue
         key = (error.kind, *_subject(context, error))
         known = errors.get(key)
         errors[key] = error if known is None or _first(context, error) < _first(context, known) else known

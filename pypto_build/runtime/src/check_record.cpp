@@ -1,4 +1,5 @@
 #include "check_record.h"
+#include "poison.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -297,9 +298,11 @@ void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t l
                       static_cast<uint8_t>(activation_->member),
                       kind,
                       1};
-    check_bounds(next, site);
+    const ChipTensor *tensor = check_bounds(next, site);
     if (!checker_.recording())
         return;
+    if (tensor != nullptr && kind == PYPTO_READ)
+        check_written(next, *tensor, site);
     Place &place = places_[sites_[site].address];
     if (place.call == calls_ && continues(records_[place.record], next)) {
         AccessRecord &last = records_[place.record];
@@ -333,16 +336,17 @@ bool CoreCheck::continues(const AccessRecord &last, const AccessRecord &next) {
            next.base == last.base + last.rows * stride;
 }
 
-void CoreCheck::check_bounds(const AccessRecord &record, uint32_t site) {
+// The tensor that holds all of a region; none for the slots of pipes.
+const ChipTensor *CoreCheck::check_bounds(const AccessRecord &record, uint32_t site) {
     const uint64_t begin = record.base, end = record.base + (record.rows - 1) * record.stride + record.length;
     for (const auto &[low, high] : slots_)
         if (begin >= low && end <= high)
-            return;
+            return nullptr;
     const std::vector<ChipTensor> &tensors = activation_->task->tensors;
     const auto reach = [&](const ChipTensor &t) { return t.buffer.addr + t.buffer.size; };
     for (const ChipTensor &tensor : tensors)
         if (begin >= tensor.buffer.addr && end <= reach(tensor))
-            return;
+            return &tensor;
     std::string message =
         format("%s: %s %llu bytes of global memory that belong to no argument of the task", sites_[site].instruction,
                record.kind & PYPTO_WRITE ? "writes" : "reads", static_cast<unsigned long long>(end - begin));
@@ -354,6 +358,18 @@ void CoreCheck::check_bounds(const AccessRecord &record, uint32_t site) {
                              as_long(static_cast<int64_t>(end - tensors[i].buffer.addr)), i,
                              static_cast<unsigned long long>(tensors[i].buffer.size));
     fatal("out-of-bounds", site, std::move(message));
+}
+
+// Whether a load finds memory as it was before anybody wrote it. No harm by itself: what is loaded may not be used.
+void CoreCheck::check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site) {
+    const uint32_t element = element_bytes(tensor.dtype);
+    std::vector<uint64_t> first;
+    for (uint32_t row = 0; row < record.rows; ++row) {
+        const uint64_t begin = record.base + row * record.stride;
+        if (begin % element == 0 &&
+            find_poison(reinterpret_cast<const uint8_t *>(begin), record.length / element, tensor.dtype, 0, first) > 0)
+            return error("unwritten", site, {});
+    }
 }
 
 void CoreCheck::acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot,

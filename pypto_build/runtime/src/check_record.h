@@ -82,7 +82,8 @@ private:
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
     void region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind);
     static bool continues(const AccessRecord &last, const AccessRecord &next);
-    void check_bounds(const AccessRecord &record, uint32_t site);
+    const ChipTensor *check_bounds(const AccessRecord &record, uint32_t site);
+    void check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site);
     void error(const char *kind, uint32_t site, std::string message, uint32_t other_site = ~0u);
     /// An error after which going on might end the process, and with it everything recorded; does not return.
     [[noreturn]] void fatal(const char *kind, uint32_t site, std::string message);

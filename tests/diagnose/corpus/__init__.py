@@ -10,7 +10,7 @@ class Bug:
     """In the artifact `artifact`, each (file, old, new) of `edits` is applied once.
 
     `scons <tool>` then reports exactly one finding: `rule`, at the line of `file` that holds `at`, with `says` in it.
-    `fixed`: applying the finding's own edits makes it go away.
+    `fixed`: applying the finding's own edits makes it go away; what the tool then says are the rules in `left`.
     """
 
     name: str
@@ -21,4 +21,5 @@ class Bug:
     at: str
     says: str = ""
     fixed: bool = False
+    left: tuple[str, ...] = ()
     tool: str = "hazards"

@@ -35,12 +35,14 @@ BUGS = (
         "two writers of one tensor", _DAG,
         ((_DAG_FILE, "params_t2.add_output(e);", "params_t2.add_output(d);"),),
         "hazards/waw", _DAG_FILE, "params_t2.add_output(d);", "task 2 kernel_shift writes it", True,
+        ("hazards/unwritten",),
     ),
     Bug(
         "tensor overwritten under its reader", _DAG,
         ((_DAG_FILE, "params_t2.add_output(e);", "params_t2.add_output(c);"),),
         "hazards/war", _DAG_FILE, "params_t2.add_output(c);",
         "task 1 kernel_shift reads 'c' and task 2 kernel_shift overwrites it", True,
+        ("hazards/unwritten",),
     ),
     Bug(
         "tensor that the runtime does not track", _DAG,
@@ -93,6 +95,12 @@ BUGS = (
         "view beyond its tensor", _SOFTMAX,
         ((_SOFTMAX_FILE, "TSTORE(v22, v19);", "v22.SetAddr(v2 + 64);\n  TSTORE(v22, v19);"),),
         "hazards/out-of-bounds", _SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE: writes bytes 256 to 65792",
+    ),
+    Bug(
+        "rows that no task stores", _DAG,
+        ((_MUL, "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
+        "hazards/unwritten", "kernels/aiv/kernel_add.cpp", "TLOAD(v7, v11);",
+        "task 4 kernel_add: TLOAD reads 1024 bytes of 'g' that no task writes, within bytes 64512 to 65536",
     ),
     Bug(
         "tile never written", _SOFTMAX,

@@ -1,0 +1,91 @@
+"""Loads of global memory that no task ever writes: where results that are no numbers begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.diagnose.hazards.buffers import Array, cut
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.places import Place
+from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError
+
+#: The kind of error by which the runtime says that a load found memory as it was before the run.
+KIND = "unwritten"
+
+
+@dataclass(frozen=True)
+class _Load:
+    """A load, what it reads of a buffer that nobody writes (first address, end, size), and the regions that write."""
+
+    error: CheckError
+    region: int
+    buffer: int
+    missing: tuple[int, int, int]
+    writes: Array
+
+
+def unwritten_findings(context: Context) -> Iterator[Finding]:
+    """One finding for all loads of what the same stores leave out. What is written too late is a hazard, not this."""
+    groups: dict[tuple[Place, ...], list[_Load]] = {}
+    for load in sorted(_loads(context), key=lambda load: load.error.task):
+        places = {context.place_of(region) for region in load.writes.tolist()} or {context.place(load.error.site)}
+        groups.setdefault(tuple(sorted(places, key=lambda place: (place.path, place.line))), []).append(load)
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _loads(context: Context) -> Iterator[_Load]:
+    regions, of_region = context.record.regions, context.buffers.of_region
+    for error in context.record.errors:
+        if error.kind != KIND:
+            continue
+        part = context.record.regions_of(error.task)
+        mine = part.start + np.flatnonzero((regions["site"][part] == error.site) & (regions["kind"][part] & READ > 0))
+        for buffer in np.unique(of_region[mine]).tolist():
+            reads = mine[of_region[mine] == buffer]
+            writes = np.flatnonzero((of_region == buffer) & (regions["kind"] & WRITE > 0))
+            missing = _missing(regions, reads, writes) if buffer >= 0 else None
+            if missing:
+                yield _Load(error, int(reads[0]), buffer, missing, writes)
+                break
+
+
+def _missing(regions: Array, reads: Array, writes: Array) -> tuple[int, int, int] | None:
+    """First address, end, and number of the bytes that are read and not written; None where there are none."""
+    segments = cut(regions[np.concatenate((reads, writes))])
+    read = np.unique(np.concatenate(segments.pieces[: len(reads)]))
+    written = np.concatenate(segments.pieces[len(reads) :]) if len(writes) else np.zeros(0, np.int64)
+    left = np.setdiff1d(read, written)
+    return segments.span(left) if len(left) else None
+
+
+def _finding(context: Context, group: list[_Load]) -> Finding:
+    first = group[0]
+    error, place = first.error, context.place(first.error.site)
+    begin, end, size = first.missing
+    stores: dict[tuple[str, int], Related] = {}
+    for region in first.writes.tolist():
+        at = context.place_of(region)
+        title = context.title(context.record.task_of[region])
+        related = Related(at.path, at.line, f"{title} writes the rest here ({at.instruction})")
+        stores.setdefault((at.path, at.line), related)
+    others = dict.fromkeys((load.error.task, context.place(load.error.site)) for load in group[1:])
+    more = [Related(at.path, at.line, f"{context.title(task)} reads such bytes too") for task, at in others]
+    return Finding(
+        rule="hazards/unwritten",
+        message=f"{context.title(error.task)}: {place.instruction} reads {size} bytes of "
+        f"{context.tensor(error.task, context.argument_of(first.region))} that no task writes, within "
+        f"{context.bytes_in(first.buffer, begin, end)}",
+        path=place.path,
+        line=place.line,
+        hint="write all of it before"
+        + (": the store leaves it out" if stores else "")
+        + ", or load only what is written",
+        tasks=tuple(dict.fromkeys(load.error.task for load in group)),
+        kernel=context.kernel(error.task, error.member),
+        related=(*stores.values(), *more[:6]),
+    )
