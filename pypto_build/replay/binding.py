@@ -141,8 +141,9 @@ class _FromSnapshot:
         direction = param.direction or _direction_from_files(source, golden)
         initial = _read(source, param) if source is not None and direction != "OUT" else None
         known = initial
-        if known is None and golden is not None and not _is_settled(param):
-            known = _read(golden, param)
+        like = golden or source
+        if known is None and like is not None and not _is_settled(param):
+            known = _read(like, param)
         dtype, shape = (known.dtype, known.shape) if known else (param.dtype, _declared_shape(param))
         if dtype is None or shape is None:
             raise _unknown_shape(param)

@@ -1,0 +1,168 @@
+"""`replay_compiled()`: a replay from Python, with tensors and scalars in place of a snapshot's files."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.interface import sign
+from pypto_build.artifact.params import Param
+from pypto_build.artifact.scene_test import SNAPSHOT_CASE
+from pypto_build.interop.cases import find_case
+from pypto_build.replay.verdict import Verdict, read_verdict
+
+if TYPE_CHECKING:
+    import torch
+
+    Argument = torch.Tensor | ctypes._SimpleCData[Any] | int | float | bool
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+#: What a verdict may say for a run that came to its end.
+_ENDED = ("pass", "mismatch", "unchecked")
+
+
+class ReplayError(Exception):
+    """A replay that did not come to its end; ``verdict`` says more, ``str()`` is one line."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        error = verdict.error
+        self.verdict = verdict
+        super().__init__(f"{verdict.status}: {error.message}; {error.hint}" if error else verdict.status)
+
+
+def replay_compiled(
+    work_dir: str | Path,
+    *arguments: Argument,
+    case_name: str = "snapshot",
+    platform: str = "a2a3sim",
+    device_id: int = 0,
+    runtime: str | None = None,
+    skip_compile: bool = False,
+    simpler: str = "",
+    pto_isa: str = "",
+    rtol: float | None = None,
+    atol: float | None = None,
+    rounds: int = 1,
+    timeout_s: float = 60.0,
+    dump_args: int = 0,
+    dep_gen: bool = False,
+    swimlane: int = 0,
+    pmu: int = 0,
+    build_dir: str | Path = "build",
+    quiet: bool = False,
+) -> Verdict:
+    """Build what changed in an artifact, run it, and compare with the golden if there is one.
+
+    ``arguments`` are CPU tensors and scalars in the order of the program's parameters; outputs are written in place.
+    Without any, the case ``case_name`` is replayed: ``snapshot`` is the artifact's ``data/``, any other name a
+    directory ``data/<name>`` with ``in/`` and ``out/``. ``runtime`` is ``embedded``, ``torch`` or ``simpler`` (default:
+    ``embedded`` on a simulated platform, ``simpler`` on hardware); ``skip_compile`` takes the binaries that lie in the
+    artifact. What the run left is below ``build_dir``, as after `pypto-build replay`.
+
+    Raises:
+        ReplayError: the artifact, the arguments or a binary are at fault, or the run failed.
+        ArtifactError: there is no such artifact, case or parameter.
+    """
+    root = load_artifact(work_dir).root
+    words = [sys.executable, "-m", "pypto_build.cli", "replay", str(root), "-p", platform, "--force"]
+    words += ["--build-dir", str(build_dir), "--rounds", str(rounds), "--timeout", str(timeout_s)]
+    words += [] if platform.endswith("sim") else ["--device", str(device_id)]
+    for flag, value in (("--runtime", runtime), ("--simpler", simpler), ("--isa", pto_isa)):
+        words += [flag, value] if value else []
+    for flag, level in (("--dump-args", dump_args), ("--swimlane", swimlane), ("--pmu", pmu)):
+        words += [flag, str(level)] if level else []
+    for flag, tolerance in (("--rtol", rtol), ("--atol", atol)):
+        words += [flag, str(tolerance)] if tolerance is not None else []
+    words += ["--skip-compile"] if skip_compile else []
+    words += ["--dep-gen"] if dep_gen else []
+    out = Path(os.path.abspath(build_dir)) / platform / load_artifact(root).name
+    if not arguments:
+        data = find_case(root, case_name)
+        words += ["--golden-data", str(data)] if case_name != SNAPSHOT_CASE else []
+        return _run(words, out, quiet)
+    require_torch("replay_compiled()")
+    with tempfile.TemporaryDirectory(prefix="pypto-arguments-") as scratch:
+        params = _save(root, arguments, Path(scratch, "in"))
+        verdict = _run([*words, "--golden-data", scratch], out, quiet)
+    _bring_back(params, arguments, out / "actual")
+    return verdict
+
+
+def _run(words: Sequence[str], out: Path, quiet: bool) -> Verdict:
+    (out / "verdict.json").unlink(missing_ok=True)
+    paths = os.pathsep.join([str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    run = subprocess.run(
+        words,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+        check=False,
+    )
+    if not (out / "verdict.json").is_file():
+        last = (run.stdout or "its output is above").strip().splitlines()[-1]
+        raise ArtifactError(out, f"the replay ended without a verdict: {last}", "correct that and try again")
+    verdict = read_verdict(out / "verdict.json")
+    if verdict.status not in _ENDED:
+        raise ReplayError(verdict)
+    return verdict
+
+
+def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]:
+    """Write the arguments as a snapshot's inputs; the parameters they are for."""
+    import torch
+
+    params = list(sign(load_artifact(root)).interface.params)
+    if len(params) != len(arguments):
+        names = ", ".join(param.name for param in params)
+        raise ArtifactError(
+            "replay_compiled()", f"got {len(arguments)} arguments for {len(params)} parameters", f"they are {names}"
+        )
+    place.mkdir()
+    for param, argument in zip(params, arguments, strict=True):
+        is_tensor = isinstance(argument, torch.Tensor)
+        if is_tensor != (param.kind == "tensor"):
+            given = type(argument).__name__
+            raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"not a {given}")
+        torch.save(_saved(param, argument), place / f"{param.name}.pt")
+    return params
+
+
+def _saved(param: Param, argument: Argument) -> torch.Tensor:
+    import torch
+
+    if isinstance(argument, torch.Tensor):
+        _check(param, str(argument.dtype).removeprefix("torch."), tuple(argument.shape))
+        return argument.detach().cpu().contiguous().clone()
+    value = argument.value if isinstance(argument, ctypes._SimpleCData) else argument
+    return torch.tensor(value, dtype=getattr(torch, param.dtype) if param.dtype else None)
+
+
+def _check(param: Param, dtype: str, shape: tuple[int, ...]) -> None:
+    fits = param.shape is None or (
+        len(shape) == len(param.shape)
+        and all(wanted in (-1, size) for wanted, size in zip(param.shape, shape, strict=True))
+    )
+    if not fits or param.dtype not in (None, dtype):
+        wanted = f"{param.dtype or 'any dtype'} {list(param.shape) if param.shape is not None else 'of any shape'}"
+        given = f"not {dtype} {list(shape)}"
+        raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is {wanted}", given)
+
+
+def _bring_back(params: Sequence[Param], arguments: Sequence[Argument], place: Path) -> None:
+    """Copy what the run computed into the callers' tensors."""
+    import torch
+
+    for param, argument in zip(params, arguments, strict=True):
+        path = place / f"{param.name}.pt"
+        if isinstance(argument, torch.Tensor) and path.is_file():
+            with torch.no_grad():
+                argument.copy_(torch.load(path, weights_only=True).reshape(argument.shape))
