@@ -226,6 +226,24 @@ def test_flow_control_deadlock(rig: Rig) -> None:
     assert found.message == "ring 0: all 4 task slots are in use"
 
 
+def test_tensor_map_overflow(rig: Rig) -> None:
+    """More regions are written by unfinished tasks than the map holds."""
+    body = """
+    uint32_t one[2] = {1, 1}, at[2] = {0, 0}; ChipTensor part = x.view(one, at); PTO2TaskId never = PTO2TaskId::make(3, 9);
+    for (int i = 0; i < 2100; ++i) {
+        CoreTaskArgs p; for (int n = 0; n < 32; ++n) p.add_output(part);
+        p.set_dependencies(&never, 1); rt_submit_aiv_task(0, p);
+    }
+    """
+    found = fault(rig, body)
+    assert (found.code, found.code_name) == (11, "TENSORMAP_OVERFLOW")
+    assert found.message == "the tensor map's 65536 entries all belong to unfinished tasks"
+    assert found.hint == (
+        "more tensor regions are written by unfinished tasks than the tensor map holds: write through fewer views, or "
+        "mark private buffers manual_dep"
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
@@ -250,28 +268,41 @@ from pathlib import Path
 from tests.runtime.rig import Kernel, Rig, entry, floats
 from pypto_build.replay.child import load_embedded
 rig = Rig(load_embedded(Path(sys.argv[1])), Path(sys.argv[2]))
-body = '''const ChipTensor& x = orch_args.tensor(0).ref();
-PTO2_SCOPE() { for (int i = 0; i < 5; ++i) { CoreTaskArgs p; p.add_input(x); rt_submit_aiv_task(0, p); } }'''
+body = '''const ChipTensor& x = orch_args.tensor(0).ref(); PTO2TaskId ids[5]; uint32_t shape[1] = {256};
+TensorCreateInfo info(shape, 1); PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {
+CoreTaskArgs p; p.add_input(x); p.add_output(info); if (i == 4) p.set_dependencies(ids, 4);
+ids[i] = rt_submit_aiv_task(0, p).task_id(); } }'''
 try:
-    print(rig.run([Kernel("touch", "")], entry(body), [(floats(4, 8), "INOUT")]).result.tasks)
+    print(rig.run([Kernel("touch", "")], entry(body), [(floats(4, 8), "INOUT")], shuffle=True).result.tasks)
 except rig.module.RuntimeFault as fault:
     print(fault.code_name)
 """
 
 
 @pytest.mark.parametrize(
-    ("value", "printed", "warning"),
+    ("knob", "value", "printed", "warning"),
     [
-        ("4", "SCOPE_DEADLOCK", ""),
-        ("4,16,16,16", "5", ""),
-        ("16,4,16,16", "SCOPE_DEADLOCK", ""),
+        ("TASK_WINDOW", "4", "SCOPE_DEADLOCK", ""),
+        ("TASK_WINDOW", "4,16,16,16", "5", ""),
+        ("TASK_WINDOW", "16,4,16,16", "SCOPE_DEADLOCK", ""),
+        ("HEAP", "4096", "HEAP_RING_DEADLOCK", ""),
+        ("HEAP", "1024,8192,1024,1024", "5", ""),
+        ("DEP_POOL", "4", "5", ""),
         (
+            "DEP_POOL",
+            "3",
+            "5",
+            "[WARN] PTO2_RING_DEP_POOL=3 is ignored: give one number, or four separated by commas, each at least 4\n",
+        ),
+        (
+            "TASK_WINDOW",
             "5",
             "5",
             "[WARN] PTO2_RING_TASK_WINDOW=5 is ignored: give one number, or four separated by commas, each a power of "
             "two of at least 4\n",
         ),
         (
+            "TASK_WINDOW",
             "4,4",
             "5",
             "[WARN] PTO2_RING_TASK_WINDOW=4,4 is ignored: give one number, or four separated by commas, each a power of "
@@ -279,10 +310,10 @@ except rig.module.RuntimeFault as fault:
         ),
     ],
 )
-def test_limits_from_the_environment(rig: Rig, value: str, printed: str, warning: str) -> None:
+def test_limits_from_the_environment(rig: Rig, knob: str, value: str, printed: str, warning: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENVIRONMENT, rig.module.__file__ or "", str(rig.binaries)],
-        env={**os.environ, "PTO2_RING_TASK_WINDOW": value},
+        env={**os.environ, f"PTO2_RING_{knob}": value},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -210,6 +210,48 @@ def test_barrier_over_all_blocks(rig: Rig) -> None:
         assert y.tolist() == [blocks] * blocks + [0] * (6 - blocks)
 
 
+# Each member leaves a one behind three barriers: of all cores, of its own kind, of all again. Rows: barrier, then sums.
+MEETING = """
+    const int place = 3 * get_block_idx(args) + (core->is_vector ? 1 + core->sub_block : 0);
+    float *ones = data(args, 0), *own = ones + 16, *sums = ones + 32, *own_sums = ones + 48;
+    ones[place] = 1;
+    core->sync_all(core, 2);
+    float sum = 0;
+    for (int i = 0; i < 3 * get_block_num(args); ++i) sum += ones[i];
+    own[place] = 1;
+    core->sync_all(core, core->is_vector ? 0 : 1);
+    float own_sum = 0;
+    for (int i = 0; i < 3 * get_block_num(args); ++i) own_sum += (i % 3 > 0) == (core->is_vector > 0) ? own[i] : 0;
+    core->sync_all(core, 2);
+    sums[place] = sum; own_sums[place] = own_sum;
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_barriers_over_the_blocks_of_groups(rig: Rig, threads: int) -> None:
+    """Five cubes with two vector cores each, all running at once whatever the number of threads."""
+    kernels = [Kernel("cube", MEETING, "aic"), Kernel("vector", MEETING)]
+    body = """
+    const ChipTensor& y = orch_args.tensor(0).ref();
+    CoreTaskArgs p; p.add_inout(y); p.launch_spec.set_block_num(5); p.launch_spec.set_require_sync_start(true);
+    rt_submit_task({0, 1, 1}, p);
+    """
+    y = np.zeros((4, 16), np.float32)
+    rig.run(kernels, entry(body), [(y, "INOUT")], threads=threads)
+    np.testing.assert_array_equal(y[2, :15], np.full(15, 15))
+    np.testing.assert_array_equal(y[3, :15], [5, 10, 10] * 5)
+
+
+def test_barrier_in_one_group_needs_no_start_together(rig: Rig) -> None:
+    kernels = [Kernel("cube", MEETING, "aic"), Kernel("vector", MEETING)]
+    body = (
+        "const ChipTensor& y = orch_args.tensor(0).ref(); CoreTaskArgs p; p.add_inout(y); rt_submit_task({0, 1, 1}, p);"
+    )
+    y = np.zeros((4, 16), np.float32)
+    rig.run(kernels, entry(body), [(y, "INOUT")])
+    np.testing.assert_array_equal(y[2:, :3], [[3, 3, 3], [1, 2, 2]])
+
+
 def test_barrier_needs_blocks_that_start_together(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         rig.run([SYNC], entry(LAUNCH.format(blocks=6, together="false")), [(floats(8), "INOUT")])

@@ -56,3 +56,28 @@ def test_shuffled_orders_are_legal(rig: Rig, seed: int) -> None:
     assert found[-1] == 4
     assert found.index(0) < found.index(2)
     assert found.index(1) < found.index(3)
+
+
+# Kernel 0 reads x into y, kernel 1 overwrites x: nothing but the order of submission keeps the reader first.
+OVERWRITTEN = entry("""
+    const ChipTensor& x = orch_args.tensor(0).ref(); const ChipTensor& y = orch_args.tensor(1).ref();
+    CoreTaskArgs r; r.add_input(x); r.add_output(y); rt_submit_aiv_task(0, r);
+    CoreTaskArgs w; w.add_output(x); rt_submit_aiv_task(1, w);
+""")
+READ = Kernel("read", "data(args, 1)[0] = data(args, 0)[0];")
+OVERWRITE = Kernel("overwrite", "data(args, 0)[0] = -1;")
+
+
+def test_strict_order_shows_that_a_dependency_is_missing(rig: Rig) -> None:
+    """Some legal order gives the wrong result; with readers before writers none does."""
+
+    def results(**options: Any) -> set[float]:
+        found = set()
+        for seed in range(8):
+            x, y = np.full(1, 7, np.float32), np.zeros(1, np.float32)
+            tensors = [(x, "INOUT"), (y, "OUT")]
+            rig.run([READ, OVERWRITE], OVERWRITTEN, tensors, shuffle=True, seed=seed, **options)
+            found.add(float(y[0]))
+        return found
+
+    assert (results(), results(strict=True)) == ({7.0, -1.0}, {7.0})
