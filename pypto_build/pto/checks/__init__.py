@@ -13,7 +13,9 @@ from ..model import Module
 from ..resolve import Problem, Resolved, resolve
 from .elements import check_elements
 from .memory import CAPACITY, check_memory
+from .operands import check_operands
 from .pipes import check_pipes
+from .scratch import check_scratch
 from .shapes import check_shapes
 from .stale import check_stale
 from .structure import check_structure
@@ -26,6 +28,8 @@ _FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ..
     check_structure,
     check_shapes,
     check_elements,
+    check_operands,
+    check_scratch,
     check_memory,
     check_stale,
 )
@@ -48,7 +52,7 @@ def check_module(module: Module, platform: str = "") -> list[PtoError]:
             for check in _FUNCTION_CHECKS:
                 problems += check(function, module, arch)
     if not problems:
-        problems += check_pipes(resolved, module)
+        problems += check_pipes(resolved, module, arch)
     found = []
     for problem in problems:
         token = problem.op.token if problem.op is not None else problem.function.token

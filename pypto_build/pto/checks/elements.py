@@ -36,6 +36,33 @@ _TYPES: dict[str, tuple[tuple[str, str], ...]] = {
         ("tnot", "i16"),
         ("tsel texpands", "i16 i32 f16 bf16 f32"),
     ),
+    "a5": (
+        (
+            "tadd tadds tcmp tcolargmax tcolargmin tcolexpand tcolmax tcolmin tcolsum tconcat texpands tgatherb tmaxs "
+            "tmin tmins tmuls tneg tpartadd tpartmax tpartmin tpartmul trowexpand tsel tsubs ttrans ttri tpartargmax "
+            "tpartargmin",
+            "i8 i16 i32 f16 bf16 f32",
+        ),
+        (
+            "tcmps tcolexpandadd tcolexpanddiv tcolexpandmax tcolexpandmin tcolexpandmul tcolexpandsub tdivs tmax tpow "
+            "tpows trowexpandadd trowexpanddiv trowexpandmax trowexpandmin trowexpandmul trowexpandsub tsels tsub",
+            "i8 i16 i32 f16 f32",
+        ),
+        ("tcolprod tscatter", "i16 i32 f16 bf16 f32"),
+        (
+            "tdiv tfmod tfmods tmul trem trems trowargmax trowargmin trowmax trowmin trowprod trowsum",
+            "i16 i32 f16 f32",
+        ),
+        ("trelu", "i32 f16 f32"),
+        ("taxpy", "f16 bf16 f32"),
+        (
+            "tabs tcolexpandexpdif texp tlog tmrgsort tprelu trecip trowexpandexpdif trsqrt tsort32 tsqrt",
+            "f16 f32",
+        ),
+        ("tand tands tnot tor tors tshl tshr tshrs txor txors", "i8 i16 i32"),
+        ("tshls", "i8 i16 i32 i64"),
+        ("tci", "i16 i32"),
+    ),
 }
 _ALLOWED = {
     arch: {f"pto.{name}": set(types.split()) for names, types in rows for name in names.split()}
@@ -160,7 +187,10 @@ def _element(resolved: Resolved, op: Operation) -> Iterator[str]:
 
 
 def _index(resolved: Resolved, op: Operation) -> Iterator[str]:
-    """Positions are whole numbers; data keeps its width."""
+    """Positions are whole numbers; data keeps its width. The form that compares yields positions."""
+    if "k" in op.operands:
+        yield from _positions(resolved, op)
+        return
     index = _tile(resolved, op, "idx")
     if index and isinstance(index[1].dtype, ScalarType) and index[1].dtype.is_float:
         yield f"idx holds positions, found elements {index[1].dtype}"

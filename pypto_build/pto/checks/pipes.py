@@ -45,9 +45,10 @@ class _Traffic:
         return self.counts.get((key, step), 0)
 
 
-def check_pipes(functions: list[Resolved], module: Module) -> Iterator[Problem]:
+def check_pipes(functions: list[Resolved], module: Module, arch: str = "") -> Iterator[Problem]:
     traffic = [_collect(resolved) for resolved in functions]
     for one in traffic:
+        yield from _rings(one, arch)
         yield from _alone(one)
     cubes = [t for t in traffic if t.resolved.function.kernel_kind == "cube"]
     vectors = [t for t in traffic if t.resolved.function.kernel_kind == "vector"]
@@ -100,6 +101,21 @@ def _times(resolved: Resolved, op: Operation, times: int | None) -> int | None:
     return times * max(0, -((lower - upper) // step))
 
 
+def _rings(traffic: _Traffic, arch: str) -> Iterator[Problem]:
+    """The numbers of slots a pipe is opened with."""
+    for op in traffic.opened.values():
+        both = int_value(op.attrs.get("dir_mask")) == 3
+        slots = int_value(op.attrs["slot_num"]) if "slot_num" in op.attrs else 4 if both else 8
+        messages = ["slot_num is 1 at least, found 0"] if slots < 1 else []
+        if "local_slot_num" in op.attrs:
+            local = int_value(op.attrs["local_slot_num"])
+            if arch == "a5":
+                messages.append("attribute 'local_slot_num' is for a2a3, not a5")
+            elif not 1 <= local <= slots:
+                messages.append(f"local_slot_num is between 1 and slot_num, which is {slots}, found {local}")
+        yield from (Problem(op, message, traffic.resolved.function) for message in messages)
+
+
 def _alone(traffic: _Traffic) -> Iterator[Problem]:
     function = traffic.resolved.function
     for (key, step), op in traffic.first.items():
@@ -131,6 +147,8 @@ def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
     value = traffic.resolved.value(op, "tile") if "tile" in op.operands else None
     type_ = value.type if value is not None else next(iter(op.result_types), None)
     if opened is None or not isinstance(type_, TileType):
+        return
+    if op.result_types and op.operands:  # what is valid of it, and travels, is known only when it runs
         return
     size = int_value(opened.attrs.get("slot_size"))
     if op.name == "pto.tpop_from_aiv" and int_value(op.attrs.get("split")):
