@@ -116,6 +116,13 @@ VERBS: dict[str, Verb] = {
             _flags("JSON", "SARIF"),
         ),
         Verb(
+            "passes",
+            "pypto_build.diagnose.passes",
+            "what each pass of the compilation changed, and the first one after which a check fails",
+            Needs.ARTIFACT,
+            _flags("PASS", "KERNEL", "JSON", "SARIF"),
+        ),
+        Verb(
             "hang",
             "pypto_build.diagnose.hang",
             "what the host's and the device's logs of a run on simpler say: stalled task, kernel, error code",
@@ -144,14 +151,14 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.hazards",
             "replay the checked build: unordered, misdeclared, out-of-bounds accesses, each with the line to change",
             Needs.CHECKED,
-            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED")},
+            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED"), **_flags("JSON", "SARIF")},
         ),
         Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
             "run ROUNDS (50) random legal orders: outputs that depend on the order, and the two tasks that decide",
             Needs.BINARIES,
-            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED", "ROUNDS")},
+            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED", "ROUNDS"), **_flags("JSON", "SARIF")},
         ),
         Verb(
             "report",
