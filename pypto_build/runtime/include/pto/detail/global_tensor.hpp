@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "enums.hpp"
+#include "macros.hpp"
 
 namespace pto {
 
@@ -12,24 +13,32 @@ enum GlobalTensorDim { DIM_0 = 0, DIM_1 = 1, DIM_2 = 2, DIM_3 = 3, DIM_4 = 4, TO
 
 namespace detail {
 
-// Five extents of which the negative ones (DYNAMIC) are given to the constructor: either just those, or all five.
+// Five extents of which the negative ones (DYNAMIC) are given to the constructor: either just those, or all five. Only
+// these are stored: views are made often, and each store costs time to compile.
 template <int64_t... N> struct Extents {
     static_assert(sizeof...(N) == 5, "Shape and Stride take five dimensions");
     static constexpr int64_t fixed[5] = {N...};
     static constexpr int dynamic_count = (int(N < 0) + ...);
-    int64_t value[5] = {N...};
 
-    constexpr Extents() = default;
-    template <class... A> constexpr Extents(A... given) {
+    PTO_INLINE constexpr Extents() {}
+    template <class... A> PTO_INLINE constexpr Extents(A... given) {
         static_assert(sizeof...(A) == dynamic_count || sizeof...(A) == 5,
                       "Shape or Stride: give one value for each dynamic dimension, or all five");
-        const int64_t values[] = {int64_t(given)...};
-        int next = 0;
-        for (int i = 0; i < 5; ++i)
-            if (fixed[i] < 0)
-                value[i] = sizeof...(A) == 5 ? values[i] : values[next++];
+        if constexpr (dynamic_count > 0) {
+            const int64_t values[] = {int64_t(given)...};
+            int next = 0;
+            for (int i = 0; i < 5; ++i)
+                if (fixed[i] < 0) {
+                    value[next] = values[sizeof...(A) == 5 ? i : next];
+                    ++next;
+                }
+        }
     }
-    constexpr int64_t get(int i) const { return fixed[i] < 0 ? value[i] : fixed[i]; }
+    PTO_INLINE constexpr int64_t get(int i) const { return fixed[i] < 0 ? value[place(i)] : fixed[i]; }
+
+private:
+    static constexpr int place(int i) { return i > 0 ? place(i - 1) + int(fixed[i - 1] < 0) : 0; }
+    int64_t value[dynamic_count + int(dynamic_count == 0)] = {};
 };
 
 } // namespace detail
@@ -38,14 +47,14 @@ template <int64_t N1 = DYNAMIC, int64_t N2 = DYNAMIC, int64_t N3 = DYNAMIC, int6
 struct Shape : detail::Extents<N1, N2, N3, N4, N5> {
     static constexpr int64_t staticShape[5] = {N1, N2, N3, N4, N5};
     using detail::Extents<N1, N2, N3, N4, N5>::Extents;
-    constexpr Shape() = default;
+    PTO_INLINE constexpr Shape() {}
 };
 
 template <int64_t S1 = DYNAMIC, int64_t S2 = DYNAMIC, int64_t S3 = DYNAMIC, int64_t S4 = DYNAMIC, int64_t S5 = DYNAMIC>
 struct Stride : detail::Extents<S1, S2, S3, S4, S5> {
     static constexpr int64_t staticStride[5] = {S1, S2, S3, S4, S5};
     using detail::Extents<S1, S2, S3, S4, S5>::Extents;
-    constexpr Stride() = default;
+    PTO_INLINE constexpr Stride() {}
 };
 
 // Five values without template arguments are five dynamic dimensions.
@@ -64,20 +73,20 @@ template <class E, class Shape_, class Stride_, Layout Layout_ = Layout::ND> str
                                                 Stride_::fixed[3], Stride_::fixed[4]};
 
     GlobalTensor() = default;
-    GlobalTensor(E *pointer) : pointer_(pointer) {}
-    GlobalTensor(E *pointer, const Shape_ &shape) : pointer_(pointer), shape_(shape) {}
-    GlobalTensor(E *pointer, const Shape_ &shape, const Stride_ &stride)
+    PTO_INLINE GlobalTensor(E *pointer) : pointer_(pointer) {}
+    PTO_INLINE GlobalTensor(E *pointer, const Shape_ &shape) : pointer_(pointer), shape_(shape) {}
+    PTO_INLINE GlobalTensor(E *pointer, const Shape_ &shape, const Stride_ &stride)
         : pointer_(pointer), shape_(shape), stride_(stride) {}
 
-    E *data() const { return pointer_; }
-    int64_t GetShape(int dim) const { return shape_.get(dim); }
-    int64_t GetStride(int dim) const { return stride_.get(dim); }
+    PTO_INLINE E *data() const { return pointer_; }
+    PTO_INLINE int64_t GetShape(int dim) const { return shape_.get(dim); }
+    PTO_INLINE int64_t GetStride(int dim) const { return stride_.get(dim); }
     template <int dim> int64_t GetShape() const { return shape_.get(dim); }
     template <int dim> int64_t GetStride() const { return stride_.get(dim); }
-    void SetShape(const Shape_ &shape) { shape_ = shape; }
+    PTO_INLINE void SetShape(const Shape_ &shape) { shape_ = shape; }
     template <class... A> void SetShape(A... values) { shape_ = Shape_(values...); }
-    void SetStride(const Stride_ &stride) { stride_ = stride; }
-    void SetAddr(E *pointer) { pointer_ = pointer; }
+    PTO_INLINE void SetStride(const Stride_ &stride) { stride_ = stride; }
+    PTO_INLINE void SetAddr(E *pointer) { pointer_ = pointer; }
 
 private:
     E *pointer_ = nullptr;

@@ -52,39 +52,39 @@ struct Tile {
                                                                isInnerRowMajor ? BoxCols : 1,
                                                                isInnerRowMajor ? 1 : BoxRows};
 
-    Tile() = default;
-    Tile(int64_t valid) : valid_row_(int(valid)), valid_col_(int(valid)) {
+    PTO_INLINE Tile() {}
+    PTO_INLINE Tile(int64_t valid) : valid_row_(int(valid)), valid_col_(int(valid)) {
         static_assert((ValidRow_ == DYNAMIC) != (ValidCol_ == DYNAMIC),
                       "Tile(n): exactly one of the valid extents is dynamic");
     }
-    Tile(int64_t valid_row, int64_t valid_col) : valid_row_(int(valid_row)), valid_col_(int(valid_col)) {}
+    PTO_INLINE Tile(int64_t valid_row, int64_t valid_col) : valid_row_(int(valid_row)), valid_col_(int(valid_col)) {}
 
-    E *&data() { return pointer_; }
-    E *data() const { return pointer_; }
-    int GetValidRow() const { return ValidRow_ == DYNAMIC ? valid_row_ : ValidRow_; }
-    int GetValidCol() const { return ValidCol_ == DYNAMIC ? valid_col_ : ValidCol_; }
-    void SetValidShape(int64_t valid_row, int64_t valid_col) {
+    PTO_INLINE E *&data() { return pointer_; }
+    PTO_INLINE E *data() const { return pointer_; }
+    PTO_INLINE int GetValidRow() const { return ValidRow_ == DYNAMIC ? valid_row_ : ValidRow_; }
+    PTO_INLINE int GetValidCol() const { return ValidCol_ == DYNAMIC ? valid_col_ : ValidCol_; }
+    PTO_INLINE void SetValidShape(int64_t valid_row, int64_t valid_col) {
         valid_row_ = int(valid_row);
         valid_col_ = int(valid_col);
     }
-    void SetValidRow(int64_t valid_row) { valid_row_ = int(valid_row); }
-    void SetValidCol(int64_t valid_col) { valid_col_ = int(valid_col); }
+    PTO_INLINE void SetValidRow(int64_t valid_row) { valid_row_ = int(valid_row); }
+    PTO_INLINE void SetValidCol(int64_t valid_col) { valid_col_ = int(valid_col); }
 
     // Scalar access by physical element number; only the vector core's memory is visible to its scalar unit.
-    E GetValue(int64_t offset) const {
+    PTO_INLINE E GetValue(int64_t offset) const {
         static_assert(Loc_ == TileType::Vec, "GetValue: only Vec tiles can be read element by element");
         PTO_CHECK(GetValue, PIPE_S, element(*this, offset, PYPTO_READ));
         return pointer_[offset];
     }
-    void SetValue(int64_t offset, E value) {
+    PTO_INLINE void SetValue(int64_t offset, E value) {
         static_assert(Loc_ == TileType::Vec, "SetValue: only Vec tiles can be written element by element");
         PTO_CHECK(SetValue, PIPE_S, element(*this, offset, PYPTO_WRITE));
         pointer_[offset] = value;
     }
     static constexpr uint64_t GetSizeInBytes() { return uint64_t(Numel) * sizeof(E); }
     // How hardware steps through an operand; of no consequence here.
-    void SetKAligned(bool aligned) { k_aligned_ = aligned; }
-    bool GetKAligned() const { return k_aligned_; }
+    PTO_INLINE void SetKAligned(bool aligned) { k_aligned_ = aligned; }
+    PTO_INLINE bool GetKAligned() const { return k_aligned_; }
     static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane.offset(row, col); }
 
 private:
