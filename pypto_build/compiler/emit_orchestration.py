@@ -358,6 +358,7 @@ _HANDLERS: dict[str, Callable[[OrchestrationEmitter, Op], None]] = {
     "for": OrchestrationEmitter.loop,
     "while": OrchestrationEmitter.repeat,
     "no_task": OrchestrationEmitter.no_task,
+    "dummy_task": lambda e, op: e.tasks.dummy(op),
     "if": OrchestrationEmitter.branch,
     "scope": OrchestrationEmitter.scope,
     "call": OrchestrationEmitter.task,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .cpp_scalars import float_literal
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Const, Direction, Function, Launch, Op, Operand, Ref, ScalarType
+from .ir import Const, Direction, Function, Launch, Op, Operand, Predicate, Ref, ScalarType
 
 if TYPE_CHECKING:
     from .emit_orchestration import OrchestrationEmitter
@@ -45,15 +45,22 @@ class TaskEmitter:
         for entry in entries:
             add = "add_scalar" if entry.direction is None else _ADD[entry.direction]
             out.add(f"params_t{number}.{add}({entry.text});")
+        self.marks_exist(op, launch)
+        if launch.dumps:
+            out.add(f"params_t{number}.dump({', '.join(map(out.expression, launch.dumps))});")
         lanes = self.lanes(members, ids)
         if lanes:
             out.add(f"MixedKernels mixed_{number} = {{{', '.join(lanes)}}};")
-        self.after(launch, number)
+        self.after(launch.deps, number)
         if launch.blocks is not None:
             setter = "set_core_num" if out.program.arch == "a5" else "set_block_num"
             out.add(f"params_t{number}.launch_spec.{setter}({out.expression(launch.blocks)});")
         if launch.sync_start:
             out.add(f"params_t{number}.launch_spec.set_require_sync_start(true);")
+        if launch.early_resolve:
+            out.add(f"params_t{number}.set_allow_early_resolve(true);")
+        if launch.predicate is not None:
+            self.predicate(launch.predicate, number)
         submit = f"rt_submit_task(mixed_{number}" if lanes else f"rt_submit_{members[0].core}_task({ids[0]}"
         outputs = f"TaskOutputTensors task_{number}_outs = " if op.results else ""
         out.add(f"{outputs}{submit}, params_t{number});")
@@ -69,14 +76,48 @@ class TaskEmitter:
         cube = str(ids[0]) if len(members) > 1 else "INVALID_KERNEL_ID"
         return [cube, vector, vector if members[-1].split >= 0 else "INVALID_KERNEL_ID"]
 
-    def after(self, launch: Launch, number: int) -> None:
+    def dummy(self, op: Op) -> None:
+        """A task that runs nothing and ends when others have."""
+        out, number = self.out, self.count
+        self.count += 1
+        out.add()
+        out.add(f"// Task {number}: waits, runs nothing")
+        out.add(f"{out.vintage.task_args} params_t{number};")
+        assert isinstance(op.args[0], tuple)
+        self.after(op.args[0], number)
+        out.add(f"TaskOutputTensors task_{number}_outs = rt_submit_dummy_task(params_t{number});")
+        out.add(f"PTO2TaskId {out.name(op.result)} = task_{number}_outs.task_id();")
+        self.submitted.add(op.result)
+
+    def marks_exist(self, op: Op, launch: Launch) -> None:
+        given = [name for name, there in (
+            ("dumps", launch.dumps), ("allow_early_resolve", launch.early_resolve), ("predicate", launch.predicate)
+        ) if there]  # fmt: skip
+        if given and not self.out.vintage.predicate:
+            raise CompileError(op.place, f"tasks of {self.out.vintage.name} have no {given[0]}", "use a later vintage")
+
+    def predicate(self, given: Predicate, number: int) -> None:
+        """The element, the comparison and the number that the runtime looks at when it dispatches the task."""
+        out, name = self.out, f"params_t{number}_pred"
+        out.add(f"{out.vintage.predicate} {name};")
+        out.add(f"{name}.operand.tensor = &{out.expression(given.tensor)};")
+        out.add(f"{name}.operand.ndims = {len(given.indices)};")
+        for axis, index in enumerate(given.indices):
+            text = out.expression(index)
+            text = text if isinstance(index, Const) else f"static_cast<uint32_t>({text})"
+            out.add(f"{name}.operand.indices[{axis}] = {text};")
+        out.add(f"{name}.op = PredicateOp::{given.op.upper()};")
+        out.add(f"{name}.target = {given.target};")
+        out.add(f"params_t{number}.set_predicate({name});")
+
+    def after(self, tasks: tuple[Operand, ...], number: int) -> None:
         """Tasks to wait for; one that need not have been submitted is asked whether it was."""
-        if not launch.deps:
+        if not tasks:
             return
         out, deps = self.out, f"params_t{number}_deps"
-        out.add(f"PTO2TaskId {deps}[{len(launch.deps)}];")
+        out.add(f"PTO2TaskId {deps}[{len(tasks)}];")
         out.add(f"uint32_t {deps}_count = 0;")
-        for dep in launch.deps:
+        for dep in tasks:
             task = out.expression(dep)
             sure = isinstance(dep, Ref) and dep.name in self.submitted
             out.add(f"{'' if sure else f'if ({task}.is_valid()) '}{deps}[{deps}_count++] = {task};")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from . import language
 from .dtypes import DType
 from .errors import CompileError, Place, similar
-from .ir import Block, Const, Launch, Op, Operand, Ref
+from .ir import Block, Const, Launch, Op, Operand, Predicate, Ref
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
-from .operations import MISSING, OPERATIONS, OPERATORS
+from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS
 
 if TYPE_CHECKING:
     from .frontend import ProgramBuilder
@@ -35,6 +35,7 @@ _HINTS: dict[type, str] = {
     ast.Attribute: "a tensor's extents are pl.dim(tensor, axis)",
 }
 _INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.log", "Is": "use ==", "IsNot": "use !="}
+_SUBMISSION = ("deps", "dumps", "allow_early_resolve", "predicate")
 
 
 class ExpressionReader:
@@ -245,20 +246,45 @@ class ExpressionReader:
         function = self.builder.function(callee, self.place(node))
         names = [p.name for p in function.params]
         if callee.kind == "kernel":
-            node, launch = self.after(node, launch)
+            node, launch = self.submission(node, launch, names)
         args = self.bind(node, callee.name, names, frozenset())
         return Op("call", args, {"callee": callee.name, "launch": launch}, place=self.place(node))
 
-    def after(self, node: ast.Call, launch: Launch) -> tuple[ast.Call, Launch]:
-        """`kernel(…, deps=[task, …])`: what the task waits for besides the tensors it takes."""
-        given = [k.value for k in node.keywords if k.arg == "deps"]
-        if not given:
-            return node, launch
-        deps = self.operand(given[0])
-        if not isinstance(deps, tuple):
-            self.fail(given[0], "deps is a list of tasks", "t = kernel(…) is a task")
-        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "deps"])
-        return ast.copy_location(rest, node), replace(launch, deps=deps)
+    def submission(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
+        """What a call says of the task beside the kernel's arguments: `kernel(…, deps=[task, …])`, `dumps=[tensor, …]`,
+        `allow_early_resolve=True`, `predicate=pl.read(tensor, [i]) > 0`."""
+        given = {k.arg: k.value for k in node.keywords if k.arg in _SUBMISSION and k.arg not in params}
+        if "deps" in given:
+            deps = self.items(given["deps"], "deps is a list of tasks", "t = kernel(…) is a task")
+            launch = replace(launch, deps=deps)
+        if "dumps" in given:
+            launch = replace(launch, dumps=self.items(given["dumps"], "dumps is a list of tensors"))
+        if "allow_early_resolve" in given:
+            launch = replace(launch, early_resolve=bool(self.static(given["allow_early_resolve"])))
+        if "predicate" in given:
+            launch = replace(launch, predicate=self.predicate(given["predicate"]))
+        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.value not in given.values()])
+        return ast.copy_location(rest, node), launch
+
+    def items(self, node: ast.expr, message: str, hint: str = "") -> tuple[Operand, ...]:
+        made = self.operand(node)
+        if not isinstance(made, tuple):
+            self.fail(node, message, hint)
+        return made
+
+    def predicate(self, node: ast.expr) -> Predicate:
+        """The runtime reads the element when it dispatches the task, so the comparison is not one of the program's."""
+        message = "a predicate compares an element with a whole number: pl.read(tensor, [i, …]) > 0"
+        if not (isinstance(node, ast.Compare) and len(node.ops) == 1):
+            self.fail(node, message)
+        op = OPERATORS.get(type(node.ops[0]).__name__, "")
+        element, target = self.operand(node.left), self.operand(node.comparators[0])
+        if not (isinstance(element, Op) and element.name == "read" and op in COMPARISONS):
+            self.fail(node, message)
+        if not (isinstance(target, Const) and isinstance(target.value, int)):
+            self.fail(node, message)
+        tensor, indices = element.args
+        return Predicate(tensor, indices if isinstance(indices, tuple) else (indices,), op, int(target.value))
 
     def intrinsic(self, node: ast.Call, name: str) -> Operand:
         spec = OPERATIONS.get(name)

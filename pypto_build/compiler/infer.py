@@ -19,6 +19,7 @@ from .ir import (
     Launch,
     Op,
     Operand,
+    Predicate,
     Program,
     Ref,
     ScalarType,
@@ -289,14 +290,28 @@ class Inference:
         assert isinstance(launch, Launch)
         if launch.blocks is not None:
             launch = replace(launch, blocks=self.number(op, launch.blocks, INDEX))
-        for dep in launch.deps:
-            if not isinstance(self.type_of(dep), TaskType):
-                self.fail(
-                    op, f"{callee.name}: deps are tasks, found {_kind(self.type_of(dep))}", "t = kernel(…) is one"
-                )
+        self.tasks(op, f"{callee.name}: ", launch.deps)
+        for dump in launch.dumps:
+            if dump not in args:
+                self.fail(op, f"{callee.name}: dumps are tensors that the task takes")
+        if launch.predicate is not None:
+            launch = replace(launch, predicate=self.predicate(op, launch.predicate))
         for name in op.results:
             self.types[name] = TaskType()
         self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))
+
+    def tasks(self, op: Op, what: str, deps: tuple[Operand, ...]) -> None:
+        for dep in deps:
+            if not isinstance(self.type_of(dep), TaskType):
+                self.fail(op, f"{what}deps are tasks, found {_kind(self.type_of(dep))}", "t = kernel(…) is one")
+
+    def predicate(self, op: Op, given: Predicate) -> Predicate:
+        type_ = self.type_of(given.tensor)
+        if not isinstance(type_, TensorType) or type_.dtype.is_float:
+            self.fail(op, f"a predicate reads a tensor of whole numbers, found {_kind(type_)}")
+        if len(given.indices) != len(type_.shape):
+            self.fail(op, f"a predicate of {len(given.indices)} indices, the tensor has {len(type_.shape)} extents")
+        return replace(given, indices=tuple(self.number(op, index, INDEX) for index in given.indices))
 
     def fits(self, op: Op, callee: str, name: str, given: TensorType, wanted: TensorType) -> None:
         known = [

@@ -160,21 +160,42 @@ class Param:
 
 
 @dataclass(frozen=True)
+class Predicate:
+    """What an element of a tensor has to be (`op` is a comparison) when a task is dispatched, for it to run at all."""
+
+    tensor: Operand
+    indices: tuple[Operand, ...]
+    op: str
+    target: int
+
+
+@dataclass(frozen=True)
 class Launch:
-    """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not, after other tasks."""
+    """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not, after other tasks.
+
+    `dumps` are the arguments a selective dump shows; `early_resolve` lets tasks that depend on this one start early.
+    """
 
     blocks: Operand | None = None
     sync_start: bool = False
     deps: tuple[Operand, ...] = ()
+    dumps: tuple[Operand, ...] = ()
+    early_resolve: bool = False
+    predicate: Predicate | None = None
 
     def map(self, change: Callable[[Operand], Operand]) -> Launch:
         """The same launch with its operands changed."""
         blocks = None if self.blocks is None else change(self.blocks)
-        return replace(self, blocks=blocks, deps=tuple(map(change, self.deps)))
+        deps, dumps, predicate = tuple(map(change, self.deps)), tuple(map(change, self.dumps)), self.predicate
+        if predicate is not None:
+            indices = tuple(map(change, predicate.indices))
+            predicate = replace(predicate, tensor=change(predicate.tensor), indices=indices)
+        return replace(self, blocks=blocks, deps=deps, dumps=dumps, predicate=predicate)
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        return self.deps if self.blocks is None else (self.blocks, *self.deps)
+        condition = (self.predicate.tensor, *self.predicate.indices) if self.predicate else ()
+        return (*(() if self.blocks is None else (self.blocks,)), *self.deps, *self.dumps, *condition)
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ _define("dim", "tensor axis", "dim", where="both")
 _define("create_tensor", "shape / dtype", "create_tensor", where="orchestration")
 _define("slice", "tensor shape offsets", "slice", where="orchestration")
 _define("no_task", "", "no_task", where="orchestration")
+_define("dummy_task", "deps", "dummy_task", where="orchestration")
 
 # operators of the language, by the names the front end gives them
 OPERATORS = {

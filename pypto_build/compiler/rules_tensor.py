@@ -92,6 +92,13 @@ def _dim(at: Inference, op: Op) -> Typed:
     return replace(op, name="s.add", args=(value, Const(0)), attrs={"dtype": INDEX}), ScalarType(INDEX)
 
 
+def _dummy_task(at: Inference, op: Op) -> Typed:
+    if not isinstance(op.args[0], tuple):
+        at.fail(op, "pl.dummy_task: deps is a list of tasks")
+    at.tasks(op, "pl.dummy_task: ", op.args[0])
+    return op, TaskType()
+
+
 def _no_task(at: Inference, op: Op) -> Typed:
     return op, TaskType()
 
@@ -104,4 +111,5 @@ TENSOR_RULES: dict[str, object] = {
     "write": _write,
     "dim": _dim,
     "no_task": _no_task,
+    "dummy_task": _dummy_task,
 }

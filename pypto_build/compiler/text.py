@@ -66,10 +66,20 @@ def _call_text(op: Op) -> str:
     launch = op.attrs.get("launch")
     if isinstance(launch, Launch) and launch.blocks is not None:
         name += f"[{operand_text(launch.blocks)}{', sync_start' if launch.sync_start else ''}]"
-    if isinstance(launch, Launch) and launch.deps:
-        return f"{name}({', '.join(map(operand_text, op.args))}, deps={operand_text(launch.deps)})"
+    marks = _marks(launch) if isinstance(launch, Launch) else []
     attrs = [f"{k}={_attr(v)}" for k, v in op.attrs.items() if k not in ("callee", "launch") and v not in ("", None)]
-    return f"{name}({', '.join([*map(operand_text, op.args), *attrs])})"
+    return f"{name}({', '.join([*map(operand_text, op.args), *attrs, *marks])})"
+
+
+def _marks(launch: Launch) -> list[str]:
+    """What is said of a task beside its arguments."""
+    marks = [f"deps={operand_text(launch.deps)}"] if launch.deps else []
+    marks += [f"dumps={operand_text(launch.dumps)}"] if launch.dumps else []
+    marks += ["allow_early_resolve"] if launch.early_resolve else []
+    if launch.predicate is not None:
+        p = launch.predicate
+        marks.append(f"predicate={operand_text(p.tensor)}{operand_text(p.indices)} {p.op} {p.target}")
+    return marks
 
 
 def _attr(value: object) -> str:

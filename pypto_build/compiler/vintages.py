@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class ApiVintage:
     """`tensor`: the tensor class; `entry_args`, `task_args`: classes of the orchestration's and a task's arguments;
     `external`: an external tensor, with its position as {i}; `max_tensors`, `max_scalars`: what a task takes;
-    `runtime_config`: entries beside the runtime's name."""
+    `runtime_config`: entries beside the runtime's name; `predicate`: the class of a task's condition, if there is
+    one, and then tasks can be marked for early resolution and dumps too."""
 
     name: str
     tensor: str
@@ -19,6 +20,7 @@ class ApiVintage:
     max_tensors: int
     max_scalars: int
     runtime_config: tuple[tuple[str, int], ...]
+    predicate: str = ""
 
     @property
     def by_value(self) -> bool:
@@ -35,11 +37,11 @@ VINTAGES = {
         ),
         ApiVintage(
             "2026-06", "Tensor", "L2TaskArgs", "L0TaskArgs", "orch_args.tensor({i}).ref()",
-            32, 16, (("aicpu_thread_num", 4),),
+            32, 16, (("aicpu_thread_num", 4),), "L0TaskPredicate",
         ),
         ApiVintage(
             "2026-08", "ChipTensor", "ChipTaskArgs", "CoreTaskArgs", "orch_args.tensor({i}).ref()",
-            32, 16, (("aicpu_thread_num", 0),),
+            32, 16, (("aicpu_thread_num", 0),), "CoreTaskPredicate",
         ),
     )
 }  # fmt: skip

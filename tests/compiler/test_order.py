@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.compiler import CompileError
-from tests.compiler.programs import files
+from pypto_build.compiler import VINTAGES, CompileError, Options
+from tests.compiler.programs import files, passed
 
 KERNEL = "@pl.jit.incore\ndef k(x: M, out: pl.InOut[M]):\n    pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)\n"
 HEAD = "@pl.jit\ndef main(x: M, flags: pl.Tensor[[8], pl.INT32], out: pl.InOut[M]):\n"
@@ -72,6 +72,64 @@ def test_no_scope_inside_a_manual_one(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_said_of_a_task(tmp_path: Path) -> None:
+    body = (
+        "a = k(x, out)\nb = pl.dummy_task([a])\nfor i in pl.range(2):\n"
+        "    k[4](x, out, deps=[b], dumps=[out, x], allow_early_resolve=True, predicate=pl.read(flags, [i]) >= 3)"
+    )
+    text = _entry(tmp_path, body)
+    assert text.partition("task_0_outs.task_id();\n")[2] == (
+        "\n"
+        "        // Task 1: waits, runs nothing\n"
+        "        CoreTaskArgs params_t1;\n"
+        "        PTO2TaskId params_t1_deps[1];\n"
+        "        uint32_t params_t1_deps_count = 0;\n"
+        "        params_t1_deps[params_t1_deps_count++] = a;\n"
+        "        params_t1.set_dependencies(params_t1_deps, params_t1_deps_count);\n"
+        "        TaskOutputTensors task_1_outs = rt_submit_dummy_task(params_t1);\n"
+        "        PTO2TaskId b = task_1_outs.task_id();\n"
+        "        for (int64_t i = 0; i < 2; i += 1) {\n"
+        "            PTO2_SCOPE() {\n"
+        "\n"
+        "                // Spmd k: k\n"
+        "                CoreTaskArgs params_t2;\n"
+        "                params_t2.add_input(ext_x);\n"
+        "                params_t2.add_inout(ext_out);\n"
+        "                params_t2.dump(ext_out, ext_x);\n"
+        "                PTO2TaskId params_t2_deps[1];\n"
+        "                uint32_t params_t2_deps_count = 0;\n"
+        "                params_t2_deps[params_t2_deps_count++] = b;\n"
+        "                params_t2.set_dependencies(params_t2_deps, params_t2_deps_count);\n"
+        "                params_t2.launch_spec.set_block_num(4);\n"
+        "                params_t2.set_allow_early_resolve(true);\n"
+        "                CoreTaskPredicate params_t2_pred;\n"
+        "                params_t2_pred.operand.tensor = &ext_flags;\n"
+        "                params_t2_pred.operand.ndims = 1;\n"
+        "                params_t2_pred.operand.indices[0] = static_cast<uint32_t>(i);\n"
+        "                params_t2_pred.op = PredicateOp::GE;\n"
+        "                params_t2_pred.target = 3;\n"
+        "                params_t2.set_predicate(params_t2_pred);\n"
+        "                rt_submit_aiv_task(0, params_t2);\n"
+        "            }\n"
+        "        }\n"
+    )
+
+
+def test_the_program_after_each_pass_shows_it(tmp_path: Path) -> None:
+    body = "a = k(x, out)\nk(x, out, deps=[a], dumps=[x], allow_early_resolve=True, predicate=pl.read(flags, [1]) > 0)"
+    _, texts = passed(tmp_path, _program(body))
+    assert texts["convert_to_ssa"].splitlines()[-1] == (
+        "    k(x__ssa_v0, out__ssa_v0, deps=[a__ssa_v0], dumps=[x__ssa_v0], allow_early_resolve, "
+        "predicate=flags__ssa_v0[1] gt 0)"
+    )
+
+
+def test_may_has_no_marks(tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        files(tmp_path, _program("k(x, out, dumps=[x])"), Options(VINTAGES["2026-05"]))
+    assert str(caught.value).endswith(":8:5: tasks of 2026-05 have no dumps; use a later vintage")
+
+
 def test_while_with_a_condition_that_is_an_expression(tmp_path: Path) -> None:
     assert _entry(tmp_path, "i = 0\nwhile i < 3:\n    k(x, out)\n    i += 1") == (
         "        int64_t i = 0;\n"
@@ -119,6 +177,26 @@ WRONG = {
     "other context": (
         "with open('x'):\n    k(x, out)",
         "8:5: the contexts are pl.scope() and pl.manual_scope(); one a with",
+    ),
+    "a dump of something else": (
+        "k(x, out, dumps=[flags])",
+        "8:5: k: dumps are tensors that the task takes",
+    ),
+    "a predicate that is no comparison": (
+        "k(x, out, predicate=True)",
+        "8:25: a predicate compares an element with a whole number: pl.read(tensor, [i, …]) > 0",
+    ),
+    "a predicate of a tensor of floats": (
+        "k(x, out, predicate=pl.read(x, [0, 0]) > 0)",
+        "8:5: a predicate reads a tensor of whole numbers, found a Tensor[[64, 64], FP32]",
+    ),
+    "a predicate with too many indices": (
+        "k(x, out, predicate=pl.read(flags, [0, 0]) > 0)",
+        "8:5: a predicate of 2 indices, the tensor has 1 extents",
+    ),
+    "a dummy that waits for a tensor": (
+        "t = pl.dummy_task([x])\nk(x, out, deps=[t])",
+        "8:9: pl.dummy_task: deps are tasks, found a Tensor[[64, 64], FP32]; t = kernel(…) is one",
     ),
     "a task as a tensor": (
         "a = k(x, out)\nk(a, out)",
