@@ -244,7 +244,7 @@ CASES: tuple[Case, ...] = (
         "runtime_error",
         "ring 1 (scope at …): 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released",
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
-        "scope, or raise PTO2_RING_HEAP (bytes)",
+        "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192",
         """uint32_t shape[1] = {64}; TensorCreateInfo info(shape, 1);
         for (int i = 0; i < 8; i += 1) alloc_tensors(info);""",
         environment={"PTO2_RING_HEAP": "4096"},

@@ -51,6 +51,13 @@ TensorCreateInfo info_of(const ArgEntry &entry) {
     return TensorCreateInfo(tensor.shapes, tensor.ndims, tensor.dtype, tensor.manual_dep, tensor.version);
 }
 
+uint64_t power_of_two_above(uint64_t bytes) {
+    uint64_t power = 1024;
+    while (power < bytes)
+        power *= 2;
+    return power;
+}
+
 bool reads(TensorArgType tag) {
     return tag == TensorArgType::INPUT || tag == TensorArgType::INOUT;
 }
@@ -380,6 +387,7 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     const RingLimits &limits = settings_.limits;
     Code code = Code::FlowControlDeadlock;
     std::string message;
+    std::string hint;
     bool scope_holds_all = false;
     TaskGraph::Usage usage;
     {
@@ -394,6 +402,9 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
                          target, place.c_str(), static_cast<unsigned long long>(bytes),
                          static_cast<unsigned long long>(usage.heap),
                          static_cast<unsigned long long>(limits.heap_bytes[target]));
+        hint = std::string(code_hint(code)) +
+               format(", for example PTO2_RING_HEAP=%llu",
+                      static_cast<unsigned long long>(power_of_two_above(usage.heap + bytes)));
         break;
     case Shortage::Dependencies:
         code = Code::DepPoolOverflow;
@@ -408,7 +419,7 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
             message += ", every task in them is over, and their scope is still open";
         break;
     }
-    end_with(make_fault(code, message));
+    end_with(make_fault(code, message, hint.empty() ? code_hint(code) : hint));
 }
 
 ChipTensor Orchestrator::allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const {

@@ -33,7 +33,7 @@ struct LimitRule {
 };
 
 constexpr LimitRule kWindow{"PTO2_RING_TASK_WINDOW", "a power of two of at least 4", 4, 1u << 30, true};
-constexpr LimitRule kHeap{"PTO2_RING_HEAP", "a power of two of at least 1024 bytes", 1024, uint64_t{1} << 46, true};
+constexpr LimitRule kHeap{"PTO2_RING_HEAP", "at least 1024 bytes", 1024, uint64_t{1} << 46, false};
 constexpr LimitRule kPool{"PTO2_RING_DEP_POOL", "at least 4", 4, 1u << 30, false};
 
 // One number, or four with commas between them; false if the text is anything else.

@@ -10,6 +10,20 @@
 #include "macros.hpp"
 #include "tile.hpp"
 
+namespace pto {
+
+// Sizes that hand-written kernels compute with: bytes of a block, of a repeat and of a cube block, rows of a fractal.
+constexpr int BLOCK_BYTE_SIZE = 32;
+constexpr int C0_SIZE_BYTE = 32;
+constexpr int REPEAT_BYTE = 256;
+constexpr int CUBE_BLOCK_SIZE = 512;
+constexpr int BLOCK_LEN = 16;
+constexpr int FRACTAL_NZ_ROW = 16;
+constexpr int FRACTAL_ZZ_ROW = 16;
+constexpr int ACC_C0_SIZE = 16;
+
+} // namespace pto
+
 namespace pto::detail {
 
 inline __attribute__((visibility("hidden"))) __thread PyptoCoreContext *bound_core = nullptr;
