@@ -3,7 +3,8 @@
 The flags are the ones that PyPTO's and simpler's runners take, under their old and their new names. The exit status
 says what happened: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
 
-``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs.
+``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs;
+``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from pypto_build.rules.targets import TARGETS
 STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
-_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("compile", "test")}
+_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("compile", "fetch", "test")}
+# Verbs that are no targets on an artifact, and the tools that they are.
+_TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
 
 # Flag names, the option they set, and what they mean.
 _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
@@ -75,8 +78,8 @@ _OTHERS = [option for option in OPTIONS.values() if option.name not in (*_NAMED,
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["wrap"]:
-        return subprocess.run([sys.executable, "-m", "pypto_build.interop.wrap", *words[1:]], check=False).returncode
+    if words and words[0] in _TOOLS:
+        return subprocess.run([sys.executable, "-m", _TOOLS[words[0]], *words[1:]], check=False).returncode
     given = parser().parse_args(words)
     if (given.path is None) == (given.runtime_dir is None):
         print("pypto-build: name one artifact, as PATH or with --runtime-dir", file=sys.stderr)

@@ -21,7 +21,7 @@ from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, show_cached
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
-from pypto_build.rules.verb_targets import declare_verb
+from pypto_build.rules.verb_targets import declare_fetch, declare_verb
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.rules.workspace import Workspace, examples_dir, mark_output, workspace_of
 
@@ -47,6 +47,8 @@ def declare_selected(env: Any) -> None:
     wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in TARGETS]
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
     declare_compile(env)
+    if "fetch" in map(str, COMMAND_LINE_TARGETS):
+        declare_fetch(env)
     verbs = [VERBS[target] for target in wanted if target in VERBS]
     if not jit:
         for verb in verbs:

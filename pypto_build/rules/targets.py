@@ -56,6 +56,11 @@ TARGETS: dict[str, Target] = {
         "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})
     ),
     **{verb.name: _of_verb(verb) for verb in VERBS.values()},
+    "fetch": Target(
+        "fetch",
+        "bring revisions of simpler and pto-isa into the cache (the pinned ones, SIMPLER=, PTO_ISA=); uses the network",
+        frozenset({"SIMPLER", "PTO_ISA"}),
+    ),
     "test": Target("test", "every test declared here", frozenset(_RUN | {"TAGS"})),
 }
 

@@ -41,6 +41,15 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
     env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias(verb.name, needed, action))
 
 
+def declare_fetch(env: Any) -> None:
+    """The target that brings revisions into the cache."""
+    options = workspace_of(env).options
+    words = [sys.executable, "-m", "pypto_build.toolchain.fetch"]
+    words += [f"{OPTIONS[name].flag}={options[name]}" for name in ("SIMPLER", "PTO_ISA") if options[name]]
+    action = Action([[escape(word) for word in words]], None)
+    env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias("fetch", [], action))
+
+
 def _flags(env: Any, verb: Verb) -> list[str]:
     options = workspace_of(env).options
     words = []

@@ -27,6 +27,9 @@ SIMPLER, PTO_ISA, PTOAS = "simpler", "pto-isa", "ptoas"
 #: The option that names a revision, and the variable with the command that builds one.
 OPTION = {SIMPLER: "SIMPLER", PTO_ISA: "PTO_ISA", PTOAS: "PTOAS_SOURCE"}
 BUILD_VARIABLE = {SIMPLER: "SIMPLER_BUILD"}
+_BUILD = {
+    SIMPLER: f"{shlex.quote(sys.executable)} -m pypto_build.toolchain.simpler_build {{source}} --python {{python}}"
+}
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*([~^][0-9]*)*")
 _BUILT = ".pypto-built"
@@ -68,7 +71,7 @@ class Repository:
         if not self._git_dir.is_dir():
             self.directory.mkdir(parents=True, exist_ok=True)
             self._git("init", "--bare", "--quiet", str(self._git_dir))
-        name = re.sub(r"[^0-9A-Za-z]+", "-", source).strip("-") or "source"
+        name = _slug(source)
         references = [
             f"+refs/heads/*:refs/{name}/heads/*",
             f"+refs/remotes/*:refs/{name}/remotes/*",
@@ -83,11 +86,14 @@ class Repository:
             )
 
     def commit(self, revision: str) -> str | None:
-        """The full name of a commit that is here already, None if it is not."""
+        """The full name of a commit that is here already, None if it is not; a branch is one of the pinned address."""
         if not self._git_dir.is_dir() or not _REVISION.fullmatch(revision):
             return None
-        run = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        return run.stdout.strip() if run.returncode == 0 else None
+        for name in (revision, f"refs/{_slug(read_pins()[self.project].url)}/heads/{revision}"):
+            run = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            if run.returncode == 0:
+                return run.stdout.strip()
+        return None
 
     def between(self, good: str, bad: str) -> list[str]:
         """The commits from ``good`` to ``bad``, both included, the oldest first."""
@@ -128,6 +134,11 @@ class Repository:
             return subprocess.run(["git", *place, *words], capture_output=True, text=True, env=environment, check=False)
         except FileNotFoundError:
             raise ToolchainError("git: not found on PATH; install it to use revisions") from None
+
+
+def _slug(source: str) -> str:
+    """A source as a part of a reference's name."""
+    return re.sub(r"[^0-9A-Za-z]+", "-", source).strip("-") or "source"
 
 
 def resolve(project: str, chosen: str, cache: Path | None = None) -> Path:
@@ -177,28 +188,36 @@ def _resolve_in(clone: Path, revision: str) -> str:
     return run.stdout.strip()
 
 
-def build(project: str, place: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Run the user's build command in a checkout once; ``{python}`` and ``{source}`` in it stand for what they say.
+def build(project: str, place: Path, python: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Build a checkout, once for each command: the user's, or the project's own.
+
+    ``{python}`` and ``{source}`` in a command stand for the interpreter that will import it and for the checkout.
 
     Raises:
-        ToolchainError: no command is set though the checkout is not built, or it failed.
+        ToolchainError: it failed.
     """
     variable = BUILD_VARIABLE[project]
-    marker, command = place / _BUILT, environment.get(variable, "")
+    marker, command = place / _BUILT, environment.get(variable) or _BUILD[project]
+    words = [word.format(python=python, source=place) for word in shlex.split(command)]
     with _locked(place.with_name(f"{place.name}.lock")):
-        if marker.is_file() and marker.read_text(encoding="utf-8") in (command, command or marker.read_text()):
+        if marker.is_file() and marker.read_text(encoding="utf-8") == shlex.join(words):
             return
-        if not command:
-            raise ToolchainError(
-                f"{place}: {project} is not built there; set {variable} to the command that builds it, "
-                f"or name an environment that has it with {OPTION[project]}="
-            )
-        words = [word.format(python=sys.executable, source=place) for word in shlex.split(command)]
         print(f"[pins] build {project} {place.name}", flush=True)
         run = subprocess.run(words, cwd=place, env=dict(environment), stdin=subprocess.DEVNULL, check=False)
         if run.returncode:
-            raise ToolchainError(f"{place}: {variable} failed with exit status {run.returncode}; see its output above")
-        marker.write_text(command, encoding="utf-8")
+            raise ToolchainError(
+                f"{place}: the build failed with exit status {run.returncode}; see its output above, "
+                f"or set {variable} to a command that builds {project}"
+            )
+        marker.write_text(shlex.join(words), encoding="utf-8")
+
+
+def wanted_isa(simpler: Path) -> str:
+    """The revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
+    try:
+        return (simpler / "pto_isa.pin").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def revision(path: Path) -> str:

@@ -65,7 +65,8 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
             python = environment.get(PYTHON_VARIABLE) or python
             paths = (str(place), str(place / "python"))
             if _is_ours(place):
-                pins.build(pins.SIMPLER, place, environment)
+                _give_isa(place, isa_dir)
+                pins.build(pins.SIMPLER, place, python, environment)
     found = _probe(python, paths, environment)
     root = _root(found, f"SIMPLER={chosen}" if chosen else "RUNTIME=simpler", python)
     return SimplerHome(open_tree(root, isa_dir), python, paths)
@@ -73,6 +74,21 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
 
 def _is_ours(place: Path) -> bool:
     return place.is_relative_to(pins.cache_dir())
+
+
+def _give_isa(place: Path, isa: Path | None) -> None:
+    """Put the pto-isa that a checkout of ours wants where simpler looks for it, so that it fetches none itself."""
+    link, wanted = place / "build" / "pto-isa", pins.wanted_isa(place)
+    if link.exists():
+        return
+    if wanted and pins.Repository(pins.PTO_ISA).commit(wanted):
+        isa = pins.resolve(pins.PTO_ISA, wanted)
+    if isa is None:
+        named = f"PATH@{wanted}" if wanted else "PATH"
+        raise ToolchainError(f"{place}: its pto-isa is not in the cache; name it with PTO_ISA={named}, or scons fetch")
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(isa)
 
 
 def _probe(python: str, paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.toolchain import ToolchainError, pins
+from pypto_build.toolchain import ToolchainError, pins, simpler_build
 from pypto_build.toolchain.pins import Repository
 
 
@@ -87,12 +87,37 @@ def test_the_commits_between(tmp_path: Path, clone: Path) -> None:
 
 def test_built_once(tmp_path: Path, clone: Path) -> None:
     place = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
-    with pytest.raises(ToolchainError, match="simpler is not built there; set SIMPLER_BUILD to the command"):
-        pins.build(pins.SIMPLER, place, {})
     count = tmp_path / "count"
-    command = f"{sys.executable} -c \"open('{count}', 'a').write('x')\""
+    command = f"{{python}} -c \"open('{count}', 'a').write('x')\""
     for _ in range(2):
-        pins.build(pins.SIMPLER, place, {"SIMPLER_BUILD": command})
+        pins.build(pins.SIMPLER, place, sys.executable, {"SIMPLER_BUILD": command})
     assert count.read_text() == "x"
-    with pytest.raises(ToolchainError, match="SIMPLER_BUILD failed with exit status 1; see its output above"):
-        pins.build(pins.SIMPLER, place, {"SIMPLER_BUILD": "false"})
+    with pytest.raises(ToolchainError, match="the build failed with exit status 1; see its output above, or set SIMP"):
+        pins.build(pins.SIMPLER, place, sys.executable, {"SIMPLER_BUILD": "false"})
+
+
+def test_the_build_of_simpler_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands, with programs that only say what they were called with."""
+    programs, source = tmp_path / "bin", tmp_path / "simpler"
+    programs.mkdir()
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text("add_custom_target(build_package_sim)\n")
+    for name, line in (("cmake", f'echo "$@" >> {tmp_path}/calls'), ("ninja", ""), ("python", "echo /nanobind")):
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+        (programs / name).chmod(0o755)
+    python = str(programs / "python")
+    assert simpler_build.main([str(source), "--python", python]) == 0
+    configure, build = (tmp_path / "calls").read_text().splitlines()
+    place = source / "build" / "pypto-build"
+    assert configure.startswith(
+        f"-S {source} -B {place} -G Ninja -DPython_EXECUTABLE={python} -Dnanobind_DIR=/nanobind"
+    )
+    assert build.startswith(f"--build {place} --parallel ") and build.endswith(" --target build_package_sim")
+    (programs / "cmake").write_text("#!/bin/sh\necho what is wrong; exit 1\n")
+    assert simpler_build.main([str(source), "--python", python]) == 1
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("what is wrong\n", f"{programs}/cmake: failed with exit status 1\n")
+    (programs / "python").write_text("#!/bin/sh\nexit 1\n")
+    assert simpler_build.main([str(source), "--python", python]) == 1
+    message = f"{python}: has no package nanobind, which simpler is built with; pip install nanobind\n"
+    assert capsys.readouterr().err == message

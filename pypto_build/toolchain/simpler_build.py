@@ -1,0 +1,75 @@
+"""Builds a checkout of simpler in place, without installing it: its extension module, and its runtimes.
+
+python -m pypto_build.toolchain.simpler_build CHECKOUT --python PYTHON
+
+The interpreter needs nanobind and numpy's usual company; cmake and ninja are looked for on PATH and beside it. The
+simulators' runtimes are built, and the hardware's where ASCEND_HOME_PATH is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+
+_NANOBIND = "import nanobind; print(nanobind.cmake_dir())"
+_SIMULATORS = "build_package_sim"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.toolchain.simpler_build", allow_abbrev=False)
+    parser.add_argument("checkout", type=Path, help="the checkout")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that will import it (this one)")
+    given = parser.parse_args(argv)
+    try:
+        build(given.checkout.resolve(), given.python)
+    except ToolchainError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def build(source: Path, python: str) -> None:
+    """Configure and build. Raises `ToolchainError` for a missing program or a command that failed."""
+    found = subprocess.run([python, "-c", _NANOBIND], capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise ToolchainError(f"{python}: has no package nanobind, which simpler is built with; pip install nanobind")
+    path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
+    cmake, ninja = (shutil.which(name, path=path) for name in ("cmake", "ninja"))
+    if cmake is None:
+        raise ToolchainError("cmake: not found on PATH; simpler is built with it")
+    place = source / "build" / "pypto-build"
+    words = [cmake, "-S", str(source), "-B", str(place), *(["-G", "Ninja"] if ninja else [])]
+    words += [f"-DPython_EXECUTABLE={python}", f"-Dnanobind_DIR={found.stdout.strip()}", "-DCMAKE_BUILD_TYPE=Release"]
+    _run(words, source, path)
+    named = _SIMULATORS in (source / "CMakeLists.txt").read_text(encoding="utf-8", errors="replace")
+    target = ["--target", _SIMULATORS] if named and not os.environ.get("ASCEND_HOME_PATH") else []
+    _run([cmake, "--build", str(place), "--parallel", str(len(os.sched_getaffinity(0))), *target], source, path)
+
+
+def _run(words: Sequence[str], source: Path, path: str) -> None:
+    """Run a command of the build; what it prints is shown if it fails."""
+    run = subprocess.run(
+        words,
+        cwd=source,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        print(run.stdout, end="")
+        raise ToolchainError(f"{words[0]}: failed with exit status {run.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
