@@ -59,6 +59,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add("--dump-args", dest="run_dump_args", type=_level(3), default=0, metavar="N", help=DUMP_DOC)
     add("--dump-select", dest="run_dump_select", action="append", metavar="KERNEL[:INDEX]", help=SELECT_DOC)
     add("--dump-tasks", dest="run_dump_tasks", action="append", metavar="TASK", help=TASKS_DOC)
+    add("--dump-format", dest="run_dump_format", choices=("args", "tensor"), help=FORMAT_DOC)
     add("--swimlane", dest="run_swimlane", type=_level(4), default=0, metavar="N", help="timeline level 0 to 4")
     add(
         "--log-level", dest="run_log_level", type=_log_level, metavar="L", help="debug, info, timing, warn, error, null"
@@ -69,6 +70,7 @@ DUMP_DOC = "dump arguments: 0 off, 1 those marked in the code, 2 all, 3 all with
 SELECT_DOC = (
     "dump only this kernel's arguments, or one of them; * and ? match; several with commas; level 2 if none is given"
 )
+FORMAT_DOC = "names of the dump: args_dump/args_dump.json, or tensor_dump/tensor_dump.json as before 2026-06-18"
 TASKS_DOC = "dump only these tasks: N, N-M or 0xID; several with commas; level 2 if none is given"
 
 

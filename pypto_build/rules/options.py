@@ -155,6 +155,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("DUMP_ARGS", "", _text, "dump only KERNEL or KERNEL:INDEX; several with commas", flag="--dump-select"),
         Option("DUMP_TASKS", "", _text, "dump only tasks N, N-M or 0xID; several with commas", flag="--dump-tasks"),
+        Option("DUMP_FORMAT", "", _choice("", "args", "tensor"), "tensor: names before 2026-06-18", "--dump-format"),
         Option("DEP_GEN", False, _switch, "1: write dfx_outputs/deps.json", flag="--dep-gen"),
         Option("SWIMLANE", 0, _level(4), "write the timeline, level 1 to 4", flag="--swimlane"),
         Option("SCOPE_STATS", False, _switch, "1: write dfx_outputs/scope_stats", flag="--scope-stats"),

@@ -61,6 +61,7 @@ def test_every_option(tmp_path: Path) -> None:
     [
         ("--dump-args 3 --dump-select a:1,b --dump-select c*", {"dump_args": 3, "dump_select": ["a:1", "b", "c*"]}),
         ("--dump-tasks 3,5-9", {"dump_args": 2, "dump_tasks": ["3", "5-9"]}),
+        ("--dump-args 1 --dump-format tensor", {"dump_args": 1, "dump_format": "tensor"}),
         ("--zero-fill --log-level v0", {"poison": False, "log_level": 15}),
     ],
 )
