@@ -6,7 +6,6 @@ says nothing about the culprit and is skipped.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -49,6 +48,13 @@ def signature(verdict: Verdict) -> str:
         case status:
             kind = verdict.error.kind if verdict.error else status
             return status if kind == status else f"{status} ({kind})"
+
+
+def run_replay(words: Sequence[str], log: Path) -> None:
+    """`pypto-build replay` with these words; what it prints is added to ``log``."""
+    command = [sys.executable, "-m", "pypto_build.cli", "replay", *words]
+    with log.open("a", encoding="utf-8") as output:
+        subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
 
 
 class Runner:
@@ -94,18 +100,9 @@ class Runner:
         return "good" if all(one == "pass" for one in found) else "skip"
 
     def _replay(self, artifact: Path, options: Sequence[str]) -> str:
-        command = [sys.executable, "-m", "pypto_build.cli", "replay", str(artifact), "--force", *self._words, *options]
         build_dir = self._file.with_name("bisect.build")
         log = self._file.with_suffix(".log")
-        with log.open("a", encoding="utf-8") as output:
-            subprocess.run(
-                [*command, "--build-dir", str(build_dir)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=dict(os.environ),
-                check=False,
-            )
+        run_replay([str(artifact), "--force", *self._words, *options, "--build-dir", str(build_dir)], log)
         verdicts = sorted(build_dir.glob(f"*/{artifact.name}/verdict.json"), key=lambda path: path.stat().st_mtime_ns)
         if not verdicts:
             return f"no verdict; see {log}"

@@ -25,7 +25,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     (programs / "g++-15").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("PYPTO_STANDIN_PROGRAM", str(made.write("program.py", PROGRAM)))
-    monkeypatch.setenv("PYPTO_BUILD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SIMPLER_ROOT", raising=False)
     return made
 

@@ -1,76 +1,190 @@
-"""Bisections through scons and `pypto-build`: revisions of a local clone, and files of two artifacts."""
+"""Bisections over revisions of a local clone, files of two artifacts and flags; one of them with real replays."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.interop.standins import STANDIN
+from pypto_build.interop import bisect, steps
+from pypto_build.replay.verdict import ErrorInfo, OutputResult, Verdict, write_verdict
+from tests.artifact.artifacts import make_artifact
 from tests.rules.project import Project
 from tests.toolchain.test_pins import git
 
-PROGRAM = "def run(tensors, scalars):\n    tensors[1][:] = 2 * tensors[0] + 1\n"
+_PASS = Verdict("pass", "a", "a2a3sim", "simpler")
+_WRONG = Verdict("mismatch", "a", "a2a3sim", "simpler", outputs=[OutputResult("y", "mismatch", [1], "float32", 1)])
+_OTHER = Verdict("build_error", "a", "a2a3sim", "simpler", error=ErrorInfo("build_error", "does not compile"))
+Oracle = Callable[[Path, list[str]], Verdict]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The artifact of `Project`, in a workspace in which simpler's compilers are called as it calls them."""
-    made = Project(tmp_path / "workspace")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "g++-15").write_text('#!/bin/sh\nexec g++ "$@"\n')
-    (programs / "g++-15").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYPTO_STANDIN_PROGRAM", str(made.write("program.py", PROGRAM)))
+def replays(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[list[str]]]:
+    """Replays end as an oracle says; gives the words that they were started with."""
+
+    def install(oracle: Oracle) -> list[list[str]]:
+        started: list[list[str]] = []
+
+        def run(words: Sequence[str], log: Path) -> None:
+            started.append(list(words))
+            artifact, build_dir = Path(words[0]), Path(words[-1])
+            write_verdict(oracle(artifact, list(words)), build_dir / "a2a3sim" / artifact.name / "verdict.json")
+
+        monkeypatch.setattr(steps, "run_replay", run)
+        return started
+
+    return install
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Five commits; the fourth is called planted."""
     monkeypatch.setenv("PYPTO_BUILD_CACHE", str(tmp_path / "cache"))
-    return made
-
-
-def clone_with_planted_commit(place: Path) -> list[str]:
-    """Five revisions of the stand-in, the fourth of which breaks runs; their commits."""
-    shutil.copytree(STANDIN, place, ignore=shutil.ignore_patterns("__pycache__"))
+    place = tmp_path / "clone"
+    place.mkdir()
     git(place, "init", "-q")
-    worker = place / "simpler" / "worker.py"
     for number in range(5):
-        worker.write_text(worker.read_text() + f"# revision {number}\n")
-        if number == 3:
-            broken = worker.read_text().replace(
-                "assert self.initialized\n", 'raise RuntimeError("run failed with code -5")\n'
-            )
-            worker.write_text(broken)
-        git(place, "add", "-f", ".")
+        (place / "number").write_text(str(number))
+        git(place, "add", "-A")
         git(place, "commit", "-q", "-m", "planted" if number == 3 else f"revision {number}")
-    return git(place, "rev-list", "--reverse", "HEAD").split()
+    return place
 
 
-def test_a_planted_commit_is_found(tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    clone = tmp_path / "clone"
-    commits = clone_with_planted_commit(clone)
-    monkeypatch.setenv("SIMPLER_BUILD", "true")
-    monkeypatch.setenv("SIMPLER_PYTHON", sys.executable)
-    words = ["bisect", "JIT=_jit_chain", "AXIS=simpler", f"GOOD={clone}@{commits[0]}", f"BAD={clone}@{commits[4]}"]
-    ran = project.scons(*words)
-    assert ran.status == 0, ran.output
-    told = ran.output[ran.output.index("[bisect] 4 steps") :].splitlines()
-    assert told[:2] == ["[bisect] 4 steps, 0 skipped; bad means: runtime_error", "[bisect] culprit:"]
-    assert told[2].endswith(" planted") and told[2].strip().startswith(commits[3][:7])
-    record = json.loads((project.out / "bisect.json").read_bytes())
+def run(tmp_path: Path, axis: str, good: object, bad: object, *words: str) -> int:
+    artifact, out = tmp_path / "a", tmp_path / "out"
+    if not artifact.exists():
+        make_artifact(artifact)
+    command = [str(artifact), "--build-dir", str(out), "--axis", axis, f"--good={good}", f"--bad={bad}", *words]
+    return bisect.main(command)
+
+
+def commits(clone: Path) -> list[str]:
+    return git(clone, "rev-list", "--reverse", "HEAD").split()
+
+
+def bad_from(clone: Path, number: int) -> Oracle:
+    later = commits(clone)[number:]
+    return lambda _, words: _WRONG if words[words.index("--simpler") + 1] in later else _PASS
+
+
+def test_a_planted_commit_is_found(
+    tmp_path: Path,
+    clone: Path,
+    replays: Callable[[Oracle], list[list[str]]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    started = replays(bad_from(clone, 3))
+    ends = (f"{clone}@main~4", f"{clone}@main")
+    assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-3:-1] == ["[bisect] 4 steps, 0 skipped; bad means: mismatch of y", "[bisect] culprit:"]
+    assert told[-1].endswith(" planted") and told[-1].strip().startswith(commits(clone)[3][:7])
+    assert started[0][:7] == [str(tmp_path / "a"), "--force", "-p", "a2a3sim", "--runtime", "simpler", "--rtol"]
+    record = json.loads((tmp_path / "out" / "bisect.json").read_bytes())
     assert [step["outcome"] for step in record["steps"]] == ["good", "bad", "good", "bad"]
     assert git(clone, "status", "--porcelain") == ""
-    # An interrupted one goes on where it was.
+    # An interrupted one goes on where it was; one that was finished, or asks something else, starts anew.
     record["culprit"], record["steps"] = [], record["steps"][:3]
-    (project.out / "bisect.json").write_text(json.dumps(record))
-    ran = project.scons(*words)
-    assert "[bisect] going on after 3 steps" in ran.output
-    assert ran.output.count("[bisect] bad ") == 1, ran.output
+    (tmp_path / "out" / "bisect.json").write_text(json.dumps(record))
+    assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
+    assert "[bisect] going on after 3 steps" in capsys.readouterr().out
+    assert len(started) == 5
+    assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
+    assert len(started) == 9
 
 
-def test_a_file_is_found(tmp_path: Path, project: Project) -> None:
+def test_another_failure_says_nothing(
+    tmp_path: Path,
+    clone: Path,
+    replays: Callable[[Oracle], list[list[str]]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken, bad = commits(clone)[1:4], commits(clone)[4]
+
+    def oracle(_: Path, words: list[str]) -> Verdict:
+        commit = words[words.index("--simpler") + 1]
+        return _WRONG if commit == bad else _OTHER if commit in broken else _PASS
+
+    replays(oracle)
+    assert run(tmp_path, "simpler", f"{clone}@main~4", f"{clone}@main") == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-6:-4] == [
+        "[bisect] 5 steps, 3 skipped; bad means: mismatch of y",
+        "[bisect] one of these, which could not be told apart:",
+    ]
+    assert [line.split()[-1] for line in told[-4:]] == ["1", "2", "planted", "4"]
+
+
+def test_a_failure_that_comes_and_goes(
+    tmp_path: Path, clone: Path, replays: Callable[[Oracle], list[list[str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    always, count = bad_from(clone, 3), [0]
+
+    def every_third(artifact: Path, words: list[str]) -> Verdict:
+        count[0] += 1
+        return always(artifact, words) if count[0] % 3 == 0 else _PASS
+
+    replays(every_third)
+    assert run(tmp_path, "simpler", f"{clone}@main~4", f"{clone}@main", "--repeats", "3") == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" planted")
+
+
+def test_flags(
+    tmp_path: Path, replays: Callable[[Oracle], list[list[str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    guilty = {"-ffast-math", "-funroll"}
+
+    def oracle(_: Path, words: list[str]) -> Verdict:
+        flags = next((word for word in words if word.startswith("--kernel-flags=")), "")
+        return _WRONG if guilty <= set(flags.partition("=")[2].split()) else _PASS
+
+    replays(oracle)
+    assert run(tmp_path, "flags", "-O2", "-O2 -ffast-math -g -funroll -Wall") == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == ["[bisect] culprit:", "  -ffast-math", "  -funroll"]
+
+
+@pytest.mark.parametrize(
+    "axis, good, bad, message",
+    [
+        ("simpler", "{clone}@main", "{clone}@main", "GOOD={good}: is the same commit as BAD={bad}; name two"),
+        ("simpler", "{clone}@main", "{clone}@main~2", "GOOD={good}: BAD={bad} did not come from it; name an ancestor"),
+        ("simpler", "{clone}@no", "{clone}@main", "SIMPLER={good}: revision no is not in {clone}; git log there lists"),
+        ("flags", "-O1", "-O1", "BAD=-O1: has no flag that GOOD=-O1 has not; name one"),
+        ("flags", "-O1", "-O2", "BAD=-O2: passes; name one that fails, or let each run more often with REPEATS="),
+        ("kernel", "{a}", "{a}", "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two that differ"),
+        ("kernel", "{a}", "/nowhere", "/nowhere: "),
+    ],
+)
+def test_ends_that_make_no_sense(
+    tmp_path: Path,
+    clone: Path,
+    replays: Callable[[Oracle], list[list[str]]],
+    capsys: pytest.CaptureFixture[str],
+    axis: str,
+    good: str,
+    bad: str,
+    message: str,
+) -> None:
+    replays(lambda *_: _PASS)
+    names = {"clone": str(clone), "a": str(tmp_path / "a")}
+    good, bad = good.format(**names), bad.format(**names)
+    assert run(tmp_path, axis, good, bad) == 2
+    assert capsys.readouterr().err.startswith(message.format(good=good, bad=bad, **names))
+
+
+def test_a_good_end_that_fails(
+    tmp_path: Path, replays: Callable[[Oracle], list[list[str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    replays(lambda *_: _WRONG)
+    assert run(tmp_path, "flags", "-O1", "-O2") == 2
+    assert capsys.readouterr().err == "GOOD=-O1: does not pass (mismatch of y); name one that does\n"
+
+
+def test_a_file_is_found_through_scons(tmp_path: Path) -> None:
+    project = Project(tmp_path / "workspace")
     bad = tmp_path / "bad" / "_jit_chain"
     shutil.copytree(project.artifact, bad)
     for name, old, new in (("twice", "2.0f * in[i]", "in[i] * 2.0f"), ("plus_one", "in[i] + 1.0f", "in[i] - 1.0f")):
@@ -79,12 +193,3 @@ def test_a_file_is_found(tmp_path: Path, project: Project) -> None:
     ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", f"GOOD={project.artifact}", f"BAD={bad}")
     assert ran.status == 0, ran.output
     assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/plus_one.cpp"]
-
-
-def test_ends_that_make_no_sense(tmp_path: Path, project: Project) -> None:
-    same = f"{project.artifact}"
-    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", f"GOOD={same}", f"BAD={same}")
-    message = f"GOOD={same}: has the same kernels and orchestration as BAD={same}; name two that differ"
-    assert message in ran.output.splitlines()
-    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=flags", "GOOD=-O1", "BAD=-O2")
-    assert "BAD=-O2: passes; name one that fails, or let each run more often with REPEATS=" in ran.output
