@@ -38,6 +38,14 @@ template <Rounding mode> PTO_INLINE u16x8 round_f16(f32x8 value) {
         return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 1));
     if constexpr (mode == Rounding::Ceil)
         return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 2));
+    if constexpr (mode == Rounding::NearestAway) {
+        // Where the result is normal, adding half a unit to the bits and cutting them off rounds so.
+        const i32x8 subnormal = (fabs(value) < 6.103515625e-05f) & (value != 0.0f);
+        if (__builtin_expect(mask_bits(subnormal) == 0, 1)) {
+            const u32x8 rounded = (bit_cast<u32x8>(value) + 0x1000u) & ~0x1fffu;
+            return narrow_f16(value == value ? bit_cast<f32x8>(rounded) : value);
+        }
+    }
     const u16x8 kept = bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 3));
     const f32x8 low = widen_f16(kept);
     if constexpr (mode == Rounding::NearestAway) { // the number above, or where that would be infinity 2^16

@@ -50,8 +50,8 @@ template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64
     }
 }
 
-// One stage of a transposition: interleave the lanes of the first and the second half of the rows. As many stages as
-// the number of rows has bits transpose the square.
+// Transposes a square of registers. Each stage of the general form interleaves the lanes of the first and the second
+// half of the rows, which is one instruction for registers of 16 bytes; as many stages as the number of rows has bits.
 template <class V> PTO_INLINE void interleave_stage(V (&rows)[8]) {
     V next[8];
     PTO_UNROLL
@@ -76,6 +76,31 @@ template <class V> PTO_INLINE void interleave_stage(V (&rows)[16]) {
     for (int i = 0; i < 16; ++i)
         rows[i] = next[i];
 }
+template <class V, int n> PTO_INLINE void transpose_registers(V (&rows)[n]) {
+    if constexpr (sizeof(V) == 32) { // of 32 bytes: pairs and quads within halves, then the halves
+        V pairs[8], quads[8];
+        PTO_UNROLL
+        for (int i = 0; i < 8; i += 2) {
+            pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+            pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+        }
+        PTO_UNROLL
+        for (int i = 0; i < 4; ++i) { // pairs 0 and 2, 1 and 3, 4 and 6, 5 and 7
+            const V first = pairs[i / 2 * 4 + i % 2], second = pairs[i / 2 * 4 + i % 2 + 2];
+            quads[2 * i] = __builtin_shufflevector(first, second, 0, 1, 8, 9, 4, 5, 12, 13);
+            quads[2 * i + 1] = __builtin_shufflevector(first, second, 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+        PTO_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            rows[i] = __builtin_shufflevector(quads[i], quads[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+            rows[i + 4] = __builtin_shufflevector(quads[i], quads[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        }
+    } else {
+        PTO_UNROLL
+        for (int stage = 1; stage < n; stage *= 2)
+            interleave_stage(rows);
+    }
+}
 
 // to[r * to_stride + c] = from[c * from_stride + r] for a square of registers.
 template <class D, class S>
@@ -86,9 +111,7 @@ PTO_NOINLINE void transpose_square(D *to, int64_t to_stride, const S *from, int6
         PTO_UNROLL
         for (int i = 0; i < n; ++i)
             __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(rows[i]));
-        PTO_UNROLL
-        for (int stage = 1; stage < n; stage *= 2)
-            interleave_stage(rows);
+        transpose_registers(rows);
         PTO_UNROLL
         for (int i = 0; i < n; ++i)
             __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(rows[i]));
@@ -97,9 +120,7 @@ PTO_NOINLINE void transpose_square(D *to, int64_t to_stride, const S *from, int6
         PTO_UNROLL
         for (int i = 0; i < 8; ++i)
             rows[i] = load_as<D>(from + i * from_stride);
-        interleave_stage(rows);
-        interleave_stage(rows);
-        interleave_stage(rows);
+        transpose_registers(rows);
         PTO_UNROLL
         for (int i = 0; i < 8; ++i)
             store(to + i * to_stride, rows[i]);
