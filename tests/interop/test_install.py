@@ -92,5 +92,5 @@ def test_through_scons(project: Project, clone: Path) -> None:
     assert f"[install] 5 binaries for a2a3sim -> {project.artifact}" in ran.output
     before = {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*.so")}
     ran = project.replay("RUNTIME=simpler", "SKIP_COMPILE=1", f"SIMPLER={clone}")
-    assert (ran.status, ran.actions) == (0, ["run _jit_chain"]), ran.output
+    assert ran.status == 0 and "[RUN] PASS" in ran.output and "[cpp->.so]" not in ran.output, ran.output
     assert {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*.so")} == before
