@@ -1,19 +1,20 @@
 """Time of single tile instructions on this machine, against what its memory and arithmetic units can do.
 
-    python -m benchmarks.instructions [--filter TEXT] [--flags "..."] [--peer INCLUDE [--peer-compiler CXX]]
+    python -m benchmarks.instructions [--filter TEXT] [--flags "..."] [--pto-isa CHECKOUT [--peer-compiler CXX]]
 
-Each row is one instruction on a tile of the shapes that compiled kernels use: nanoseconds a call, the rate, and its
-share of the measured peak. For instructions that move data the peak is the bandwidth of a plain copy within the
-second-level cache (bytes read and written); for matrix multiplications it is that of fused multiply-adds on registers,
-on one core. Times are of the processor and the best of many, so that a machine shared with others does not falsify
-them. A peer is another directory of headers for the same instructions: the same calls are compiled with it and timed
-beside ours.
+Each row is one instruction, or the instructions of a small kernel, on tiles of the shapes that compiled kernels use:
+nanoseconds a call, the rate, and its share of the measured peak. For instructions that move data the peak is the
+bandwidth of a plain copy within the second-level cache (bytes read and written); for matrix multiplications it is that
+of fused multiply-adds on registers, on one core. Times are of the processor and the best of many, so that a machine
+shared with others does not falsify them. A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the environment) is a
+peer: the same calls are compiled with its headers, as its own simulator compiles kernels, and timed beside ours.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import os
 import re
 import subprocess
@@ -30,7 +31,7 @@ from tests.runtime.instructions.tile_harness import CPP, Cases, Tile, size_of
 
 _LOOP = "for (int64_t n = 0; n < v[0]; ++n)"
 _PEER_FLAGS = (
-    *("-std=c++23", "-O2", "-fPIC", "-shared", "-march=x86-64-v3", "-fpermissive", "-w", "-D__CPU_SIM"),
+    *("-std=c++2b", "-O2", "-fPIC", "-shared", "-fpermissive", "-w", "-include", "cstdint", "-D__CPU_SIM"),
     *("-DPTO_CPU_MAX_THREADS=1", "-DNDEBUG", "-D__DAV_VEC__", "-D__DAV_CUBE__"),
 )
 _PEER_MEMORY = {f"PTO_CPU_SIM_{space}_BYTES": str(1 << 20) for space in ("UB", "L1", "L0A", "L0B", "L0C")}
@@ -168,6 +169,45 @@ def _matmuls() -> Iterator[Row]:
             yield Row("TMATMUL_ACC", f"{dtype} {m}x{k}x{n}", tiles, "TMATMUL_ACC(c, c, a, b);", flops=2 * m * k * n)
 
 
+def _kernels() -> Iterator[Row]:
+    """Bodies of kernels: what is timed is their instructions together, with loads and stores."""
+    for rows, cols in ((16, 128), (16, 512)):
+        wide, column, line = Tile("f32", rows, cols), Tile("f32", rows, 1, "DN"), Tile("f32", 1, cols)
+        tiles = "".join(_place(name, wide, 65536 * i) for i, name in enumerate("xyt"))
+        tiles += _place("k", column, 196608) + _place("l", line, 200704) + _view("f32", rows, cols)
+        tiles += "for (int64_t i = 0; i < g.GetShape(3) * g.GetShape(4); ++i) g.data()[i] = float(i % 7) / 8;"
+        tiles += "TEXPANDS(l, 0.5f);"
+        moved = 2 * wide.nbytes
+        yield Row(
+            "softmax of rows", f"f32 {rows}x{cols}", tiles,
+            "{ TLOAD(x, g); TROWMAX(k, x, t); TROWEXPANDSUB(y, x, k); TEXP(y, y); TROWSUM(k, y, t); "
+            "TROWEXPANDDIV(y, y, k); TSTORE(g, y); }", moved,
+        )  # fmt: skip
+        yield Row(
+            "RMS norm of rows", f"f32 {rows}x{cols}", tiles,
+            "{ TLOAD(x, g); TMUL(y, x, x); TROWSUM(k, y, t); TMULS(k, k, 0.01f); TADDS(k, k, 1e-6f); TSQRT(k, k); "
+            "TROWEXPANDDIV(y, x, k); TCOLEXPANDMUL(y, y, l); TSTORE(g, y); }", moved,
+        )  # fmt: skip
+        yield Row(
+            "SiLU", f"f32 {rows}x{cols}", tiles,
+            "{ TLOAD(x, g); TNEG(y, x); TEXP(y, y); TADDS(y, y, 1.0f); TRECIP(y, y); TMUL(y, x, y); TSTORE(g, y); }",
+            moved,
+        )  # fmt: skip
+    m, k, n = 64, 128, 128
+    for dtype in ("f32", "bf16"):
+        parts = (
+            _view(dtype, max(m, k), max(k, n)) + _place("p", Tile(dtype, m, k, "NZ", "Mat"), 0)
+            + _place("q", Tile(dtype, k, n, "NZ", "Mat"), 131072) + _place("a", Tile(dtype, m, k, "ZZ", "Left"), 0)
+            + _place("b", Tile(dtype, k, n, "ZN", "Right"), 0)
+            + _place("c", Tile("f32", m, n, "NZ", "Acc", 1024), 0)
+        )  # fmt: skip
+        yield Row(
+            "matrix product", f"{dtype} {m}x{k}x{n}", parts,
+            "{ TLOAD(p, g); TLOAD(q, g); TEXTRACT(a, p, 0, 0); TEXTRACT(b, q, 0, 0); TMATMUL(c, a, b); TSTORE(g, c); }",
+            flops=2 * m * k * n,
+        )  # fmt: skip
+
+
 class Peer:
     """The cases compiled with another directory of headers, but for those that it does not take."""
 
@@ -221,17 +261,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only rows that contain this text")
     parser.add_argument("--flags", default="", help="more compiler flags, such as -march=native")
-    parser.add_argument("--peer", default="", metavar="INCLUDE", help="other headers, timed beside ours")
+    parser.add_argument(
+        "--pto-isa", default=os.environ.get("PTO_ISA", ""), metavar="CHECKOUT", help="timed beside ours"
+    )
     parser.add_argument("--peer-compiler", default="g++", metavar="CXX")
     options = parser.parse_args()
-    rows = [*_elementwise(), *_conversions(), *_moves(), *_matmuls()]
+    rows = [*_elementwise(), *_conversions(), *_moves(), *_matmuls(), *_kernels()]
     rows = [row for row in rows if options.filter in f"{row.name} {row.shape}"]
     cases = Cases(prelude=PEAKS, flags=options.flags.split())
     for i, row in enumerate(rows):
         cases.add(f"row_{i}", row.body)
     with tempfile.TemporaryDirectory() as directory:
         core = cases.build(Path(directory))
-        peer = Peer(rows, options.peer, options.peer_compiler, Path(directory)) if options.peer else None
+        include = f"{options.pto_isa}/include"
+        peer = Peer(rows, include, options.peer_compiler, Path(directory)) if options.pto_isa else None
     memory = np.zeros(1 << 20, np.uint8)
     base = memory.ctypes.data
     copied = 96 << 10  # both copies lie in a second-level cache of 256 KiB; they start in different sets
@@ -239,6 +282,7 @@ def main() -> int:
     peak = 12 * 16 / _time(core.call, "peak_fma", base) / 1e9
     print(f"copy within the second-level cache {bandwidth:.1f} GB/s, fused multiply-adds {peak:.1f} GFLOP/s, one core")
     print(f"{'instruction':22} {'tile':22} {'ns':>9} {'rate':>13} {'share':>6}" + "   peer ns  times" * bool(peer))
+    times: list[float] = []
     for i, row in enumerate(rows):
         seconds = _time(core.call, f"row_{i}", base)
         unit, top = ("GFLOP/s", peak) if row.flops else ("GB/s", bandwidth)
@@ -247,9 +291,15 @@ def main() -> int:
         if peer and i not in peer.refused:
             other = _time(peer.call, f"row_{i}", base)
             beside = f" {other * 1e9:9.0f} {other / seconds:6.1f}"
+            times.append(other / seconds)
         print(
             f"{row.name:22} {row.shape:22} {seconds * 1e9:9.0f} {rate:7.1f} {unit:7} {rate / top:5.0%}{beside}",
             flush=True,
+        )
+    if times:
+        print(
+            f"beside the peer, {len(times)} rows: {math.exp(sum(map(math.log, times)) / len(times)):.1f} times as fast "
+            f"in the geometric mean, {sum(factor >= 10 for factor in times)} at least 10 times, least {min(times):.1f}"
         )
     return 0
 
