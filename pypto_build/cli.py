@@ -3,6 +3,8 @@
 The flags are the ones that PyPTO's and simpler's runners take, under their old and their new names. The exit status
 says what happened: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
 
+PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build directory, and its options hold too.
+
 ``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs;
 ``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
 """
@@ -18,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build import __version__
+from pypto_build.artifact import ArtifactError
+from pypto_build.replay.verdict import EXIT_STATUS, Status
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
@@ -88,13 +92,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         no_effect = f"--device {given.DEVICE} has no effect: a simulated platform has no devices"
         print(f"pypto-build: {no_effect}", file=sys.stderr)
         given.DEVICE = None
+    try:
+        packed = _open_pack(given)
+    except ArtifactError as error:
+        print(f"pypto-build: {error}", file=sys.stderr)
+        return error.exit_status
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
         file = Path(directory, "status")
         environment = {**os.environ, STATUS_VARIABLE: str(file)}
         status = subprocess.run(scons_command(given), env=environment, check=False).returncode
         # SCons fails with 2 whatever happened; the file says what.
-        return int(file.read_text(encoding="utf-8")) if status and file.exists() else status
+        status = int(file.read_text(encoding="utf-8")) if status and file.exists() else status
+    if packed and given.verb == "replay" and status != EXIT_STATUS[packed]:
+        print(f"[pack] the packed run ended otherwise: {packed}")
+    return status
+
+
+def _open_pack(given: argparse.Namespace) -> Status | None:
+    """Let ``given`` name what is in an archive, and take its options; how the packed run ended."""
+    from pypto_build.diagnose.pack.opened import is_pack, open_pack
+
+    if not given.path or not is_pack(given.path):
+        return None
+    opened = open_pack(Path(given.path), Path(given.BUILD_DIR or "build"))
+    for note in opened.notes:
+        print(f"[pack] {note}")
+    given.path = str(opened.artifact)
+    taken = {"PLATFORM", *TARGETS[given.verb].options}
+    for name, value in opened.options.items():
+        if name in taken and not getattr(given, name):
+            setattr(given, name, value)
+    return opened.pack.status
 
 
 def scons_command(given: argparse.Namespace) -> list[str]:

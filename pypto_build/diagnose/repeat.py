@@ -24,6 +24,7 @@ _VALUES = {
     "DUMP": "--dump-args",
     "DUMP_ARGS": "--dump-select",
     "DUMP_TASKS": "--dump-tasks",
+    "DUMP_FORMAT": "--dump-format",
     "SWIMLANE": "--swimlane",
     "LOG_LEVEL": "--log-level",
 }
@@ -70,7 +71,7 @@ def add_passed_on(parser: argparse.ArgumentParser) -> None:
 def given_options(given: argparse.Namespace, written: Sequence[str]) -> Repeat:
     """What was given, from the parsed command line and its words (which keep the spelling of values)."""
     assignments, flags = [], []
-    words = list(written)
+    words = [part for word in written for part in (word.split("=", 1) if word.startswith("--") else [word])]
     for name, flag in PASSED_ON.items():
         if flag not in words:
             continue

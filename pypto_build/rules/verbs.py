@@ -168,5 +168,12 @@ VERBS: dict[str, Verb] = {
             _of_the_run(),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
+        Verb(
+            "pack",
+            "pypto_build.diagnose.pack",
+            "put the run into OUT/x.tar.zst, data and options too; elsewhere: 'pypto-build replay x.tar.zst'",
+            Needs.REPLAY,
+            {**_of_the_run(), **_flags("ARCH", "KERNEL_FLAGS")},
+        ),
     )
 }

@@ -1,0 +1,116 @@
+"""`scons pack`: artifact, data, options and surroundings of a run in one archive, which `pypto-build replay` takes.
+
+python -m pypto_build.diagnose.pack ARTIFACT_DIR --platform P --build-dir OUT [--output x.tar.zst] [options of the run]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build import __version__
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
+from pypto_build.artifact.snapshot import Snapshot
+from pypto_build.diagnose.console import run_tool, table
+from pypto_build.diagnose.evidence import Evidence
+from pypto_build.diagnose.pack.contents import external_files, kind_of, tree_of
+from pypto_build.diagnose.pack.form import SUFFIX, Pack
+from pypto_build.diagnose.pack.opened import REFERENCE
+from pypto_build.diagnose.pack.writer import digested, write_pack
+from pypto_build.diagnose.repeat import add_passed_on, given_options
+from pypto_build.diagnose.report.surroundings import environment
+
+#: Options that name places of this machine.
+_LOCAL = {"DATA", "DEVICE"}
+_MAYBE_LOCAL = {"SIMPLER", "PTO_ISA"}
+_BUILD_FLAGS = {"ARCH": "--arch", "KERNEL_FLAGS": "--kernel-flags"}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="pypto_build.diagnose.pack", description=(__doc__ or "").split("\n\n")[0])
+    add = made.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
+    add("--platform", default="a2a3sim", help="what it was replayed on")
+    add("--embedded", help="taken and not needed")
+    add("--output", type=Path, help=f"the archive (default: OUT/<artifact>{SUFFIX})")
+    for name, flag in _BUILD_FLAGS.items():
+        add(flag, metavar="VALUE", help=f"what it was built with as {name}=")
+    add_passed_on(made)
+    return made
+
+
+def _data(given: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
+    """The data of DATA=, None for the artifact's own."""
+    if given.data is None or str(given.data) == REFERENCE:
+        return None
+    return snapshot(artifact, given.data)
+
+
+def _options(given: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
+    options = dict(one.split("=", 1) for one in given_options(given, words).assignments)
+    options |= {name: getattr(given, flag[2:].replace("-", "_")) for name, flag in _BUILD_FLAGS.items()}
+    local = _LOCAL | {name for name in _MAYBE_LOCAL if Path(options.get(name, "")).exists()}
+    kept = {name: value for name, value in options.items() if value and name not in local}
+    return kept | ({"DATA": REFERENCE} if str(given.data) == REFERENCE else {})
+
+
+def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
+    artifact = load_artifact(given.artifact)
+    evidence = Evidence(given.artifact, given.build_dir, given.platform)
+    if evidence.verdict is None:
+        raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
+    data = _data(given, artifact)
+    tree = tree_of(artifact, data)
+    others, moved = external_files(artifact)
+    tree |= others
+    rows = environment(evidence, given.data if data else None)
+    pack = Pack(
+        artifact=artifact.name,
+        platform=given.platform,
+        options=_options(given, words),
+        files=digested(tree),
+        status=evidence.verdict.status,
+        own_data=data is None,
+        external=moved,
+        environment=tuple((name, value) for name, value in rows if not name.startswith("sha256")),
+        version=__version__,
+    )
+    path = given.output or given.build_dir / f"{artifact.name}{SUFFIX}"
+    size = write_pack(path, pack, tree)
+    print("\n".join(_sizes(pack)))
+    print(f"[pack] {path}  ({_amount(size)} for {_amount(pack.size)}; verdict {pack.status})")
+    print(f"[pack] elsewhere: pypto-build replay {path.name}")
+    return 0
+
+
+def _sizes(pack: Pack) -> list[str]:
+    """Files and bytes by kind, and what is stored once for several."""
+    kinds: dict[str, list[int]] = {}
+    for file in pack.files:
+        kinds.setdefault(kind_of(file.path), []).append(file.size)
+    rows = [[kind, str(len(sizes)), _amount(sum(sizes))] for kind, sizes in sorted(kinds.items())]
+    saved = pack.size - sum(pack.objects.values())
+    more = [f"{_amount(saved)} of it are equal files, stored once"] if saved else []
+    return [*table(rows, ["", "files", "size"]), *more]
+
+
+def _amount(size: int) -> str:
+    for bits, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >> bits:
+            return f"{size / (1 << bits):.1f} {unit}"
+    return f"{size} B"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the archive; 0, or 2 where there is nothing to pack."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = parser().parse_args(words)
+    return run_tool("pack", lambda: _run(given, words))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

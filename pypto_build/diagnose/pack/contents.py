@@ -1,0 +1,89 @@
+"""Which files of a run go into its pack, and where they stand there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pypto_build.artifact import Artifact, ArtifactError
+from pypto_build.artifact.snapshot import DATA_DIR, Snapshot
+from pypto_build.diagnose.pack.form import ARTIFACT, DATA, EXTERNAL
+
+#: Made again from the rest, or by a run.
+_LEFT_OUT = {"__pycache__", "cache", "dfx_outputs", "actual"}
+_BINARIES = (".o", ".so", ".bin", ".pyc", ".bak", ".tmp", ".lock")
+_HEADERS = (".h", ".hpp", ".hh", ".inc", ".inl", ".cuh")
+
+
+def tree_of(artifact: Artifact, data: Snapshot | None) -> dict[str, Path]:
+    """The files of a pack by their path in it. ``data`` are those of another directory than the artifact's own."""
+    tree = {
+        f"{ARTIFACT}/{artifact.name}/{name}": path
+        for name, path in _artifact_files(artifact.root, own_data=data is None)
+    }
+    if data is not None:
+        tree |= {f"{DATA}/in/{name}.pt": path for name, path in data.inputs.items()}
+        tree |= {f"{DATA}/out/{name}.pt": path for name, path in data.outputs.items()}
+    return tree
+
+
+def _artifact_files(root: Path, *, own_data: bool) -> Iterator[tuple[str, Path]]:
+    real = root.resolve()
+    for directory, names, files in os.walk(root, followlinks=True):
+        here = Path(directory)
+        top = here == root
+        names[:] = sorted(
+            name
+            for name in names
+            if name not in _LEFT_OUT and not name.startswith(".") and (own_data or not top or name != DATA_DIR)
+        )
+        for name in names:
+            if (here / name).is_symlink():
+                _inside(here / name, real, root)
+        for name in sorted(files):
+            path = here / name
+            if name.endswith(_BINARIES) or name.startswith(".") or not path.is_file():
+                continue
+            _inside(path, real, root)
+            yield path.relative_to(root).as_posix(), path
+
+
+def _inside(path: Path, real: Path, root: Path) -> None:
+    """A link may lead out of the artifact for tensors, which are often kept in one place; for nothing else."""
+    of_the_data = path.relative_to(root).parts[0] == DATA_DIR and (path.is_dir() or path.suffix == ".pt")
+    if path.is_dir() and path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve()):
+        raise ArtifactError(path, "is a link to a directory above it", "take the link away")
+    if not path.resolve().is_relative_to(real) and not of_the_data:
+        raise ArtifactError(path, "is a link out of the artifact", "put the file itself there")
+
+
+def external_files(artifact: Artifact) -> tuple[dict[str, Path], dict[str, str]]:
+    """Sources and headers outside of the artifact: files by path in the pack, and where each known path went."""
+    tree: dict[str, Path] = {}
+    moved: dict[str, str] = {}
+    for kernel in artifact.kernels:
+        if kernel.source.is_relative_to(artifact.root):
+            continue
+        moved[str(kernel.source)] = name = f"{EXTERNAL}/{kernel.func_id}/{kernel.source.name}"
+        tree[name] = kernel.source
+    for kernel in artifact.kernels:
+        for directory in kernel.extra_include_dirs:
+            if directory.is_relative_to(artifact.root) or str(directory) in moved:
+                continue
+            moved[str(directory)] = name = f"{EXTERNAL}/include{len(moved)}"
+            tree |= {f"{name}/{path.relative_to(directory).as_posix()}": path for path in _headers(directory)}
+    return tree, moved
+
+
+def _headers(directory: Path) -> Iterator[Path]:
+    return (path for path in sorted(directory.rglob("*")) if path.suffix in _HEADERS and path.is_file())
+
+
+def kind_of(path: str) -> str:
+    """What a file is, for the list of sizes: its directory in the artifact, `data/in`, `external`."""
+    parts = path.split("/")
+    inside = parts[2:] if parts[0] == ARTIFACT else parts
+    if inside[0] == DATA_DIR and len(inside) > 2:
+        return f"{DATA_DIR}/{inside[1]}"
+    return inside[0] if len(inside) > 1 else "manifest and others"

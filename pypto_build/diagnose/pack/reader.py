@@ -1,0 +1,184 @@
+"""Reads packs, which come from anywhere: nothing is written outside of the directory, nor more than was declared.
+
+Only plain files of the two forms of names that a pack has are accepted, in the order it has them; every content is
+checked against its digest before it counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.console import progress
+from pypto_build.diagnose.pack.form import MANIFEST, MANIFEST_LIMIT, OBJECTS, WINDOW_BITS, Pack, fault
+
+_RECORD = 512
+_BLOCK = 1 << 20
+_AGAIN = "ask for the archive again"
+
+
+class _Stream:
+    """The decompressed bytes of an archive, read exactly."""
+
+    def __init__(self, path: Path, reader: zstandard.ZstdDecompressionReader) -> None:
+        self.path, self._reader = path, reader
+
+    def wrong(self, message: str) -> ArtifactError:
+        return ArtifactError(self.path, message, _AGAIN)
+
+    def read(self, size: int) -> bytes:
+        """Exactly ``size`` bytes."""
+        parts = []
+        while size:
+            try:
+                part = self._reader.read(min(size, _BLOCK))
+            except (zstandard.ZstdError, OSError) as error:
+                raise self.wrong(f"is damaged: {error}") from None
+            if not part:
+                raise self.wrong("ends early")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def entry(self) -> tuple[str, int]:
+        """Name and size of the next member; an empty name at the end."""
+        head = self.read(_RECORD)
+        if not any(head):
+            return "", 0
+        total = sum(head) - sum(head[148:156]) + 8 * 32
+        if _octal(head[148:156]) != total:
+            raise self.wrong("is no tar archive within")
+        name = head[:100].rstrip(b"\0").decode("ascii", "replace")
+        if head[156:157] not in (b"0", b"\0"):
+            raise self.wrong(f"has {name!r}, which is no plain file")
+        size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _octal(head[124:136])
+        if size < 0:
+            raise self.wrong(f"has {name!r} without a size")
+        return name, size
+
+    def skip_padding(self, size: int) -> None:
+        """To the next member."""
+        self.read(-size % _RECORD)
+
+
+def _octal(field: bytes) -> int:
+    try:
+        return int(field.rstrip(b"\0 ").decode("ascii") or "0", 8)
+    except ValueError:
+        return -1
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Stream]:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ArtifactError(
+            path, f"cannot be read: {error.strerror}", "name an archive that 'scons pack' wrote"
+        ) from None
+    with file, zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_BITS).stream_reader(file) as reader:
+        yield _Stream(path, reader)
+
+
+def _read_manifest(stream: _Stream) -> Pack:
+    name, size = stream.entry()
+    if name != MANIFEST or size > MANIFEST_LIMIT:
+        raise stream.wrong(f"does not begin with {MANIFEST}")
+    data = stream.read(size)
+    stream.skip_padding(size)
+    try:
+        pack = msgspec.json.decode(data, type=Pack)
+    except msgspec.MsgspecError as error:
+        raise stream.wrong(f"{MANIFEST}: {error}") from None
+    wrong = fault(pack)
+    if wrong:
+        raise stream.wrong(f"{MANIFEST} {wrong}")
+    return pack
+
+
+def read_pack(path: Path) -> Pack:
+    """What an archive holds, without unpacking it."""
+    with _opened(path) as stream:
+        return _read_manifest(stream)
+
+
+def unpack(path: Path, directory: Path) -> Pack:
+    """Put the files of an archive into ``directory``, which must not exist, and which is there whole or not at all."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with _opened(path) as stream:
+        pack = _read_manifest(stream)
+        free = shutil.disk_usage(directory.parent).free
+        if pack.size > free:
+            needed = f"unpacks to {pack.size >> 20} MiB, {directory.parent} has {free >> 20} MiB free"
+            raise ArtifactError(path, needed, "make room, or give another directory with BUILD_DIR=")
+        place = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        try:
+            _write_files(stream, pack, place)
+            place.chmod(0o777 & ~_umask())
+            place.rename(directory)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+    return pack
+
+
+def _write_files(stream: _Stream, pack: Pack, place: Path) -> None:
+    paths: dict[str, list[str]] = {}
+    for file in pack.files:
+        paths.setdefault(file.sha256, []).append(file.path)
+    for digest, size in progress(pack.objects.items(), "unpacking", len(pack.objects)):
+        name, given = stream.entry()
+        if name != OBJECTS + digest or given != size:
+            raise stream.wrong(f"has {name!r} ({given} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
+        first, *others = (place / path for path in paths[digest])
+        _write_content(stream, first, digest, size)
+        for other in others:
+            other.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(first, other)
+    if stream.entry()[0]:
+        raise stream.wrong("has more than its list of files")
+
+
+def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found, left = hashlib.sha256(), size
+    with path.open("xb") as file:
+        while left:
+            block = stream.read(min(left, _BLOCK))
+            found.update(block)
+            file.write(block)
+            left -= len(block)
+    stream.skip_padding(size)
+    if found.hexdigest() != digest:
+        raise stream.wrong(f"has another content for {path.name} than its digest says")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def edited(pack: Pack, directory: Path) -> list[str]:
+    """Files of an unpacked archive that are not as they were in it."""
+    changed = []
+    for file in pack.files:
+        path = directory / file.path
+        if file.path == pack.manifest and pack.external:
+            continue  # names the places of this machine
+        try:
+            same = path.stat().st_size == file.size and hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
+        except OSError:
+            same = False
+        if not same:
+            changed.append(file.path)
+    return changed
