@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pypto_build.pto.torch.converting import converted
 from pypto_build.pto.torch.dtypes import UnsupportedType
-from pypto_build.pto.torch.instructions import converted
 from pypto_build.pto.torch.module import torch_codegen
 from pypto_build.pto.torch.names import Names
 from pypto_build.pto.torch.preamble import helper_names, preamble

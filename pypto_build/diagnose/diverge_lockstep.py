@@ -5,7 +5,7 @@ it wrote is compared before the next one begins.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ class Copies:
                 key = (slot.buffer, slot.size)
                 if key not in self.buffers:
                     self.buffers[key] = torch.from_numpy(_bytes(*key).copy())
-                self.slots.append(replace(slot, buffer=self.buffers[key].data_ptr()))
+                self.slots.append(slot._replace(buffer=self.buffers[key].data_ptr()))
             else:
                 self.slots.append(slot)
 

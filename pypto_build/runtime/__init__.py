@@ -32,12 +32,14 @@ Options that look at tasks or stand in for them:
         call.block, call.block_num             # block is None for all blocks together
         call.kernels                           # [("aic", 3, "matmul"), ("aiv0", 4, "relu"), ...]: role, func_id, name
         call.args                              # in the order of the kernel's args[]
+        call.slots()                           # the same as plain values: a tuple for a tensor, bits for a scalar
         call.run()                             # runs the kernels; raises RuntimeFault when that fails
 
     A tensor among ``args`` has ``address`` (of its first element), ``buffer_address``, ``buffer_bytes``,
     ``start_offset`` and ``strides`` (elements), ``shape``, ``dtype``, ``direction`` (what the task declares: IN, OUT,
     INOUT or NO_DEP), ``allocated`` (by the runtime for this task) and ``memory()``, the whole buffer as a writable
-    memoryview; a scalar has ``bits`` and ``dtype``. Tasks without kernels and those a predicate skips make no call. An
+    memoryview; a scalar has ``bits`` and ``dtype``. ``slots()`` has (buffer_address, buffer_bytes, start_offset, dtype,
+    shape, strides) for a tensor. Tasks without kernels and those a predicate skips make no call. An
     exception ends the run and leaves ``run`` as it was raised.
 ``graph``
     ``result.graph`` is the text that ``dep_gen`` writes to deps.json: tasks, tensors, and every edge with its reason.

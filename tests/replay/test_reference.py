@@ -134,7 +134,7 @@ def test_a_fault_in_a_module_names_task_kernel_and_line(softmax: tuple[Path, Pat
     artifact, out = softmax
     path = next((artifact / "ptoas").glob("*.pto"))
     text = path.read_text()
-    line = next(n for n, t in enumerate(text.splitlines(), 1) if "pto.tload" in t)
+    line = next(n for n, t in enumerate(text.splitlines(), 1) if "pto.partition_view" in t)
     path.write_text(text.replace("%c256_index = arith.constant 256", "%c256_index = arith.constant 512"))
     verdict = run(artifact, out, "torch")
     assert verdict.error is not None

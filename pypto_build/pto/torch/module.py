@@ -58,14 +58,17 @@ def _(node: Function, *, check_shapes: bool = False) -> str:
     return generate(Module([node]), check_shapes=check_shapes, lone=True).text
 
 
-def generate(module: Module, *, check_shapes: bool = False, lone: bool = False, probes: bool = False) -> Generated:
+def generate(
+    module: Module, *, check_shapes: bool = False, lone: bool = False, probes: bool = False, in_memory: bool = False
+) -> Generated:
     """The file of a module with the places its lines come from; `lone` leaves out groups and the entry, `probes` adds
-    calls of `_probe(line, operation, what it wrote)`, which the caller defines."""
-    return _File(module, check_shapes, lone, probes).write()
+    calls of `_probe(line, operation, what it wrote)`, which the caller defines. With `in_memory` all tiles are views of
+    on-chip memories, as with `probes`; else those are plain tensors for which that makes no difference."""
+    return _File(module, check_shapes, lone, probes, in_memory).write()
 
 
 class _File:
-    def __init__(self, module: Module, check_shapes: bool, lone: bool, probes: bool) -> None:
+    def __init__(self, module: Module, check_shapes: bool, lone: bool, probes: bool, in_memory: bool) -> None:
         self.module = module
         self.lone = lone
         self.functions = [f for f in module.functions() if f.body is not None]
@@ -73,7 +76,9 @@ class _File:
         scheduled = {m.name for g in self.groups if g.scheduled for m in g.members}
         scheduled |= {f.name for f in self.functions if has_barrier(f)}
         reserved = helper_names() | {f.name for f in self.functions} | {"_probe"}
-        self.scope = Scope(module, frozenset(scheduled), reserved, check_shapes, probes, unsplit_modes(module))
+        self.scope = Scope(
+            module, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module)
+        )
         self.out = Lines()
         self.problems: list[tuple[Place, str, str]] = []
         arch = module.attrs.get("pto.target_arch")

@@ -6,7 +6,7 @@ from ..attributes import case_of, int_value
 from ..model import Operation
 from ..types import TileType
 from . import dtypes
-from .instructions import assign, element
+from .elementwise import element
 from .writer import Unsupported, Writer
 
 
@@ -22,12 +22,12 @@ def gather(w: Writer, op: Operation) -> None:
         how = f"equal={mode == 'eq'}, first={int_value(op.attrs.get('offset'))}"
         w.add(op, f"gather_compared({dst}, {w.operand(op, 'cdst')}, {src}[:], {limit}, {how})")
     elif "idx" in op.operands:
-        assign(w, op, f"gather({src}, {w.read(op, 'idx')})")
+        w.assign(op, f"gather({src}, {w.read(op, 'idx')})")
     else:
         period, first = _pattern(op)
         text = f"{src}.read(*{src}.valid)[:, {first}::{period}]"
         same = element(w, op, "src") == element(w, op)
-        assign(w, op, text if same else f"{text}.contiguous().view({dtypes.torch_dtype(element(w, op))})")
+        w.assign(op, text if same else f"{text}.contiguous().view({dtypes.torch_dtype(element(w, op))})")
 
 
 def _pattern(op: Operation) -> tuple[int, int]:
@@ -51,7 +51,7 @@ def scatter(w: Writer, op: Operation) -> None:
     period, first = _pattern(op)
     axis = op.attrs.get("axis")
     dim = 0 if axis is not None and "col" in str(axis).lower() else 1
-    assign(w, op, f"spread({src}[:], {period}, {first}, {dim})")
+    w.assign(op, f"spread({src}[:], {period}, {first}, {dim})")
 
 
 def gather_global(w: Writer, op: Operation) -> None:
@@ -102,7 +102,7 @@ def pack(w: Writer, op: Operation) -> None:
     src = w.operand(op, "src")
     low = ints[dtypes.bits(target)]
     raw = f"{src}.read(*{src}.valid).contiguous().view({ints[dtypes.bits(source)]})"
-    assign(w, op, f"{raw}.to({low}).view({dtypes.torch_dtype(target)})")
+    w.assign(op, f"{raw}.to({low}).view({dtypes.torch_dtype(target)})")
 
 
 def quantize(w: Writer, op: Operation) -> None:
@@ -114,15 +114,15 @@ def quantize(w: Writer, op: Operation) -> None:
     whole = f'to_integer({ratio}, torch.int32, "rint", True)'
     if "offset" in op.operands:
         shifted = f"{whole}.float() + row_parameter({w.operand(op, 'offset')}, {src}.valid)"
-        assign(w, op, f'to_integer({shifted}, {dtype}, "rint", True)')
+        w.assign(op, f'to_integer({shifted}, {dtype}, "rint", True)')
     else:
-        assign(w, op, f"saturated({whole}, {dtype})")
+        w.assign(op, f"saturated({whole}, {dtype})")
 
 
 def dequantize(w: Writer, op: Operation) -> None:
     src = w.operand(op, "src")
     scale, offset = (f"row_parameter({w.operand(op, role)}, {src}.valid)" for role in ("scale", "offset"))
-    assign(w, op, f"({src}[:].float() - {offset}) * {scale}")
+    w.assign(op, f"({src}[:].float() - {offset}) * {scale}")
 
 
 def histogram(w: Writer, op: Operation) -> None:

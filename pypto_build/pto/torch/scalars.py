@@ -11,6 +11,7 @@ from ..ops import TABLE
 from ..resolve import Value
 from ..types import Type, ViewType
 from . import dtypes
+from .windows import joined
 from .writer import Unsupported, Writer
 
 
@@ -176,6 +177,8 @@ def _tuple(items: list[str]) -> str:
 
 
 def tensor_view(w: Writer, op: Operation) -> None:
+    if id(w.resolved.results(op)[0]) in w.plain:
+        return
     layout = case_of(op.attrs.get("layout"), "nd")
     shape, strides = (_tuple(w.operands(op, role)) for role in ("shape", "strides"))
     more = f', "{layout}"' if layout != "nd" else ""
@@ -190,7 +193,23 @@ def window(w: Writer, op: Operation, view: str, offsets: list[str], sizes: list[
     w.define(op, f"{view}[{', '.join(parts)}]")
 
 
+def plain_window(w: Writer, op: Operation) -> None:
+    """A view of the tensor itself: where it starts, and its last two extents."""
+    view = w.value(op, "view").op
+    assert view is not None
+    strides = w.operands(view, "strides")
+    sizes = w.operands(op, "sizes")[-2:]
+    offset = joined(list(zip(w.operands(op, "offsets"), strides, strict=True)))
+    if len(sizes) == 1:
+        sizes, strides = ["1", *sizes], ["0", *strides]
+    more = f", {offset}" if offset != "0" else ""
+    w.define(op, f"window({w.operand(view, 'ptr')}, {_tuple(sizes)}, {_tuple(strides[-2:])}{more})")
+
+
 def partition_view(w: Writer, op: Operation) -> None:
+    if id(w.resolved.results(op)[0]) in w.plain:
+        plain_window(w, op)
+        return
     window(w, op, w.operand(op, "view"), w.operands(op, "offsets"), w.operands(op, "sizes"))
 
 

@@ -32,8 +32,12 @@ def declare_popped(w: Writer, op: Operation, type_: TileType, address: str) -> s
 
 
 def alloc_tile(w: Writer, op: Operation) -> None:
-    """A tile without an address lies in a memory of its own."""
-    type_ = _tile_type(op)
+    """A tile without an address lies in a memory of its own; one that is a variable in none."""
+    type_, value = _tile_type(op), w.resolved.results(op)[0]
+    if value in w.promotion:
+        variable = w.promotion.variables[id(value)]
+        w.bind(value, w.names.unique(value.name) if variable is value else w.text(variable))
+        return
     rows, cols = w.operand(op, "valid_row"), w.operand(op, "valid_col")
     address = w.operand(op, "addr")
     if address:
@@ -107,7 +111,8 @@ def get_valid(w: Writer, op: Operation) -> None:
 
 
 def get_element(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'tile')}.flat[{w.operand(op, 'offset')}].item()")
+    elements = f"{w.own(op, 'tile')}.flatten()" if w.is_variable(op, "tile") else f"{w.operand(op, 'tile')}.flat"
+    w.define(op, f"{elements}[{w.operand(op, 'offset')}].item()")
 
 
 def set_element(w: Writer, op: Operation) -> None:

@@ -3,6 +3,7 @@ modules of this package."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -12,7 +13,11 @@ from ..ops import TABLE
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, TileType, Type
 from . import dtypes
+from .effects import Extent, Extents, valid_extents
+from .forms import seen_as
 from .names import Names, sanitize
+from .promote import Promotion, promote
+from .windows import plain_windows
 
 
 class Unsupported(Exception):
@@ -47,6 +52,7 @@ class Scope:
     reserved: frozenset[str] = frozenset()
     check_shapes: bool = False
     probes: bool = False  # tell `_probe` what every instruction wrote
+    in_memory: bool = False  # all tiles are views of memories
     unsplit: dict[int, str] = field(default_factory=dict)
 
 
@@ -62,6 +68,8 @@ class Writer:
         self.spaces: dict[str, str] = {}  # memory space -> variable
         self.buffers: dict[tuple[str, int], str] = {}  # (direction, pipe id) -> variable of the consumer's buffer
         self.problems: list[tuple[Operation, str]] = []
+        self.promotion = Promotion() if scope.probes or scope.in_memory else promote(self.resolved)
+        self.plain = plain_windows(self.resolved, self.promotion)
         self.arch = "a2a3"
 
     # --- the function --------------------------------------------------------------------------------------------
@@ -85,6 +93,7 @@ class Writer:
         if self.is_generator and not any("yield" in line for line in self.out.text):
             self.out.add("yield from ()")
         opened = [f'{name} = Memory("{space}", {self._size(space)})' for space, name in self.spaces.items()]
+        opened += [f"{self.text(value)} = {self._zeros(value)}" for value in self.promotion.zeroed]
         self.out.text[head:head] = [f"    {line}" for line in opened]
         self.out.tokens[head:head] = [function.token] * len(opened)
         if len(self.out.text) == 1:
@@ -119,6 +128,8 @@ class Writer:
                 return _BYTES[space]
             if family != "tile" or fn not in ("alloc", "assign"):
                 continue
+            if self.resolved.results(op)[0] in self.promotion:
+                continue
             type_ = self.resolved.results(op)[0].type
             address = self.resolved.constant(op, "addr") if "addr" in op.operands else 0
             if isinstance(type_, TileType) and type_.loc == space:
@@ -126,6 +137,10 @@ class Writer:
                     return _BYTES[space]
                 end = max(end, address + type_.bytes)
         return -(-max(end, 512) // 512) * 512
+
+    def _zeros(self, value: Value) -> str:
+        assert isinstance(value.type, TileType)
+        return f"torch.zeros({value.type.rows}, {value.type.cols}, dtype={dtypes.torch_dtype(value.type.dtype)})"
 
     def region(self, region: Region) -> None:
         for op in region.ops:
@@ -239,10 +254,96 @@ class Writer:
         return first is second or (first.type == second.type and _extents(first) == _extents(second) != ())
 
     def read(self, op: Operation, role: str, like: str = "dst") -> str:
-        """The operand over the valid region of another one: `a[:]`, or `a[d.valid]` where they may differ."""
+        """The operand over the valid region of another one: `a`, `a[:]`, or `a[d.valid]` where they may differ."""
         value, other = self.value(op, role), self.value(op, like)
+        found = self._variable(op, role, valid_extents(self.resolved, other))
+        if found is not None:
+            return found
         text = self.text(value)
-        return f"{text}[:]" if self.same_extent(value, other) else f"{text}[{self.text(other)}.valid]"
+        return f"{text}[:]" if self.same_extent(value, other) else f"{text}[{self.valid(op, like)}]"
+
+    def own(self, op: Operation, role: str) -> str:
+        """The operand over its own valid region."""
+        found = self._variable(op, role, valid_extents(self.resolved, self.value(op, role)))
+        return found if found is not None else f"{self.operand(op, role)}[:]"
+
+    def part(self, op: Operation, role: str, rows: str, cols: str) -> str:
+        """The first rows and columns of the operand."""
+        if self.is_variable(op, role):
+            found, extents = self.own(op, role), valid_extents(self.resolved, self.value(op, role))
+            assert extents is not None
+            return found + sliced((rows, cols), tuple(map(self.extent, extents)))
+        return f"{self.operand(op, role)}[{rows}, {cols}]"
+
+    def is_variable(self, op: Operation, role: str) -> bool:
+        """Whether an operand that is read is a plain tensor."""
+        return (id(op), role) in self.promotion.sources
+
+    def extent(self, extent: Extent) -> str:
+        return self.text(extent) if isinstance(extent, Value) else str(extent)
+
+    def valid(self, op: Operation, role: str) -> str:
+        """The valid rows and columns of a tile, a pair."""
+        value = self.value(op, role)
+        if value not in self.promotion:
+            return f"{self.text(value)}.valid"
+        rows, cols = self.valid_texts(op, role)
+        return f"({rows}, {cols})"
+
+    def valid_texts(self, op: Operation, role: str) -> tuple[str, str]:
+        """The valid rows, and columns, of a tile."""
+        value = self.value(op, role)
+        extents = valid_extents(self.resolved, value) if value in self.promotion else None
+        if extents is None:
+            return f"{self.text(value)}.valid[0]", f"{self.text(value)}.valid[1]"
+        return self.extent(extents[0]), self.extent(extents[1])
+
+    def _variable(self, op: Operation, role: str, part: Extents | None) -> str | None:
+        """The expression of an operand that is a variable, or the first rows and columns of it; None for others."""
+        source = self.promotion.sources.get((id(op), role))
+        if source is None:
+            return None
+        value = self.value(op, role)
+        text = seen_as(self.text(source), self.promotion.form(source), self.promotion.form(value))
+        own = valid_extents(self.resolved, value)
+        assert text is not None and own is not None
+        if part is None or part == own:
+            return text
+        return text + sliced(tuple(map(self.extent, part)), tuple(map(self.extent, own)))
+
+    def assign(
+        self, op: Operation, expression: str, role: str = "dst", *, kept: bool = True, view_of: str = ""
+    ) -> None:
+        """Let a tile be what an expression says. `kept`: it has the tile's element type already; `view_of`: it may
+        share memory with this operand."""
+        value = self.value(op, role)
+        if value not in self.promotion:
+            self.add(op, f"{self.text(value)}[:] = {expression}")
+            return
+        if not kept:
+            expression = f"{enclosed(expression)}.to({dtypes.torch_dtype(self.tile_type(op, role).dtype)})"
+        if view_of and not self.is_variable(op, view_of):
+            expression = f"{enclosed(expression)}.clone()"
+        target = self.promotion.variables[id(value)]
+        turned = seen_as(enclosed(expression), self.promotion.form(value), self.promotion.form(target))
+        assert turned is not None
+        if turned == enclosed(expression):
+            turned = expression
+        if turned != self.text(target):
+            self.add(op, f"{self.text(target)} = {turned}")
+
+
+def sliced(wanted: Sequence[str], have: Sequence[str]) -> str:
+    """`[:8]`, `[:, :n]`, `[:8, :n]`, or nothing where all is wanted."""
+    rows, cols = ("" if w == h else w for w, h in zip(wanted, have, strict=True))
+    return f"[:{rows}, :{cols}]" if cols else f"[:{rows}]" if rows else ""
+
+
+def enclosed(expression: str) -> str:
+    """An expression of which an attribute can be taken."""
+    node = ast.parse(expression, mode="eval").body
+    plain = isinstance(node, (ast.Name, ast.Call, ast.Subscript, ast.Attribute))
+    return expression if plain else f"({expression})"
 
 
 _BYTES = {

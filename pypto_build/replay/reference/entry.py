@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 # kinds of what an argument is
 TENSOR, SCALAR, EXTENT, BLOCK, BLOCKS, LANE = "tensor", "scalar", "extent", "block", "blocks", "lane"
 
 
-@dataclass(frozen=True)
-class Passed:
+class Passed(NamedTuple):
     """One value the entry forwards: tensor or scalar number `slot`, extent `axis` of tensor `slot`, or an id of the
     launch."""
 
@@ -46,7 +45,7 @@ def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed
             names = [name.strip() for name in call[2].split(",") if name.strip()]
             if any(name not in known for name in names):
                 return None
-            return call[1], tuple(replace(known[name], name=name.partition("__ssa")[0]) for name in names)
+            return call[1], tuple(known[name]._replace(name=name.partition("__ssa")[0]) for name in names)
     return None
 
 

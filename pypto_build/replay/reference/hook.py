@@ -31,6 +31,7 @@ class References:
             kernel.func_id: (kernel.name, kernel.source) for kernel in load_artifact(artifact).kernels
         }
         self._bodies: dict[int, Body | None] = {}
+        self._members: dict[tuple[Any, ...], list[Member] | None] = {}
 
     def body(self, func_id: int, tensors: int) -> Body | None:
         """The PyTorch of a kernel; None when no .pto module defines it. Raises ArtifactError."""
@@ -41,14 +42,13 @@ class References:
 
     def members(self, call: Any) -> list[Member] | None:
         """The kernels of a task; None when one of them has no .pto module."""
-        found = []
-        tensors = sum(hasattr(argument, "shape") for argument in call.args)
-        for role, func_id, name in call.kernels:
-            body = self.body(func_id, tensors)
-            if body is None:
-                return None
-            found.append(Member(name, body, 1 if role == "aiv1" else 0))
-        return found
+        key = tuple(call.kernels)
+        if key not in self._members:
+            tensors = sum(hasattr(argument, "shape") for argument in call.args)
+            bodies = [(name, self.body(func_id, tensors), role) for role, func_id, name in key]
+            found = [Member(name, body, 1 if role == "aiv1" else 0) for name, body, role in bodies if body is not None]
+            self._members[key] = found if len(found) == len(bodies) else None
+        return self._members[key]
 
     def execute(self, call: Any, slots: list[Slot] | None = None) -> bool:
         """Run a task's block in PyTorch; False, and nothing done, where a kernel has no .pto module.
@@ -59,13 +59,13 @@ class References:
         if members is None:
             return False
         given = slots_of(call) if slots is None else slots
-        kernels = "+".join(dict.fromkeys(member.name for member in members))
         try:
             if call.block is None:
                 run_blocks(members, given, call.block_num)
             else:
                 run_task(members, given, call.block, call.block_num)
         except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError, NameError) as error:
+            kernels = "+".join(dict.fromkeys(member.name for member in members))
             kind = "hang" if "deadlock" in str(error) else "runtime_error"
             raise ReferenceFault(f"{_where(error, members)}{error}", call.number, kernels, kind) from error
         return True
@@ -73,12 +73,7 @@ class References:
 
 def slots_of(call: Any) -> list[Slot]:
     """A task's arguments as the entry of a kernel finds them."""
-    return [
-        TensorArgument(a.buffer_address, a.buffer_bytes, a.start_offset, a.dtype, tuple(a.shape), tuple(a.strides))
-        if hasattr(a, "shape")
-        else a.bits
-        for a in call.args
-    ]
+    return [TensorArgument(*slot) if isinstance(slot, tuple) else slot for slot in call.slots()]
 
 
 def _where(error: BaseException, members: list[Member]) -> str:

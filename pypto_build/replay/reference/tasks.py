@@ -11,17 +11,16 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from pypto_build.pto.torch.dtypes import TORCH, name_of
-from pypto_build.replay.reference.entry import BLOCK, BLOCKS, EXTENT, LANE, SCALAR, Passed
-from pypto_build.replay.reference.units import Body
+from pypto_build.pto.torch.dtypes import TORCH
+from pypto_build.replay.reference.entry import BLOCK, BLOCKS, EXTENT, LANE, SCALAR
+from pypto_build.replay.reference.units import Body, Unit
 
 
-@dataclass(frozen=True)
-class TensorArgument:
+class TensorArgument(NamedTuple):
     """A task's tensor: `buffer` is the address of its allocation of `size` bytes, `offset` its first element, in
     elements."""
 
@@ -54,30 +53,22 @@ def memory(address: int, size: int) -> torch.Tensor:
 def run_task(members: Sequence[Member], slots: Sequence[Slot], block: int, blocks: int) -> None:
     """Run one block of a task. What a kernel of the artifact does wrong (a window beyond a tensor, a deadlock) is the
     exception of the generated text."""
-    pools: dict[tuple[int, int], torch.Tensor] = {}
     if len(members) > 1 or members[0].body.is_generator:
-        _run_group(members, slots, [block], blocks, pools)
+        _run_group(members, slots, [block], blocks)
         return
-    _start(members[0], slots, block, blocks, pools)
+    _start(members[0], slots, block, blocks)
 
 
 def run_blocks(members: Sequence[Member], slots: Sequence[Slot], blocks: int) -> None:
     """Run all blocks of a task together, for kernels that wait for each other."""
-    pools: dict[tuple[int, int], torch.Tensor] = {}
     if len(members) == 1 and members[0].body.is_generator:
-        _run_group(members, slots, list(range(blocks)), blocks, pools)
+        _run_group(members, slots, list(range(blocks)), blocks)
         return
     for block in range(blocks):
         run_task(members, slots, block, blocks)
 
 
-def _run_group(
-    members: Sequence[Member],
-    slots: Sequence[Slot],
-    numbers: Sequence[int],
-    blocks: int,
-    pools: dict[tuple[int, int], torch.Tensor],
-) -> None:
+def _run_group(members: Sequence[Member], slots: Sequence[Slot], numbers: Sequence[int], blocks: int) -> None:
     """Members that are generators take turns; others run first if they push, else last."""
     namespace = members[0].body.unit.namespace
     if "_reset_pipes" in namespace:
@@ -86,7 +77,7 @@ def _run_group(
     tasks: list[tuple[str, Any, int]] = []
     for member in sorted(members, key=_consumes):
         for number in numbers:
-            made = _start(member, slots, number, blocks, pools)
+            made = _start(member, slots, number, blocks)
             if member.body.is_generator:
                 tasks.append((member.name, made, member.lane))
     if tasks:
@@ -101,45 +92,47 @@ def _consumes(member: Member) -> bool:
     return any("tpop_from" in name for name in names) and not any("tpush_to" in name for name in names)
 
 
-def _start(
-    member: Member, slots: Sequence[Slot], block: int, blocks: int, pools: dict[tuple[int, int], torch.Tensor]
-) -> Any:
+def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> Any:
     """Call a kernel; a generator has not begun when this returns."""
-    namespace, function = member.body.unit.namespace, member.body.function
+    body = member.body
+    namespace = body.unit.namespace
     if "_block" in namespace:
         namespace["_block"][:] = [block, blocks]
     if "_current_sb" in namespace:
         namespace["_current_sb"][0] = member.lane
-    launch = {BLOCK: block, BLOCKS: blocks, LANE: member.lane}
-    values = [
-        launch[passed.kind]
-        if passed.kind in launch
-        else _value(passed, slots, name_of(argument.type), namespace, pools)
-        for passed, argument in zip(member.body.passed, function.args, strict=True)
-    ]
-    return member.body.call(*values)
+    values: list[Any] = []
+    for (kind, slot, axis, _), type_ in zip(body.passed, body.types, strict=True):
+        given = slots[slot]
+        if kind == BLOCK:
+            values.append(block)
+        elif kind == BLOCKS:
+            values.append(blocks)
+        elif kind == LANE:
+            values.append(member.lane)
+        elif kind == SCALAR:
+            assert isinstance(given, int)
+            values.append(scalar_of(given, type_))
+        else:
+            assert isinstance(given, TensorArgument)
+            values.append(given.shape[axis] if kind == EXTENT else _pointer(body.unit, given))
+    return body.call(*values)
 
 
-def _value(
-    passed: Passed,
-    slots: Sequence[Slot],
-    kind: str,
-    namespace: dict[str, Any],
-    pools: dict[tuple[int, int], torch.Tensor],
-) -> Any:
-    slot = slots[passed.slot]
-    if passed.kind == SCALAR:
-        assert isinstance(slot, int)
-        return scalar_of(slot, kind)
-    assert isinstance(slot, TensorArgument)
-    if passed.kind == EXTENT:
-        return slot.shape[passed.axis]
-    key = (slot.buffer, slot.size)
-    if key not in pools:
-        pools[key] = memory(*key)
-    dtype = getattr(torch, slot.dtype)
-    whole = pools[key][: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
-    return namespace["Pointer"](whole, slot.offset) if "Pointer" in namespace else None
+def _pointer(unit: Unit, given: TensorArgument) -> Any:
+    """A tensor as the generated text takes it. The same places come again, in loops and after memory is freed."""
+    key = given[:4]
+    found = unit.pointers.get(key)
+    if found is None and "Pointer" in unit.namespace:
+        dtype = getattr(torch, given.dtype)
+        whole = memory(given.buffer, given.size)[: given.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        if len(unit.pointers) >= _POINTERS:
+            unit.pointers.clear()
+        found = unit.pointers[key] = unit.namespace["Pointer"](whole, given.offset)
+    return found
+
+
+_POINTERS = 4096  # so many are remembered
+_SIZES = {"i8": 8, "i16": 16, "i32": 32, "ui8": 8, "ui16": 16, "ui32": 32}
 
 
 def scalar_of(bits: int, kind: str) -> Any:
@@ -153,6 +146,6 @@ def scalar_of(bits: int, kind: str) -> Any:
         return float(raw.view(getattr(torch, TORCH[kind])))
     if kind == "i1":
         return bool(bits & 1)
-    size = {"i8": 8, "i16": 16, "i32": 32, "ui8": 8, "ui16": 16, "ui32": 32}.get(kind, 64)
+    size = _SIZES.get(kind, 64)
     value = bits & ((1 << size) - 1)
     return value if kind.startswith("u") or value < 1 << (size - 1) else value - (1 << size)

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.pto import Function, PtoError, parse_file
 from pypto_build.pto.errors import Place
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
+from pypto_build.pto.torch.dtypes import name_of
 from pypto_build.replay.reference.entry import BLOCK, BLOCKS, LANE, SCALAR, TENSOR, Passed, positional, read_entry
 
 _FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+|public\s+)?@([\w.$-]+)")
@@ -23,12 +25,14 @@ _LAUNCH = {
 
 @dataclass
 class Unit:
-    """One module's PyTorch. `namespace` is what its text defines; pipes and memories in it are its own."""
+    """One module's PyTorch. `namespace` is what its text defines; pipes and memories in it are its own. `pointers`
+    remembers what tensors of tasks were passed as."""
 
     path: Path
     generated: Generated
     functions: dict[str, Function]
     namespace: dict[str, Any] = field(default_factory=dict)
+    pointers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -48,7 +52,12 @@ class Body:
     call: Any
     passed: tuple[Passed, ...]
 
-    @property
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The scalar types of the function's arguments; empty for pointers."""
+        return tuple(name_of(argument.type) for argument in self.function.args)
+
+    @cached_property
     def is_generator(self) -> bool:
         """Whether it takes turns with the other members of its group."""
         return inspect.isgeneratorfunction(self.call)

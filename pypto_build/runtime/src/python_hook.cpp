@@ -30,6 +30,22 @@ py::memoryview memory(const TensorArgument &argument) {
     return py::memoryview::from_memory(reinterpret_cast<void *>(buffer.addr), static_cast<py::ssize_t>(buffer.size));
 }
 
+// All arguments at once: a tuple for a tensor, the bits of a scalar.
+py::list slots(const TaskCall &call) {
+    py::list result;
+    for (const py::handle given : call.args) {
+        if (py::isinstance<ScalarArgument>(given)) {
+            result.append(given.cast<const ScalarArgument &>().bits);
+            continue;
+        }
+        const ChipTensor &tensor = given.cast<const TensorArgument &>().tensor;
+        result.append(py::make_tuple(tensor.buffer.addr, tensor.buffer.size, tensor.start_offset,
+                                     torch_name(tensor.dtype), sizes(tensor.shapes, tensor.ndims),
+                                     sizes(tensor.strides, tensor.ndims)));
+    }
+    return result;
+}
+
 void run_kernels(const TaskCall &call) {
     if (call.run == nullptr)
         throw py::value_error("the task is over: run() belongs inside the callback");
@@ -102,6 +118,8 @@ void define_hook(py::module_ &module) {
         .def_readonly("block_num", &TaskCall::block_num)
         .def_readonly("kernels", &TaskCall::kernels, "(\"aic\", \"aiv0\" or \"aiv1\", func_id, name) of each member")
         .def_readonly("args", &TaskCall::args, "TensorArgument and ScalarArgument in the order of the kernel's args[]")
+        .def("slots", slots,
+             "args as plain values: (buffer_address, buffer_bytes, start_offset, dtype, shape, strides), or bits")
         .def("run", run_kernels, "Runs the kernels; raises RuntimeFault when that fails.");
 }
 

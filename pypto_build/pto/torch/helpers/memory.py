@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,12 +152,13 @@ class Tile:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Pointer:
     """An element of global memory, of which `elements` is the whole tensor it points into."""
 
-    elements: torch.Tensor
-    offset: int = 0
+    __slots__ = ("elements", "offset")
+
+    def __init__(self, elements: torch.Tensor, offset: int = 0) -> None:
+        self.elements, self.offset = elements, offset
 
     def __add__(self, count: int) -> Pointer:
         return Pointer(self.elements, self.offset + count)
@@ -185,6 +187,29 @@ def pointer(argument: torch.Tensor | Pointer, dtype: torch.dtype) -> Pointer:
     return argument if argument.elements.dtype == dtype else argument.seen_as(dtype)
 
 
+def window(start: Pointer, shape: tuple[int, int], strides: tuple[int, int], offset: int = 0) -> torch.Tensor:
+    """Rows and columns of a tensor in global memory, sharing its memory. IndexError where they lie outside of it."""
+    first = start.offset + offset
+    try:
+        return torch.as_strided(start.elements, shape, strides, first)
+    except RuntimeError:
+        last = first + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+        raise outside(shape, strides, first, last, start.elements) from None
+
+
+def outside(shape: Sequence[int], strides: Sequence[int], first: int, last: int, memory: torch.Tensor) -> IndexError:
+    """What is said about a window that is not part of its tensor."""
+    return IndexError(
+        f"window {list(shape)} with strides {list(strides)} covers elements {first} to {last} of a tensor that has "
+        f"{memory.numel()}"
+    )
+
+
+def accumulate(place: torch.Tensor, value: torch.Tensor) -> None:
+    """Add to what lies in global memory."""
+    place.copy_(_widened(place) + value)
+
+
 @dataclass(frozen=True)
 class View:
     """A tensor in global memory: its first element, extents, and distances in elements.
@@ -209,10 +234,7 @@ class View:
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         memory, offset = self.start.elements, self.start.offset
         if 0 not in self.shape and not 0 <= offset <= offset + last < memory.numel():
-            raise IndexError(
-                f"window {list(self.shape)} with strides {list(self.strides)} covers elements {offset} to "
-                f"{offset + last} of a tensor that has {memory.numel()}"
-            )
+            raise outside(self.shape, self.strides, offset, offset + last, memory)
         return torch.as_strided(memory, self.shape, self.strides, offset)
 
     def matrix(self) -> torch.Tensor:
@@ -268,18 +290,29 @@ def store(view: View, tile: Tile, *, add: bool = False) -> None:
     view.put(value[:height, :width], add)
 
 
-def pad_value(tile: Tile) -> float | int:
-    """The number that a tile's padding consists of."""
-    if tile.dtype.is_floating_point:
-        return {"max": float("inf"), "min": float("-inf")}.get(tile.pad, 0.0)
-    limits = torch.iinfo(tile.dtype)
-    return {"max": limits.max, "min": limits.min}.get(tile.pad, 0)
+def pad_value(dtype: torch.dtype, pad: str) -> float | int:
+    """The number that padding consists of."""
+    if pad not in ("max", "min"):
+        return 0
+    if dtype.is_floating_point:
+        return float("inf") if pad == "max" else float("-inf")
+    limits = torch.iinfo(dtype)
+    return limits.max if pad == "max" else limits.min
+
+
+def padded(value: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor:
+    """A matrix made larger, with the pad value around it."""
+    if value.shape == (rows, cols):
+        return value
+    found = torch.full((rows, cols), pad_value(value.dtype, pad), dtype=value.dtype)
+    found[: value.shape[0], : value.shape[1]] = value
+    return found
 
 
 def fill_around(tile: Tile, rows: int, cols: int) -> None:
     """The pad value everywhere but in the first rows and columns."""
     whole = tile.read(tile.rows, tile.cols).clone()
-    padded = torch.full_like(whole, pad_value(tile))
+    padded = torch.full_like(whole, pad_value(tile.dtype, tile.pad))
     padded[:rows, :cols] = whole[:rows, :cols]
     tile[:] = padded
 
@@ -294,6 +327,13 @@ def fillpad(tile: Tile, source: Tile) -> None:
 def extract(source: Tile, row: int, col: int, valid: tuple[int, int]) -> torch.Tensor:
     """So many rows and columns from an element on."""
     return source[row + valid[0], col + valid[1]][row:, col:]
+
+
+def block_of(value: torch.Tensor, row: int, col: int, rows: int, cols: int) -> torch.Tensor:
+    """So many rows and columns of a matrix from an element on. IndexError where they lie outside of it."""
+    if not (0 <= row <= row + rows <= value.shape[0] and 0 <= col <= col + cols <= value.shape[1]):
+        raise IndexError(f"{rows} x {cols} elements from ({row}, {col}) on of a tile that has {list(value.shape)}")
+    return value[row : row + rows, col : col + cols]
 
 
 def insert(target: Tile, row: int, col: int, value: torch.Tensor) -> None:

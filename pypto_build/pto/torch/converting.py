@@ -1,0 +1,47 @@
+"""Conversions between element types to Python."""
+
+from __future__ import annotations
+
+from ..attributes import EnumAttr, IntAttr, StrAttr, case_of
+from ..model import Operation
+from ..types import Type
+from . import dtypes
+from .elementwise import element
+from .writer import Writer
+
+_ROUND = {"RINT": "rint", "CAST_RINT": "rint", "ROUND": "round", "FLOOR": "floor", "CEIL": "ceil", "TRUNC": "trunc",
+          "ODD": "odd", "NONE": ""}  # fmt: skip
+
+
+def convert(w: Writer, op: Operation) -> None:
+    """Over the valid region of the source. Without a mode, conversions to integers truncate and others round to the
+    nearest."""
+    source, target = element(w, op, "src"), element(w, op)
+    mode = _ROUND[_mode(op.attrs.get("rmode"))]
+    saturate = "ON" in (case_of(op.attrs.get("sat_mode")), case_of(op.attrs.get("satmode")))
+    text = converted(w.own(op, "src"), source, target, mode, saturate)
+    w.assign(op, text, kept=text.endswith(f".to({dtypes.torch_dtype(target)})"), view_of="src")
+
+
+def _mode(attribute: object) -> str:
+    if isinstance(attribute, IntAttr):
+        return ("NONE", "RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "ODD", "CAST_RINT")[attribute.value]
+    return case_of(attribute, "NONE") if isinstance(attribute, (EnumAttr, StrAttr)) else "NONE"
+
+
+def converted(text: str, source: Type, target: Type, mode: str, saturate: bool) -> str:
+    """An expression in another element type."""
+    name, to = dtypes.name_of(target), dtypes.torch_dtype(target)
+    dtypes.torch_dtype(source)
+    if dtypes.is_float(source) and not dtypes.is_float(target):
+        return f'to_integer({text}, {to}, "{mode or "trunc"}", {saturate})'
+    if not dtypes.is_float(target):
+        return f"saturated({text}, {to})" if saturate else text
+    if name.startswith("f8"):
+        return f"to_float8({text}, {to}, {saturate})"
+    if source == target:
+        return text if not mode else f'integral({text}, "{mode}")' if name == "f32" else text
+    exact = dtypes.bits(source) < dtypes.bits(target) or (name == "f32" and dtypes.bits(source) <= 16)
+    if exact or (mode in ("", "rint") and dtypes.name_of(source) == "f32"):
+        return f"{text}.to({to})"
+    return f'round_to({text}, {to}, "{mode or "rint"}")'

@@ -1,0 +1,51 @@
+"""How tiles lay their elements out, and which layouts are others seen in another order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..types import TileType
+from . import dtypes
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a tile lays its elements out."""
+
+    dtype: str
+    rows: int
+    cols: int
+    outer: str
+    inner: str
+    fractal: int
+
+    @property
+    def transposed(self) -> Form:
+        turn = {"row_major": "col_major", "col_major": "row_major", "none_box": "none_box"}
+        return Form(self.dtype, self.cols, self.rows, turn[self.outer], turn[self.inner], self.fractal)
+
+    @property
+    def is_linear(self) -> bool:
+        return self.inner == "none_box"
+
+
+def seen_as(text: str, form: Form, wanted: Form) -> str | None:
+    """The expression of a tensor's elements in the order of another form; None where the bytes mean something else."""
+    if form == wanted:
+        return text
+    if form.transposed == wanted:
+        return f"{text}.T"
+    same = form.dtype == wanted.dtype and form.rows * form.cols == wanted.rows * wanted.cols
+    if not (same and form.is_linear and wanted.is_linear):
+        return None
+    text = text if form.outer == "row_major" else f"{text}.T"
+    if wanted.outer == "row_major":
+        return f"{text}.reshape({wanted.rows}, {wanted.cols})"
+    return f"{text}.reshape({wanted.cols}, {wanted.rows}).T"
+
+
+def form_of(type_: TileType) -> Form:
+    return Form(
+        dtypes.name_of(type_.dtype), type_.rows, type_.cols, type_.blayout, type_.slayout,
+        type_.fractal if type_.slayout != "none_box" else 0,
+    )  # fmt: skip

@@ -1,0 +1,383 @@
+"""Tiles that can be plain tensors in the generated text, since nobody can tell that they share memory with others.
+
+On-chip memory is reused all the time, so most tiles overlap with some other one. What matters is who wrote what a tile
+holds when it is read. This is followed through the function: where every read of a tile finds, whole, what a tile of
+the same bytes wrote, both are variables, and a tile that reinterprets another one (a column as a row, a matrix of
+boxes as its transpose) is an expression of the other's variable. Where a read may find anything else, all tiles
+concerned stay views of the memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..attributes import int_value
+from ..model import Operation, Region
+from ..ops import TABLE
+from ..resolve import Resolved, Value
+from ..types import MultiTileType, TileType
+from . import dtypes
+from .effects import Effects, EffectsOf, Extents, valid_extents
+from .forms import Form, form_of, seen_as
+
+_BEGIN, _OLD = -1, -2  # writers: nobody yet, and an earlier round of a loop with other extents
+_DTYPES = frozenset(("f32", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "si8", "si16", "si32", "si64"))
+_ENDLESS = 1 << 40
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes of a memory. `own` is the memory of one tile whose address is left to the assembler."""
+
+    space: str
+    first: int
+    last: int
+    own: bool = False
+
+
+@dataclass
+class Tile:
+    """A tile of the function. `extents` are None where they cannot be told."""
+
+    value: Value
+    place: Place
+    form: Form
+    extents: Extents | None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.extents == (self.form.rows, self.form.cols)
+
+    @property
+    def key(self) -> object:
+        return self.form, self.extents
+
+
+@dataclass(frozen=True)
+class Content:
+    """Who wrote some bytes: any of `base`, or, those of them that belong to tiles with `key`, any of `top`."""
+
+    base: frozenset[int] = frozenset((_BEGIN,))
+    key: object = None
+    top: frozenset[int] = frozenset()
+
+    @property
+    def writers(self) -> frozenset[int]:
+        return self.base | self.top
+
+    def join(self, other: Content) -> Content:
+        if self == other:
+            return self
+        if self.key == other.key:
+            return Content(self.base | other.base, self.key, self.top | other.top)
+        return Content(self.writers | other.writers)
+
+
+@dataclass
+class Promotion:
+    """`variables`: for tiles that are variables, the tile whose variable it is. `sources`: for an operand, by operation
+    and role, the tile it finds there. `zeroed` are variables that may be read before they are written."""
+
+    tiles: dict[int, Tile] = field(default_factory=dict)
+    variables: dict[int, Value] = field(default_factory=dict)
+    sources: dict[tuple[int, str], Value] = field(default_factory=dict)
+    zeroed: list[Value] = field(default_factory=list)
+
+    def __contains__(self, value: Value) -> bool:
+        return id(value) in self.variables
+
+    def form(self, value: Value) -> Form:
+        return self.tiles[id(value)].form
+
+
+def promote(resolved: Resolved) -> Promotion:
+    """The tiles of a function that need no memory."""
+    analysis = _Analysis(resolved)
+    analysis.run()
+    return analysis.decide()
+
+
+State = dict[str, list[Content]]
+
+
+class _Analysis:
+    def __init__(self, resolved: Resolved) -> None:
+        self.resolved = resolved
+        self.effects_of = EffectsOf(resolved)
+        self.effects: dict[int, Effects] = {}
+        self.tiles: list[Tile] = []
+        self.numbers: dict[int, int] = {}
+        self.roles: dict[tuple[int, str], int] = {}  # operand -> its tile
+        self.found: dict[tuple[int, str], set[int]] = defaultdict(set)  # operand -> who wrote what it reads
+        self.in_memory: set[int] = set()
+        self.bounds: dict[str, list[int]] = {}
+
+    def run(self) -> None:
+        body = self.resolved.function.body
+        assert body is not None
+        for op in body.walk():
+            for value in self.resolved.results(op):
+                if isinstance(value.type, (TileType, MultiTileType)):
+                    self._tile(value)
+            for region in op.regions:
+                for value in self.resolved.region_args[id(region)]:
+                    if isinstance(value.type, (TileType, MultiTileType)):
+                        self._tile(value)
+        points: dict[str, set[int]] = defaultdict(set)
+        for tile in self.tiles:
+            points[tile.place.space] |= {tile.place.first, tile.place.last}
+        self.bounds = {space: sorted(found | {0, _ENDLESS}) for space, found in points.items()}
+        state = {space: [Content()] * (len(found) - 1) for space, found in self.bounds.items()}
+        self._region(body, state)
+
+    # --- tiles ---------------------------------------------------------------------------------------------------
+
+    def _tile(self, value: Value) -> None:
+        type_ = value.type.tile if isinstance(value.type, MultiTileType) else value.type
+        assert isinstance(type_, TileType)
+        extents = valid_extents(self.resolved, value)
+        place = self._place(value, type_)
+        tile = Tile(value, place, form_of(type_), extents)
+        self.numbers[id(value)] = len(self.tiles)
+        known = extents is not None and 0 not in extents and dtypes.name_of(type_.dtype) in _DTYPES
+        declared = value.op is not None and value.op.name == "pto.alloc_tile"
+        if not (known and declared) or place.last == _ENDLESS:
+            self.in_memory.add(len(self.tiles))
+        self.tiles.append(tile)
+
+    def _place(self, value: Value, type_: TileType) -> Place:
+        """Where a tile lies; all of its memory where that cannot be told."""
+        op = value.op
+        everywhere = Place(type_.loc, 0, _ENDLESS)
+        if op is None or value.type is None:
+            return everywhere
+        definition = TABLE[op.name]
+        count = value.type.count if isinstance(value.type, MultiTileType) else 1
+        if definition.family == "tile" and definition.fn in ("alloc", "alloc_multi"):
+            if "addr" not in op.operands:
+                return Place(f"own {id(op)}", 0, max(type_.bytes * count, 1), own=True)
+            address = self.resolved.constant(op, "addr")
+            if address is None:
+                return everywhere
+            return Place(type_.loc, address, address + max(type_.bytes * count, 1))
+        if definition.family == "tile" and definition.fn in ("subview", "slot", "reinterpret"):
+            source = self.resolved.value(op, "tiles" if definition.fn == "slot" else "src")
+            known = self.numbers.get(id(source))
+            if known is None:
+                return everywhere
+            place = self.tiles[known].place
+            return Place(place.space, place.first, max(place.last, place.first + type_.bytes), place.own)
+        if definition.family == "pipe" and definition.fn == "pop":
+            return self._slots(op, type_) or everywhere
+        return everywhere
+
+    def _slots(self, pop: Operation, type_: TileType) -> Place | None:
+        """The consumer's buffer, where the pipe is opened in the same function."""
+        role = "c2v_consumer_buf" if pop.name.endswith("aic") else "v2c_consumer_buf"
+        assert self.resolved.function.body is not None
+        for op in self.resolved.function.body.walk():
+            if TABLE[op.name].fn != "open" or int_value(op.attrs.get("id")) != int_value(pop.attrs.get("id")):
+                continue
+            value = self.resolved.value(op, role)
+            base = 0 if value is None else self._reserved(value)
+            if base is None:
+                return None
+            slots = int_value(op.attrs.get("slot_num"), 4 if int_value(op.attrs.get("dir_mask")) == 3 else 8)
+            local, size = int_value(op.attrs.get("local_slot_num"), slots), int_value(op.attrs.get("slot_size"))
+            return Place(type_.loc, base, base + max(local, 1) * size + type_.bytes)
+        return None
+
+    @staticmethod
+    def _reserved(value: Value) -> int | None:
+        if value.op is not None and value.op.name == "pto.reserve_buffer":
+            return int_value(value.op.attrs.get("base"))
+        return value.constant
+
+    # --- who wrote what ------------------------------------------------------------------------------------------
+
+    def _region(self, region: Region, state: State) -> None:
+        for op in region.ops:
+            self._operation(op, state)
+
+    def _operation(self, op: Operation, state: State) -> None:
+        if id(op) not in self.effects:
+            self.effects[id(op)] = self.effects_of(op)
+        effects, definition = self.effects[id(op)], TABLE[op.name]
+        for role in (*effects.reads, *effects.objects):
+            about = definition.role(role, op.form)
+            for value in self.resolved.values(op, role):
+                if id(value) in self.numbers:
+                    if role in effects.objects:
+                        self.in_memory.add(self.numbers[id(value)])
+                    if role in effects.reads or about is None or "r" in about.access:
+                        self._read(op, role, self.numbers[id(value)], state)
+        for role in (*effects.writes, *effects.objects):
+            about = definition.role(role, op.form)
+            for value in self.resolved.values(op, role):
+                if id(value) in self.numbers and (about is None or "w" in about.access):
+                    self._write(op, role, self.numbers[id(value)], state, role in effects.writes)
+        if definition.family == "pipe":
+            for value in self.resolved.results(op):
+                if id(value) in self.numbers:
+                    self._write(op, "", self.numbers[id(value)], state, False)
+        if op.regions:
+            self._control(op, state)
+
+    def _segments(self, place: Place) -> range:
+        bounds = self.bounds[place.space]
+        return range(bisect_left(bounds, place.first), bisect_left(bounds, place.last))
+
+    def _read(self, op: Operation, role: str, number: int, state: State) -> None:
+        tile = self.tiles[number]
+        self.roles[(id(op), role)] = number
+        contents = state[tile.place.space]
+        for k in self._segments(tile.place):
+            content = contents[k]
+            partial = not tile.is_whole and content.key == tile.key
+            self.found[(id(op), role)] |= content.top if partial else content.writers
+
+    def _write(self, op: Operation, role: str, number: int, state: State, covers: bool) -> None:
+        tile, contents = self.tiles[number], state[self.tiles[number].place.space]
+        self.roles.setdefault((id(op), role), number)
+        mine = frozenset((number,))
+        for k in self._segments(tile.place):
+            old = contents[k]
+            if not covers:
+                contents[k] = Content(old.writers | mine)
+            elif tile.is_whole:
+                contents[k] = Content(mine)
+            else:
+                contents[k] = Content(old.base if old.key == tile.key else old.writers, tile.key, mine)
+
+    def _control(self, op: Operation, state: State) -> None:
+        kind = TABLE[op.name].fn
+        if kind == "for":
+            while True:
+                body = _copy(state)
+                self._region(op.regions[0], body)
+                _age(body)
+                if not _join_into(state, body):
+                    return
+        if kind == "while":
+            self._while(op, state)
+        elif kind == "if":
+            branches = [_copy(state) for _ in range(max(len(op.regions), 2))]
+            for region, branch in zip(op.regions, branches, strict=False):
+                self._region(region, branch)
+            state.update(branches[0])
+            for branch in branches[1:]:
+                _join_into(state, branch)
+        elif self.resolved.function.kernel_kind in ("", op.name.rpartition(".")[2]):  # a section for one of the cores
+            self._region(op.regions[0], state)
+
+    def _while(self, op: Operation, state: State) -> None:
+        before, after = op.regions
+        while True:
+            left = _copy(state)
+            self._region(before, left)
+            body = _copy(left)
+            self._region(after, body)
+            _age(body)
+            if not _join_into(state, body):
+                state.update(left)
+                return
+
+    # --- the decision ----------------------------------------------------------------------------------------------
+
+    def decide(self) -> Promotion:
+        """Tiles that exchange data in a way that variables cannot express stay in memory, and those that exchange data
+        with these, too."""
+        edges = [(self.roles[operand], writers) for operand, writers in self.found.items()]
+        changed = True
+        while changed:
+            changed = False
+            for reader, writers in edges:
+                if self._is_plain(reader, writers):
+                    continue
+                for number in {reader, *writers} - {_BEGIN, _OLD} - self.in_memory:
+                    self.in_memory.add(number)
+                    changed = True
+        return self._promotion()
+
+    def _is_plain(self, reader: int, writers: Iterable[int]) -> bool:
+        tile = self.tiles[reader]
+        if reader in self.in_memory or _OLD in writers:
+            return False
+        if _BEGIN in writers and (tile.place.own or not tile.is_whole):
+            return False
+        for writer in writers:
+            if writer == _BEGIN:
+                continue
+            other = self.tiles[writer]
+            if writer in self.in_memory or other.place != tile.place:
+                return False
+            if tile.is_whole and other.is_whole:
+                if seen_as("", other.form, tile.form) is None:
+                    return False
+            elif other.key != tile.key:
+                return False
+        return True
+
+    def _promotion(self) -> Promotion:
+        made = Promotion({id(tile.value): tile for tile in self.tiles})
+        joined = _Sets(len(self.tiles))
+        plain = {
+            operand: writers for operand, writers in self.found.items() if self.roles[operand] not in self.in_memory
+        }
+        for writers in plain.values():
+            known = sorted(writers - {_BEGIN})
+            for other in known[1:]:
+                joined.join(known[0], other)
+        for number, tile in enumerate(self.tiles):
+            if number not in self.in_memory:
+                made.variables[id(tile.value)] = self.tiles[joined.first(number)].value
+        for operand, writers in plain.items():
+            source = min(writers - {_BEGIN}, default=self.roles[operand])
+            variable = made.variables[id(self.tiles[source].value)]
+            made.sources[operand] = variable
+            if _BEGIN in writers and variable not in made.zeroed:
+                made.zeroed.append(variable)
+        return made
+
+
+class _Sets:
+    """Disjoint sets of numbers; `first` is the smallest of a number's set."""
+
+    def __init__(self, count: int) -> None:
+        self.parent = list(range(count))
+
+    def first(self, number: int) -> int:
+        while self.parent[number] != number:
+            number = self.parent[number]
+        return number
+
+    def join(self, a: int, b: int) -> None:
+        a, b = sorted((self.first(a), self.first(b)))
+        self.parent[b] = a
+
+
+def _copy(state: State) -> State:
+    return {space: list(contents) for space, contents in state.items()}
+
+
+def _join_into(state: State, other: State) -> bool:
+    """Whether what may have been written before grew by what the other one says."""
+    grew = False
+    for space, contents in state.items():
+        for k, (mine, its) in enumerate(zip(contents, other[space], strict=True)):
+            joined = mine.join(its)
+            if joined != mine:
+                contents[k], grew = joined, True
+    return grew
+
+
+def _age(state: State) -> None:
+    """At the end of a round of a loop: extents that are computed may be others in the next one."""
+    for contents in state.values():
+        for k, content in enumerate(contents):
+            key = content.key
+            if isinstance(key, tuple) and not all(isinstance(extent, int) for extent in key[1]):
+                contents[k] = Content(content.writers | {_OLD})

@@ -1,0 +1,92 @@
+"""Reductions along rows or columns, and broadcasts of what they give, to Python."""
+
+from __future__ import annotations
+
+from ..model import Operation
+from ..ops import TABLE
+from . import dtypes
+from .effects import is_column, narrow_role
+from .elementwise import BINARY, element, form, kept
+from .writer import Writer
+
+_REDUCE = {
+    "sum": "{a}.sum(dim={dim}, keepdim=True)", "max": "{a}.amax(dim={dim}, keepdim=True)",
+    "min": "{a}.amin(dim={dim}, keepdim=True)", "prod": "{a}.prod(dim={dim}, keepdim=True)",
+}  # fmt: skip
+_REDUCE_MAYBE_EMPTY = {"max": "highest({a}, {dim})", "min": "lowest({a}, {dim})"}
+
+
+def reduce(w: Writer, op: Operation) -> None:
+    """Along the rows or columns of the source's valid region."""
+    definition = TABLE[op.name]
+    fn, dim = definition.fn, 1 if definition.family == "rowreduce" else 0
+    source = w.own(op, "src")
+    extents = w.resolved.extents(w.value(op, "src"))
+    if 0 in extents:
+        w.add(op, "pass")  # nothing of the source is valid
+        return
+    if fn.startswith("arg"):
+        greatest = fn == "argmax"
+        index = "dstidx" if "dstidx" in op.operands else "dst"
+        name = w.names.unique("where_extreme")
+        w.add(op, f"{name} = first_extreme({source}, {dim}, greatest={greatest})")
+        if "dstidx" in op.operands:
+            w.add(op, f"{w.operand(op, 'dst')}[:] = {source}.gather({dim}, {name})")
+        w.add(op, f"{w.operand(op, index)}[:] = {name}")
+        return
+    if fn == "prod" and dtypes.name_of(element(w, op, "src")) in ("f16", "bf16"):
+        source += ".float()"
+    forms = _REDUCE if None not in extents else _REDUCE | _REDUCE_MAYBE_EMPTY
+    same = element(w, op, "src") == element(w, op) and not source.endswith(".float()")
+    w.assign(
+        op, forms[fn].format(a=source, dim=dim), kept=same and (dtypes.is_float(element(w, op)) or fn in ("max", "min"))
+    )
+
+
+def row_expand(w: Writer, op: Operation) -> None:
+    fn, type_, valid = TABLE[op.name].fn, element(w, op), w.valid(op, "dst")
+    if fn == "copy":
+        same = element(w, op, "src") == type_
+        w.assign(op, f"{w.part(op, 'src', w.valid_texts(op, 'dst')[0], '1')}.expand({valid})", kept=same, view_of="src")
+        return
+    first, second = w.tile_type(op, "src0"), w.tile_type(op, "src1")
+    narrow = narrow_role(first, second)
+    wide = "src1" if narrow == "src0" else "src0"
+    tile = w.tile_type(op, narrow)
+    one = is_column(tile) and tile.cols == 1 and w.resolved.extents(w.value(op, narrow))[1] == 1
+    if w.is_variable(op, narrow) or (one and _same_rows(w, op, narrow)):
+        texts = {narrow: w.own(op, narrow)}
+    else:
+        texts = {narrow: f"per_row({w.operand(op, narrow)}, {valid})"}
+    texts[wide] = w.read(op, wide)
+    w.assign(op, form(BINARY, fn, type_).format(a=texts["src0"], b=texts["src1"]), kept=kept(w, op, fn))
+
+
+def _same_rows(w: Writer, op: Operation, role: str) -> bool:
+    rows = w.resolved.extents(w.value(op, role))[0]
+    return rows is not None and rows == w.resolved.extents(w.value(op, "dst"))[0]
+
+
+def col_expand(w: Writer, op: Operation) -> None:
+    fn, role = TABLE[op.name].fn, "src" if TABLE[op.name].fn == "copy" else "src1"
+    known, wanted = (w.resolved.extents(w.value(op, r)) for r in (role, "dst"))
+    if fn != "copy" and known == (1, wanted[1]):
+        row = w.own(op, role)
+    else:
+        row = w.part(op, role, "1", w.valid_texts(op, "dst")[1])
+    if fn == "copy":
+        same = element(w, op, "src") == element(w, op)
+        w.assign(op, f"{row}.expand({w.valid(op, 'dst')})", kept=same, view_of="src")
+        return
+    w.assign(op, form(BINARY, fn, element(w, op)).format(a=w.read(op, "src0"), b=row), kept=kept(w, op, fn))
+
+
+def partial(w: Writer, op: Operation) -> None:
+    function = {"add": "torch.add", "mul": "torch.mul", "max": "torch.maximum", "min": "torch.minimum"}
+    a, b, d = (w.operand(op, role) for role in ("src0", "src1", "dst"))
+    w.assign(op, f"partial({function[TABLE[op.name].fn]}, {a}, {b}, {d}.valid, {d}[:])")
+
+
+def partial_arg(w: Writer, op: Operation) -> None:
+    tiles = [w.operand(op, role) for role in ("dst", "dstidx", "src0", "src1", "idx0", "idx1")]
+    w.add(op, f"partial_arg({', '.join(tiles)}, greatest={TABLE[op.name].fn == 'max'})")
