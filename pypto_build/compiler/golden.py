@@ -1,7 +1,8 @@
 """`python -m pypto_build.compiler.golden ARTIFACT`: data/in and data/out from the artifact's golden.py.
 
-Nothing is computed again while golden.py and the files are what they were: data/golden.json has their digests. This is
-the one place of the compiler that runs torch. Exit status 0, 2 for wrong usage, 4 when the reference fails.
+Nothing is computed again while golden.py and the files are what they were: data/golden.json has their digests. An input
+that somebody put there or changed stays, and the outputs are computed from it; one that is deleted is made again. This
+is the one place of the compiler that runs torch. Exit status 0, 2 for wrong usage, 4 when the reference fails.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import runpy
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +28,33 @@ STAMP = "data/golden.json"
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pypto_build.compiler.golden", description=__doc__)
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT")
-    root = parser.parse_args(argv).artifact
-    source = root / "golden.py"
-    if not source.is_file():
+    parser.add_argument("--if-any", action="store_true", help="no error if there is no reference")
+    given = parser.parse_args(argv)
+    roots = roots_of(given.artifact)
+    if not roots and not given.if_any:
+        source = given.artifact / "golden.py"
         print(f"error: {source}: no such file; compile a program that has a reference", file=sys.stderr)
         return 2
-    digest = _digest(source)
-    if _up_to_date(root, digest):
+    for root in roots:
+        if status := _bring_up_to_date(root):
+            return status
+    return 0
+
+
+def roots_of(artifact: Path) -> list[Path]:
+    """The artifact, or those of its parts that have a reference."""
+    if (artifact / "golden.py").is_file():
+        return [artifact]
+    return sorted(path.parent for path in artifact.glob("next_levels/*/golden.py"))
+
+
+def _bring_up_to_date(root: Path) -> int:
+    source, stamp = root / "golden.py", _Stamp(root)
+    if stamp.is_current():
         return 0
     try:
         require_torch(str(source))
-        files = compute(root)
+        files = compute(root, stamp.given())
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return 4
@@ -45,30 +63,72 @@ def main(argv: list[str] | None = None) -> int:
         line = f":{frames[-1].lineno}" if frames else ""
         print(f"error: {source}{line}: {type(error).__name__}: {error}", file=sys.stderr)
         return 4
-    stamp = {"schema": 1, "golden": digest, "files": {path: _digest(root / path) for path in sorted(files)}}
-    write_bytes(root / STAMP, (json.dumps(stamp, indent=2) + "\n").encode())
-    for side in ("in", "out"):
-        for stale in sorted((root / "data" / side).glob("*.pt")):
-            if f"data/{side}/{stale.name}" not in files:
-                stale.unlink()
-    for path in sorted(files):
-        print(f"[golden] wrote {root / path}")
+    stamp.write(files)
+    for path, made in sorted(files.items()):
+        print(f"[golden] {'wrote' if made else 'took'} {root / path}")
     return 0
 
 
-def compute(root: Path) -> list[str]:
-    """Write the snapshot; returns its files, relative to `root`."""
+class _Stamp:
+    """What data/golden.json says: digests of golden.py, of the files, and which inputs were made from it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.golden = _digest(root / "golden.py")
+        try:
+            self.value: dict[str, Any] = json.loads((root / STAMP).read_text(encoding="utf-8"))
+            self.files: dict[str, str] = dict(self.value["files"])
+            self.made: dict[str, str] = dict(self.value.get("made", self.files))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            self.value, self.files, self.made = {}, {}, {}
+
+    def is_current(self) -> bool:
+        unchanged = all(
+            (self.root / path).is_file() and _digest(self.root / path) == known for path, known in self.files.items()
+        )
+        return bool(self.files) and self.value.get("golden") == self.golden and unchanged
+
+    def given(self) -> frozenset[str]:
+        """The inputs that are not as this tool made them, by name."""
+        paths = sorted((self.root / "data" / "in").glob("*.pt"))
+        return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != _digest(path))
+
+    def write(self, files: Mapping[str, bool]) -> None:
+        digests = {path: _digest(self.root / path) for path in sorted(files)}
+        made = {path: digest for path, digest in digests.items() if files[path]}
+        document = {"schema": 2, "golden": self.golden, "files": digests, "made": made}
+        write_bytes(self.root / STAMP, (json.dumps(document, indent=2) + "\n").encode())
+        for path in self.files.keys() - files.keys():
+            (self.root / path).unlink(missing_ok=True)
+
+
+def compute(root: Path, given: frozenset[str] = frozenset()) -> dict[str, bool]:
+    """Write the snapshot, except the inputs that are given; returns its files, relative to `root`, and whether each was
+    written."""
     golden = runpy.run_path(str(root / "golden.py"))
     import torch
 
     inputs: dict[str, torch.Tensor] = golden["make_inputs"]()
+    files: dict[str, bool] = {}
     for name, tensor in inputs.items():
-        _save(root / "data" / "in" / f"{name}.pt", tensor)
+        path = root / "data" / "in" / f"{name}.pt"
+        files[f"data/in/{name}.pt"] = name not in given
+        if name in given:
+            _check_given(path, torch.load(path, weights_only=True), tensor)
+        else:
+            _save(path, tensor)
     tensors: dict[str, Any] = dict(golden["generate_inputs"]({"name": "Default"}))
     golden["compute_golden"](tensors, {"name": "Default"})
     for name in golden["__outputs__"]:
         _save(root / "data" / "out" / f"{name}.pt", tensors[name])
-    return [f"data/in/{name}.pt" for name in inputs] + [f"data/out/{name}.pt" for name in golden["__outputs__"]]
+        files[f"data/out/{name}.pt"] = True
+    return files
+
+
+def _check_given(path: Path, found: Any, wanted: Any) -> None:
+    if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
+        message = f"{found.dtype} {list(found.shape)}, but the program takes {wanted.dtype} {list(wanted.shape)}"
+        raise ArtifactError(path, message, "delete it to have one made", kind="golden_error")
 
 
 def _save(path: Path, tensor: Any) -> None:
@@ -81,16 +141,6 @@ def _save(path: Path, tensor: Any) -> None:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _up_to_date(root: Path, digest: str) -> bool:
-    try:
-        stamp = json.loads((root / STAMP).read_text(encoding="utf-8"))
-        return stamp["golden"] == digest and all(
-            _digest(root / path) == known for path, known in stamp["files"].items()
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def compile_with_pypto(
     beside = Path(program).parent
     here = beside.resolve()
     imported = [str(beside / Path(path).resolve().relative_to(here)) for path in found["sources"]]
-    files[FILES_NAME] = files_text(program, [program, *imported], [*files, FILES_NAME]).encode()
+    files[FILES_NAME] = files_text(program, [program, *imported], dict.fromkeys([*files, FILES_NAME], "")).encode()
     return _write(output, files)
 
 

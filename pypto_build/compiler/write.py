@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 FILES_NAME = "compiled_files.json"
 
 
-def files_text(program: str, sources: list[str], files: Iterable[str]) -> str:
-    """The list of an artifact's generated files and of the Python files they were made from."""
-    document = {"schema": 1, "program": program, "sources": sorted(sources), "files": sorted(files)}
+def files_text(program: str, sources: list[str], files: Mapping[str, str]) -> str:
+    """The list of an artifact's generated files, of the Python files they were made from, and its references' digests,
+    by which it is known when there is a golden to compute."""
+    goldens = {path: text for path, text in files.items() if Path(path).name == "golden.py" and text}
+    digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(goldens.items())}
+    document = {"schema": 1, "program": program, "sources": sorted(sources), "files": sorted(files), "goldens": digests}
     return json.dumps(document, indent=2) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -63,7 +64,50 @@ def declare_program(env: Any, **given: Any) -> Any:
     env.Depends(node, setting(env, "the assembler", _assembler(workspace, platform)))
     if not _is_there(artifact):
         env.AlwaysBuild(node)
-    return env.Alias(values["name"], node)
+    nodes = [node] if workspace.options["COMPILER"] == "pypto" else [node, _declare_golden(env, artifact, stamp)]
+    return env.Alias(values["name"], nodes)
+
+
+def _declare_golden(env: Any, artifact: Path, stamp: Path) -> Any:
+    """The node that computes the snapshot from the program's reference: again only if that or the data changed."""
+    words = [sys.executable, "-m", "pypto_build.compiler.golden", str(artifact), "--if-any"]
+    made = str(stamp.with_name("golden.json"))
+    node = env.Command(
+        escape(made),
+        escape(str(stamp)),
+        [
+            command(
+                "[golden] make",
+                [escape(word) for word in words],
+                temporary=False,
+                show=lambda _: workspace_of(env).short(artifact / "data"),
+                otherwise="data is not as it was computed",
+            ),
+            Action(_keep_golden, None),
+        ],
+        SPAWN=run_streaming,
+    )
+    if Path(made).exists() and not _is_computed(artifact):
+        env.AlwaysBuild(node)
+    return node
+
+
+def _keep_golden(target: Any, source: Any, env: Any) -> None:
+    """What the snapshot was made from; its data have records of their own."""
+    Path(target[0].get_abspath()).write_bytes(Path(source[0].get_abspath()).read_bytes())
+
+
+def _is_computed(artifact: Path) -> bool:
+    """Whether the data of every reference are those that were computed, by the records kept beside them."""
+    try:
+        for golden in json.loads((artifact / _FILES).read_bytes())["goldens"]:
+            root = (artifact / golden).parent
+            for name, digest in json.loads((root / "data/golden.json").read_bytes())["files"].items():
+                if hashlib.sha256((root / name).read_bytes()).hexdigest() != digest:
+                    return False
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+    return True
 
 
 def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> list[str]:
@@ -74,6 +118,7 @@ def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> 
         words += ["--python", options["PYTHON"]] if options["PYTHON"] else []
         return [escape(word) for word in (*words, *(["--dump-passes"] if options["DUMP_PASSES"] else []))]
     words = [sys.executable, "-m", "pypto_build.compiler", *where]
+    words += ["--no-golden"]
     words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
     words += ["--ptoas", options["PTOAS"]] if options["PTOAS"] else []
     words += ["--seed", str(options["SEED"])] if options["SEED"] else []

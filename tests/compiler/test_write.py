@@ -7,7 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.compiler.programs import HEAD, kernel
+import pytest
+
+from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.compiler.golden import main
+from pypto_build.compiler.write import write_files
+from tests.compiler.programs import HEAD, files, kernel
 
 COPY = kernel("pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)")
 DOUBLE = kernel("pl.store(pl.load(x, [0, 0], [64, 64]) * 2.0, [0, 0], out)")
@@ -87,18 +92,37 @@ def test_hardware_needs_ptoas(tmp_path: Path) -> None:
     assert error.startswith("error: ptoas/k.pto: a2a3 needs ptoas: ")
 
 
-def test_the_golden_is_computed_once(tmp_path: Path) -> None:
-    program, out = tmp_path / "p.py", tmp_path / "out"
-    program.write_text(HEAD + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x\n")
-    _run(program, out)
-    stamp = (out / "data" / "golden.json").read_bytes()
-    assert sorted(p.name for p in (out / "data").rglob("*.pt")) == ["out.pt", "x.pt"]
-    command = [sys.executable, "-m", "pypto_build.compiler.golden", str(out)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
-    (out / "data" / "out" / "out.pt").write_bytes(b"")
-    again = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert again == f"[golden] wrote {out}/data/in/x.pt\n[golden] wrote {out}/data/out/out.pt\n"
-    assert (out / "data" / "golden.json").read_bytes() == stamp
+def test_the_golden_is_computed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Again when a file is lost; an input that was put there stays, and the outputs follow from it."""
+    out = tmp_path / "out"
+    write_files(out, files(tmp_path, COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x\n"))
+    x, y = out / "data/in/x.pt", out / "data/out/out.pt"
+
+    def golden() -> list[str]:
+        assert main([str(out)]) == 0
+        return capsys.readouterr().out.replace(f"{out}/data/", "").splitlines()
+
+    assert golden() == ["[golden] wrote in/x.pt", "[golden] wrote out/out.pt"]
+    stamp, made = (out / "data/golden.json").read_bytes(), x.read_bytes()
+    assert golden() == []
+    y.write_bytes(b"")
+    assert golden() == ["[golden] wrote in/x.pt", "[golden] wrote out/out.pt"]
+    assert (out / "data/golden.json").read_bytes() == stamp
+
+    write_pt(x, "float32", (64, 64), bytes(4 * 64 * 64))
+    assert golden() == ["[golden] took in/x.pt", "[golden] wrote out/out.pt"]
+    assert bytes(read_pt(y).data) == bytes(4 * 64 * 64)
+    assert golden() == []
+    x.unlink()
+    golden()
+    assert (x.read_bytes(), (out / "data/golden.json").read_bytes()) == (made, stamp)
+
+    write_pt(x, "float32", (64, 32), bytes(4 * 64 * 32))
+    assert main([str(out)]) == 4
+    assert capsys.readouterr().err == (
+        f"error: {x}: torch.float32 [64, 32], but the program takes torch.float32 [64, 64]; "
+        "delete it to have one made\n"
+    )
 
 
 def test_a_failing_reference_says_where(tmp_path: Path) -> None:
