@@ -97,9 +97,9 @@ class _Run:
         """The result of one output. A comparator decides where there is one; the counts are the default rule's."""
         actual = self.outputs[tensor.name]
         result = OutputResult(tensor.name, "unchecked", list(tensor.shape), tensor.dtype, tensor.numel, comparator="")
+        hint = never_written(hole, tensor.shape)
+        result.hints = [hint] if hint else []
         if tensor.golden is None or not self.binding.checked:
-            hint = never_written(hole, tensor.shape)
-            result.hints = [hint] if hint else []
             return result
         expected = _stored(tensor.golden, tensor)
         found = difference(actual, expected, tensor.dtype, self.rules.rtol, self.rules.atol)

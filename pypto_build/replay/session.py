@@ -217,7 +217,7 @@ class _Session:
     def _check(self, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator], reply: Reply) -> None:
         """Fill in what the round's outputs are worth."""
         request, verdict = self._request, self._verdict
-        if request.engine is None and not comparators and not reply.input_writes:
+        if request.engine is None and not (comparators or reply.input_writes or reply.unwritten):
             quick = quick_check(load_embedded(request.embedded), binding, arena, verdict.rtol, verdict.atol)
             if quick is not None:
                 verdict.outputs = quick

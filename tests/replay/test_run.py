@@ -136,6 +136,15 @@ def test_a_round_that_fails_ends_the_replay(tmp_path: Path) -> None:
     ]
 
 
+def test_elements_nobody_wrote_are_told_of_a_run_that_passes(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path, "for (int i = 0; i < 31; ++i) y[i] = x[i] + 1;").build()
+    run = tiny.replay("--comparator", "y=ratio_allclose(max_error_ratio=0.05, zero_tail=False)")
+    (output,) = run.verdict.outputs
+    assert (run.status, output.status) == (0, "pass"), run.stdout
+    assert output.hints == ["1 of 32 elements were never written, the first at (3, 7)"]
+    assert "    hint: 1 of 32 elements were never written, the first at (3, 7)\n" in run.stdout
+
+
 def test_outputs_that_start_as_zeros(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path, f"{PLUS_ONE} for (int i = 24; i < {COUNT}; ++i) y[i] = 0;").build()
     tiny.replay()

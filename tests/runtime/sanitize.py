@@ -10,6 +10,7 @@ sanitizer reported anything or an output differs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pypto_build.artifact import load_artifact
+from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.replay.binding import bind, with_goldens
@@ -77,7 +78,9 @@ def run_artifact(sanitizer: str, driver: Path, root: Path, directory: Path) -> s
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(_compile, jobs))
     data = snapshot(root, None)
-    binding = with_goldens(bind(interface, data), data)
+    binding = bind(interface, data)
+    with contextlib.suppress(ArtifactError):  # some golden is missing: the outputs are not compared
+        binding = with_goldens(binding, data)
     for tensor in binding.tensors:
         path = directory / f"{tensor.name}.bin"
         path.write_bytes(tensor.initial if tensor.initial is not None else bytes(tensor.nbytes))
