@@ -96,11 +96,10 @@ class SimplerRounds:
         command_read, self._commands = os.pipe()
         self._results, result_write = os.pipe()
         home = engine.home
-        paths = [*home.paths, *filter(None, [engine.environment.get("PYTHONPATH")])]
         sys.stdout.flush()
         self._process = subprocess.Popen(
             [home.python, str(_CHILD), str(job), str(command_read), str(result_write)],
-            env={**engine.environment, "PYTHONPATH": os.pathsep.join(paths)},
+            env=home.variables(engine.environment),
             pass_fds=(command_read, result_write),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

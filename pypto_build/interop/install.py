@@ -89,7 +89,9 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
     """What ``binary_context.json`` says. Raises `ToolchainError` where PyPTO could not tell a revision either."""
     runtime, isa = pins.revision(home.tree.root), pins.revision(home.tree.isa)
     if not runtime:
-        run = subprocess.run([home.python, "-c", _COMMIT], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [home.python, "-c", _COMMIT], env=home.variables(), capture_output=True, text=True, check=False
+        )
         runtime = run.stdout.strip()
     for place, revision in ((home.tree.root, runtime), (home.tree.isa, isa)):
         if not revision or revision.endswith("+"):

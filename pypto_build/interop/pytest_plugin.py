@@ -186,11 +186,11 @@ class SceneCase(_Run):
     def command(self, device: int) -> list[str]:
         """The scene test by simpler's Python."""
         home = _skip_without(lambda: find_home("", ""))
-        paths = os.pathsep.join([*home.paths, *filter(None, [os.environ.get("PYTHONPATH")])])
+        own = [f"{name}={text}" for name, text in home.variables().items() if os.environ.get(name) != text]
         words = [home.python, str(self.path), "-p", self.platform.name, "--device", str(device), "--case", self.case]
         rounds = self.config.getoption("--rounds")
         words += ["--rounds", rounds] if rounds != "1" else []
-        return ["env", f"PYTHONPATH={paths}", *words, *self.passed_on()]
+        return ["env", *own, *words, *self.passed_on()]
 
 
 def _skip_without(find: Callable[[], _Found]) -> _Found:

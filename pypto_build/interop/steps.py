@@ -6,6 +6,7 @@ says nothing about the culprit and is skipped.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -47,7 +48,9 @@ def signature(verdict: Verdict) -> str:
             return f"mismatch of {', '.join(names)}"
         case status:
             kind = verdict.error.kind if verdict.error else status
-            return status if kind == status else f"{status} ({kind})"
+            code = re.search(r"\bcode \d+\b", verdict.error.message) if verdict.error else None
+            more = [*([kind] if kind != status else []), *([code.group()] if code else [])]
+            return f"{status} ({', '.join(more)})" if more else status
 
 
 def run_replay(words: Sequence[str], log: Path) -> None:
@@ -91,7 +94,8 @@ class Runner:
         step = Step(candidate, self._judge(found), found)
         self.record.steps.append(step)
         self.save()
-        print(f"[bisect] {step.outcome:4}  {candidate}: {'; '.join(dict.fromkeys(found))}", flush=True)
+        outcome = step.outcome if self.record.bad_signature or step.outcome == "good" else "fails"
+        print(f"[bisect] {outcome:5} {candidate}: {'; '.join(dict.fromkeys(found))}", flush=True)
         return step
 
     def _judge(self, found: Sequence[str]) -> Outcome:

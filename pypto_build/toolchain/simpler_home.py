@@ -21,6 +21,7 @@ from pypto_build.toolchain.simpler_tree import SimplerTree, open_tree
 #: Names the interpreter for a checkout that was installed into one.
 PYTHON_VARIABLE = "SIMPLER_PYTHON"
 
+_HOOK = Path(__file__).with_name("simpler_first")
 _PROBE = """
 import importlib.metadata, importlib.util, json, sys
 def place(name):
@@ -34,7 +35,7 @@ print(json.dumps({**found, "installed": sorted({str(d.locate_file("")) for d in 
 
 @dataclass(frozen=True)
 class SimplerHome:
-    """A simpler that can be used: its tree, the interpreter that runs it, and what to put on its ``PYTHONPATH``."""
+    """A simpler that can be used: its tree, the interpreter that runs it, and where that finds it if not installed."""
 
     tree: SimplerTree
     python: str
@@ -45,6 +46,10 @@ class SimplerHome:
         """What has to be equal for two replays to be interchangeable."""
         revisions = [f"{root} {pins.revision(root)}" for root in (self.tree.root, self.tree.isa)]
         return " ".join([*revisions, self.python])
+
+    def variables(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment in which the interpreter imports this simpler and no other."""
+        return _first(self.paths, environment)
 
 
 def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ) -> SimplerHome:
@@ -67,8 +72,10 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
             if _is_ours(place):
                 _give_isa(place, isa_dir)
                 pins.build(pins.SIMPLER, place, python, environment)
-    found = _probe(python, paths, environment)
+    found = _probe(python, _first(paths, environment))
     root = _root(found, f"SIMPLER={chosen}" if chosen else "RUNTIME=simpler", python)
+    if paths and root.resolve() != place.resolve():
+        raise ToolchainError(f"SIMPLER={chosen}: {python} imports {root} instead; name another with {PYTHON_VARIABLE}")
     return SimplerHome(open_tree(root, isa_dir), python, paths)
 
 
@@ -91,12 +98,19 @@ def _give_isa(place: Path, isa: Path | None) -> None:
     link.symlink_to(isa)
 
 
-def _probe(python: str, paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, object]:
+def _first(paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which ``paths`` come before whatever is installed; unchanged without any."""
+    if not paths:
+        return dict(environment)
+    all_paths = [str(_HOOK), *paths, *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(all_paths), "PYPTO_SIMPLER_FIRST": os.pathsep.join(paths)}
+
+
+def _probe(python: str, environment: Mapping[str, str]) -> dict[str, object]:
     """Where an interpreter would import simpler from, without importing it."""
-    more = {"PYTHONPATH": os.pathsep.join((*paths, *filter(None, [environment.get("PYTHONPATH")])))}
     try:
         run = subprocess.run(
-            [python, "-c", _PROBE], env={**environment, **more}, capture_output=True, text=True, timeout=60, check=False
+            [python, "-c", _PROBE], env=environment, capture_output=True, text=True, timeout=60, check=False
         )
         found = json.loads(run.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import struct
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,21 @@ def test_two_versions_in_one_environment(tmp_path: Path) -> None:
     assert run.stderr == (
         f"[RUN] FAIL: usage_error: SIMPLER={tmp_path}/none: no such directory; name a checkout or a revision\n"
     )
+
+
+def test_a_checkout_counts_though_another_simpler_is_installed_editably(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    (site / "hijack.py").write_text(
+        "import sys\nclass Finder:\n    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0].startswith('simpler'):\n            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    (site / "hijack.pth").write_text(f"{sysconfig.get_path('purelib')}\nimport hijack\n")
+    run = rig.run(SIMPLER_PYTHON=str(python))
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_no_simpler(tmp_path: Path) -> None:

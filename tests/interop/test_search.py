@@ -48,3 +48,5 @@ def test_signatures() -> None:
     assert signature(verdict("mismatch", "", "z", "y")) == "mismatch of y, z"
     assert signature(verdict("runtime_error", "crash")) == "runtime_error (crash)"
     assert signature(verdict("hang", "hang")) == "hang"
+    deadlock = Verdict("hang", "a", "a2a3sim", "simpler", error=ErrorInfo("hang", "simpler: HEAP (code 2): is full"))
+    assert signature(deadlock) == "hang (code 2)"
