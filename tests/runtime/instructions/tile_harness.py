@@ -2,6 +2,13 @@
 
 The model computes where the elements of a tile lie on its own, from the layout rules of the instruction set, so that it
 checks the headers rather than repeats them. A case is the body of a C function; many are compiled into one library.
+
+``CXX`` names another compiler, and ``PYPTO_TEST_CXXFLAGS`` more flags, with which all instruction tests run:
+
+    CXX=clang++-19 PYPTO_TEST_CXXFLAGS=-DPYPTO_CHECK pytest tests/runtime/instructions
+    PYPTO_TEST_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined" ASAN_OPTIONS=detect_leaks=0 \
+        LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)" \
+        pytest tests/runtime/instructions
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import shlex
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +32,7 @@ CXX = os.environ.get("CXX", "g++")
 FLAGS = [
     "-std=c++17", "-O2", "-fPIC", "-shared", "-march=x86-64-v3", "-fno-math-errno", "-fno-trapping-math",
     "-fno-strict-aliasing", "-D__CPU_SIM", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}",
+    *shlex.split(os.environ.get("PYPTO_TEST_CXXFLAGS", "")),
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -164,7 +173,7 @@ class _Context(ctypes.Structure):
         ("memory", _Memory * len(SPACES)),
         ("pipe_open", PIPE_OPEN), ("pipe_acquire", PIPE_ADDRESS), ("pipe_commit", PIPE_STEP),
         ("pipe_front", PIPE_ADDRESS), ("pipe_release", PIPE_STEP),
-        ("fault", _FAULT), ("runtime", ctypes.c_void_p), ("sync_all", ctypes.c_void_p),
+        ("fault", _FAULT), ("runtime", ctypes.c_void_p), ("sync_all", ctypes.c_void_p), ("check", ctypes.c_void_p),
     ]  # fmt: skip
 
 

@@ -140,8 +140,12 @@ struct bfloat16_t {
     bfloat16_t &operator/=(float other) { return *this = bfloat16_t(float(*this) / other); }
 };
 
-// _Float16 has IEEE binary16 semantics in g++ 12 and clang on x86-64 and aarch64.
+// IEEE binary16. g++ 12 has no _Float16 on aarch64, but a type of the same format, whose arithmetic is in float.
+#if defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
+using half = __fp16;
+#else
 using half = _Float16;
+#endif
 using float16_t = half;
 using aclFloat16 = half;
 using float32_t = float;
