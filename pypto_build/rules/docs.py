@@ -11,7 +11,7 @@ from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.program import PROGRAM
 from pypto_build.rules.replay_test import REPLAY_TEST
 from pypto_build.rules.single import KERNEL, KERNEL_CONFIG, ORCHESTRATION
-from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.targets import SECTIONS, TARGETS
 
 _TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS)
 
@@ -46,13 +46,19 @@ def _rule(rule: Rule) -> str:
 
 
 def _targets() -> str:
-    lines = ["## Targets", "", "| typed | does | takes, besides what every target does |", "|---|---|---|"]
-    for target in TARGETS.values():
-        groups = [f"*{group.value}*" for group in _TAKEN_WHOLE if _names(group) <= target.options]
-        whole = {name for group in _TAKEN_WHOLE if _names(group) <= target.options for name in _names(group)}
-        names = [f"`{name}`" for name in GROUP if name in target.options - whole]
-        lines.append(f"| `scons {target.usage}` | {target.doc} | {', '.join(groups + names)} |")
-    return "\n".join([*lines, ""])
+    lines = ["## Targets", ""]
+    for section, names in SECTIONS.items():
+        lines += [f"### {section}", "", "| typed | does | takes, besides what every target does |", "|---|---|---|"]
+        lines += [*map(_target, names), ""]
+    return "\n".join(lines)
+
+
+def _target(name: str) -> str:
+    target = TARGETS[name]
+    whole = [group for group in _TAKEN_WHOLE if _names(group) <= target.options]
+    left = target.options - {name for group in whole for name in _names(group)}
+    takes = [f"*{group.value}*" for group in whole] + [f"`{name}`" for name in GROUP if name in left]
+    return f"| `scons {target.usage}` | {target.doc} | {', '.join(takes)} |"
 
 
 def _options() -> str:

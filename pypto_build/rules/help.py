@@ -10,7 +10,7 @@ from SCons.Script import Help
 
 from pypto_build.artifact import find_artifacts
 from pypto_build.rules.options import GROUP, OPTIONS, Group, Option
-from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.targets import SECTIONS, TARGETS
 from pypto_build.rules.workspace import Workspace, examples_dir, workspace_of
 
 _EXAMPLES = (
@@ -32,16 +32,12 @@ def help_text(workspace: Workspace) -> str:
     """The help of a workspace."""
     places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
     artifacts = [workspace.short(path) for path in find_artifacts(*places)]
-    targets = {target.usage: target.doc for target in TARGETS.values()}
-    targets["-c"] = "remove what was built (with JIT=x: of that artifact)"
     options = {f"{name}={default_text(option.default)}": option for name, option in OPTIONS.items()}
     return "\n".join(
         (
             "Usage: scons TARGET [NAME=value ...]",
             "",
-            "Targets:",
-            *_table(targets, max(map(len, targets))),
-            "",
+            *(line for section in SECTIONS for line in _targets(section)),
             "Options, with their defaults.",
             *(line for group in Group for line in _options(group, options)),
             "",
@@ -61,6 +57,13 @@ def default_text(value: Any) -> str:
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _targets(section: str) -> list[str]:
+    rows = {TARGETS[name].usage: TARGETS[name].doc for name in SECTIONS[section]}
+    if "build" in SECTIONS[section]:
+        rows["-c"] = "remove what was built (with JIT=x: of that artifact)"
+    return [f"{section}:", *_table(rows, max(len(target.usage) for target in TARGETS.values())), ""]
 
 
 def _options(group: Group, options: Mapping[str, Option]) -> list[str]:

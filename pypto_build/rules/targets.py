@@ -49,7 +49,7 @@ TARGETS: dict[str, Target] = {
     ),
     "splice": Target(
         "splice JIT=x",
-        "put edited .pto modules into their kernel files (WRITE=1: in the artifact itself)",
+        "put edited .pto modules into their kernel files (WRITE=1: in the artifact)",
         frozenset({"PTOAS", "PREFER", "WRITE"}),
     ),
     "pto_diff": Target(
@@ -58,10 +58,18 @@ TARGETS: dict[str, Target] = {
     **{verb.name: _of_verb(verb) for verb in VERBS.values()},
     "fetch": Target(
         "fetch",
-        "bring revisions of simpler and pto-isa into the cache (the pinned ones, SIMPLER=, PTO_ISA=); uses the network",
+        "get revisions of simpler and pto-isa (the pinned ones, or SIMPLER=, PTO_ISA=)",
         frozenset({"SIMPLER", "PTO_ISA"}),
     ),
     "test": Target("test", "every test declared here", frozenset(_RUN | {"TAGS"})),
+}
+
+#: The targets in the order in which they are listed, under what they are for.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Build and replay": ("build", "replay", "test", "compile", "splice"),
+    "What is wrong": ("lint", "hazards", "diverge", "flaky", "passes", "pto_check", "pto_diff", "bisect"),
+    "What a run did": ("report", "dump", "deps", "torch", "pack"),
+    "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
 }
 
 
