@@ -97,6 +97,8 @@ template <class T> PTO_INLINE PyptoTileAccess element(const T &tile, int64_t num
     return one;
 }
 
+constexpr int64_t all = int64_t(1) << 40; // rows or columns, as many as there are
+
 template <class G> PTO_INLINE PyptoGlobalAccess global_access(const G &view, int64_t rows, int64_t cols, int kind) {
     return {(const void *)view.data(),
             uint8_t(kind),
@@ -114,11 +116,20 @@ template <class G> PTO_INLINE PyptoGlobalAccess stores(const G &view, int64_t ro
     return global_access(view, rows, cols, PYPTO_WRITE | (atomic ? PYPTO_ATOMIC : 0));
 }
 
+// The rows of one rank within a view that has those of all ranks one below the other.
+template <class G, class P>
+PTO_INLINE PyptoGlobalAccess rank_part(const G &view, const P &part, int64_t rank, int kind) {
+    PyptoGlobalAccess rows = global_access(view, all, all, kind);
+    rows.base = (const void *)(view.data() + rank * part.GetShape(3) * view.GetStride(3));
+    for (int d = 0; d < 5; ++d)
+        rows.shape[d] = part.GetShape(d);
+    return rows;
+}
+
 // A run of elements in global memory.
 template <class E> PTO_INLINE PyptoGlobalAccess run(const E *from, int64_t count, int kind) {
     return {(const void *)from, uint8_t(kind), 0, uint32_t(sizeof(E)), {1, 1, 1, 1, count}, {0, 0, 0, 0, 1}, 1, count};
 }
-constexpr int64_t all = int64_t(1) << 40; // rows or columns, as many as there are
 
 // The pipe that moves data from one memory to another.
 constexpr pipe_t pipe_between(TileType from, TileType to) {

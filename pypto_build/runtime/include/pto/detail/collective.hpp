@@ -81,7 +81,7 @@ PTO_INST RecordEvent TGATHER(ParallelGroup<G> &group, D &dst, Stage &, Rest &...
     static_assert(engine == CollEngine::AIV, "TGATHER: only vector cores carry out collectives on the CPU");
     for (int rank = 0; rank < group.GetSize(); ++rank) {
         const G &src = group[rank];
-        PTO_CHECK(TGATHER, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
+        PTO_CHECK(TGATHER, PIPE_MTE2, loads(src, all, all), rank_part(dst, src, rank, PYPTO_WRITE));
         detail::copy_global(dst.data() + rank * src.GetShape(3) * dst.GetStride(3), detail::rank_rows(dst, src),
                             src.data(), detail::extent_of(src), AtomicType::AtomicNone);
     }
@@ -94,7 +94,7 @@ PTO_INST RecordEvent TSCATTER(ParallelGroup<G> &group, S &src, Stage &, Rest &..
     static_assert(engine == CollEngine::AIV, "TSCATTER: only vector cores carry out collectives on the CPU");
     for (int rank = 0; rank < group.GetSize(); ++rank) {
         G &dst = group[rank];
-        PTO_CHECK(TSCATTER, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
+        PTO_CHECK(TSCATTER, PIPE_MTE2, rank_part(src, dst, rank, PYPTO_READ), stores(dst, all, all));
         detail::copy_global(dst.data(), detail::extent_of(dst), src.data() + rank * dst.GetShape(3) * src.GetStride(3),
                             detail::rank_rows(src, dst), AtomicType::AtomicNone);
     }
