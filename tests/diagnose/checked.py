@@ -24,8 +24,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 def library(name: str, text: str, flags: tuple[str, ...]) -> bytes:
     """One C++ text as a loadable library whose debug information calls it `name`; the same is compiled once."""
     with TemporaryDirectory() as directory:
-        source, target = Path(directory, "unit.cpp"), Path(directory, "unit.so")
-        source.write_text(f'#line 1 "{name}"\n{text}')
+        source, target = Path(directory, name), Path(directory, "unit.so")
+        source.parent.mkdir(parents=True)
+        source.write_text(text)
         compiler = find_compiler().path
         here = f"-fdebug-prefix-map={directory}=."
         argv = [compiler, "-shared", *flags, here, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]

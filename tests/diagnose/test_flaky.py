@@ -10,9 +10,9 @@ from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.flaky import main
 from pypto_build.diagnose.flaky_orders import flipping_swap, random_order
 from tests.diagnose.checked import copy_example
+from tests.diagnose.corpus import Bug
+from tests.diagnose.corpus.flaky import BUGS
 from tests.replay.builder import build_artifact, embedded_module
-
-DAG = "orchestration/vector_dag.cpp"
 
 
 def test_orders_are_legal_and_seeded() -> None:
@@ -41,22 +41,16 @@ def test_the_deciding_swap_is_found(one: int, other: int) -> None:
     assert len(runs) <= 12
 
 
-def test_an_output_that_depends_on_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two tasks write one tensor, and nothing orders them."""
-    edits = ((DAG, "params_t2.add_output(e);", "params_t2.add_output(d);"), (DAG, "add_input(e);", "add_input(d);"))
-    artifact, out = copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out"
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug(bug: Bug, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact, out = copy_example(bug.artifact, tmp_path, bug.edits), tmp_path / "out"
     build_artifact(artifact, out)
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module())]
     assert main([*words, "--rounds", "10", "--json", str(out / "found.json")]) == 1
     (finding,) = read_report(out / "found.json").findings
-    lines = (artifact / DAG).read_text().splitlines()
-    assert finding.rule == "flaky/order"
-    assert (finding.path, lines[finding.line - 1].strip()) == (DAG, "params_t2.add_output(d);")
-    assert finding.tasks == (1, 2)
-    assert finding.message == (
-        "output 'f' varies in 16384 of 16384 elements, first at (0, 0), (0, 1), (0, 2), (0, 3); it is enough to run "
-        "task 2 (1:3) kernel_shift before task 1 (1:2) kernel_shift, which nothing orders"
-    )
+    assert (finding.rule, finding.path) == (bug.rule, bug.file)
+    assert bug.at in (artifact / bug.file).read_text().splitlines()[finding.line - 1]
+    assert bug.says in finding.message
     assert finding.detail == ("written by task 4 (1:5) kernel_add",)
     capsys.readouterr()
 

@@ -10,16 +10,19 @@ from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.diagnose.hazards.__main__ import main
 from tests.diagnose.checked import EXAMPLES, apply, build_checked, copy_example
 from tests.diagnose.corpus import Bug
+from tests.diagnose.corpus.faults import BUGS as FAULTS
+from tests.diagnose.corpus.faults import NOTHING
 from tests.diagnose.corpus.hazards import BUGS
-from tests.diagnose.corpus.table import BEGIN, END, table
 from tests.replay.builder import embedded_module
+from tests.replay.tiny import Tiny
 
 
-def hazards(artifact: Path, out: Path) -> tuple[int, list[Finding]]:
+def hazards(artifact: Path, out: Path, *more: str) -> tuple[int, list[Finding]]:
     """Build and look; the exit status and the findings."""
     build_checked(artifact, out)
     report = out / "found.json"
-    status = main([str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--json", str(report)])
+    words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *more]
+    status = main([*words, "--json", str(report)])
     return status, list(read_report(report).findings)
 
 
@@ -40,12 +43,22 @@ def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
         assert (status, tuple(finding.rule for finding in found)) == (int(bool(bug.left)), bug.left)
 
 
+@pytest.mark.parametrize("bug", FAULTS, ids=lambda bug: bug.name)
+def test_planted_fault(bug: Bug, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What ends the run is told at its line too, with the exit status of the replay."""
+    tiny = Tiny(tmp_path, NOTHING)
+    ((file, old, new),) = bug.edits
+    path = tiny.artifact / file
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    status, (finding,) = hazards(tiny.artifact, tiny.out, "--timeout", "1" if "without end" in bug.name else "30")
+    assert (status, finding.rule, finding.path) == (6 if bug.rule == "hazards/hang" else 5, bug.rule, bug.file)
+    lines = path.read_text().splitlines()
+    assert finding.line == next((number for number, text in enumerate(lines, 1) if bug.at and bug.at in text), 0)
+    assert bug.says in finding.message and finding.hint
+    assert "Traceback" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_examples_are_clean(name: str, tmp_path: Path) -> None:
     assert hazards(copy_example(name, tmp_path), tmp_path / "out") == (0, [])
-
-
-def test_documented_table() -> None:
-    """The table in the documentation is the corpus: python -m tests.diagnose.corpus.table prints it."""
-    text = (EXAMPLES.parents[1] / "docs" / "hazards.md").read_text()
-    assert text.split(BEGIN)[1].split(END)[0].strip() == table().strip()

@@ -43,6 +43,7 @@ def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
         raise ArtifactError(
             given.build_dir / "interface.json", f"cannot be read: {error.strerror}", "build the artifact first"
         ) from None
+    (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs leaves none
     request = Request(
         artifact_dir=given.artifact,
         build_dir=binaries,
@@ -58,10 +59,11 @@ def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
 
 def _run(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.hazards.analysis import analyse
+    from pypto_build.diagnose.hazards.faults import fault_finding
     from pypto_build.diagnose.hazards.record import read_record
 
     verdict, directory = checked_replay(given)
-    if verdict.status in ("usage_error", "build_error", "golden_error", "hang") and verdict.error:
+    if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
         print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
     artifact = load_artifact(given.artifact)
@@ -73,13 +75,14 @@ def _run(given: argparse.Namespace) -> int:
         wrong = any(output.status == "mismatch" for output in verdict.outputs)
         findings = analyse(artifact, record, wrong=wrong)
     if verdict.error and not complete and not any(finding.level == "error" for finding in findings):
-        print(f"hazards: the replay ended: {verdict.error.message}", file=sys.stderr)
+        ended = fault_finding(artifact, verdict)
+        deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)
         return verdict.exit_status
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 nothing found, 1 findings, else the exit status of the replay that could not be made."""
+    """0 nothing found, 1 findings, else the exit status of the replay that could not be made, or ended early."""
     given = parser().parse_args(argv)
     return run_tool("hazards", lambda: _run(given))
 

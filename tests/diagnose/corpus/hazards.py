@@ -139,4 +139,20 @@ BUGS = (
         "check/valid-region", _SOFTMAX_FILE, "TROWSUM(v18, v17, v13);",
         "TROWSUM: the 64x256 tile at UB 0x0 has a valid region of 65x256",
     ),
+    Bug(
+        "tile without an address", _DAG,
+        ((_MUL, "  TASSIGN(v13, v12);\n", ""),),
+        "check/unplaced", _MUL, "TLOAD(v13, v16);", "TLOAD: a tile has no address",
+    ),
+    Bug(
+        "element outside of its tile", _DAG,
+        ((_MUL, "  TMUL(v17, v7, v13);\n", "  TMUL(v17, v7, v13);\n  v17.SetValue(20000, 0.0f);\n"),),
+        "check/outside-tile", _MUL, "v17.SetValue(20000, 0.0f);", "outside",
+    ),
+    Bug(
+        "input that is never read", _DAG,
+        ((_MUL, "(v2 + (v8 * v4 + v8 * v5), v14, v15)", "(v1 + (v8 * v4 + v8 * v5), v14, v15)"),),
+        "hazards/untouched", _DAG_FILE, "params_t3.add_input(e);",
+        "task 3 kernel_mul never touches 'e', which is declared add_input(e)", True,
+    ),
 )  # fmt: skip
