@@ -109,7 +109,7 @@ def test_places_of_lines() -> None:
     k = Kernel()
     k.load("%x", values("f32", 16, 64), "f32", tile())
     made = generate(parse(module(k.body, ", ".join(k.arguments)), "t.pto"))
-    line = next(n for n, text in enumerate(made.text.splitlines(), 1) if "x = x_g.clone()" in text)
+    line = next(n for n, text in enumerate(made.text.splitlines(), 1) if "x = x_g  #" in text)
     assert made.lines[line].line == int(made.text.splitlines()[line - 1].rpartition(":")[2])
 
 

@@ -46,7 +46,8 @@ def load(w: Writer, op: Operation) -> None:
     given = part_extents(w.resolved, source)
     assert given is not None
     have = w.extent(given[0]), w.extent(given[1])
-    w.assign(op, f"{text}{sliced(w.valid_texts(op, 'dst'), have)}.clone()")
+    copied = "" if id(op) in w.borrowing else ".clone()"
+    w.assign(op, f"{text}{sliced(w.valid_texts(op, 'dst'), have)}{copied}")
 
 
 def _scale(w: Writer, op: Operation) -> str:

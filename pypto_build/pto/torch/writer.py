@@ -13,6 +13,7 @@ from ..ops import TABLE
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, TileType, Type
 from . import dtypes
+from .borrow import borrowing_loads
 from .effects import Extent, Extents, valid_extents
 from .forms import seen_as
 from .names import Names, sanitize
@@ -70,6 +71,7 @@ class Writer:
         self.problems: list[tuple[Operation, str]] = []
         self.promotion = Promotion() if scope.probes or scope.in_memory else promote(self.resolved)
         self.plain = plain_windows(self.resolved, self.promotion)
+        self.borrowing = borrowing_loads(self.resolved, self.promotion)
         self.arch = "a2a3"
 
     # --- the function --------------------------------------------------------------------------------------------

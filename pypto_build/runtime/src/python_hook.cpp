@@ -18,11 +18,18 @@ py::tuple sizes(const uint32_t *values, uint32_t count) {
     return result;
 }
 
-py::object argument(const Task &task, const TaskArgument &argument) {
+std::variant<TensorArgument, ScalarArgument> argument(const Task &task, const TaskArgument &argument) {
     if (argument.kind == ArgEntry::SCALAR)
-        return py::cast(ScalarArgument{task.scalars[argument.index], argument.dtype});
-    return py::cast(TensorArgument{task.tensors[argument.index], kDirections[static_cast<int>(argument.tag)],
-                                   argument.tag == TensorArgType::OUTPUT});
+        return ScalarArgument{task.scalars[argument.index], argument.dtype};
+    return TensorArgument{task.tensors[argument.index], kDirections[static_cast<int>(argument.tag)],
+                          argument.tag == TensorArgType::OUTPUT};
+}
+
+py::list arguments(const TaskCall &call) {
+    py::list result;
+    for (const auto &given : call.args)
+        std::visit([&](const auto &one) { result.append(py::cast(one)); }, given);
+    return result;
 }
 
 py::memoryview memory(const TensorArgument &argument) {
@@ -33,12 +40,12 @@ py::memoryview memory(const TensorArgument &argument) {
 // All arguments at once: a tuple for a tensor, the bits of a scalar.
 py::list slots(const TaskCall &call) {
     py::list result;
-    for (const py::handle given : call.args) {
-        if (py::isinstance<ScalarArgument>(given)) {
-            result.append(given.cast<const ScalarArgument &>().bits);
+    for (const auto &given : call.args) {
+        if (const auto *scalar = std::get_if<ScalarArgument>(&given)) {
+            result.append(scalar->bits);
             continue;
         }
-        const ChipTensor &tensor = given.cast<const TensorArgument &>().tensor;
+        const ChipTensor &tensor = std::get<TensorArgument>(given).tensor;
         result.append(py::make_tuple(tensor.buffer.addr, tensor.buffer.size, tensor.start_offset,
                                      torch_name(tensor.dtype), sizes(tensor.shapes, tensor.ndims),
                                      sizes(tensor.strides, tensor.ndims)));
@@ -73,14 +80,14 @@ bool PythonHook::execute(const Task &task, int32_t block, const Kernels &kernels
 }
 
 py::object PythonHook::describe(const Task &task, int32_t block, const Kernels &kernels) const {
-    TaskCall call{task.number, task.id, block, task.block_num, py::list(), py::list(), &kernels};
+    TaskCall call{task.number, task.id, block, task.block_num, py::list(), {}, &kernels};
     for (int i = 0; i < 3; ++i)
         if (const Kernel *kernel = kernels_.find(task.kernels[i]))
             call.kernels.append(py::make_tuple(kRoles[i], kernel->func_id, kernel->name));
     for (const bool scalars : {false, true}) // args[] of the kernels: in the order given, or tensors first
         for (const TaskArgument &given : task.arguments)
             if (task.interleaved ? !scalars : (given.kind == ArgEntry::SCALAR) == scalars)
-                call.args.append(argument(task, given));
+                call.args.push_back(argument(task, given));
     return py::cast(std::move(call));
 }
 
@@ -117,7 +124,8 @@ void define_hook(py::module_ &module) {
             "of the SPMD launch; None stands for all blocks, where they start together")
         .def_readonly("block_num", &TaskCall::block_num)
         .def_readonly("kernels", &TaskCall::kernels, "(\"aic\", \"aiv0\" or \"aiv1\", func_id, name) of each member")
-        .def_readonly("args", &TaskCall::args, "TensorArgument and ScalarArgument in the order of the kernel's args[]")
+        .def_property_readonly("args", arguments,
+                               "TensorArgument and ScalarArgument in the order of the kernel's args[]")
         .def("slots", slots,
              "args as plain values: (buffer_address, buffer_bytes, start_offset, dtype, shape, strides), or bits")
         .def("run", run_kernels, "Runs the kernels; raises RuntimeFault when that fails.");

@@ -7,6 +7,8 @@
 #include <pybind11/pybind11.h>
 
 #include <exception>
+#include <variant>
+#include <vector>
 
 namespace pypto::runtime {
 
@@ -31,9 +33,9 @@ struct TaskCall {
     uint64_t task_id;
     int32_t block; // -1: all
     int32_t block_num;
-    pybind11::list kernels; // (role, func_id, name)
-    pybind11::list args;
-    const TaskHook::Kernels *run; // null once the call is over
+    pybind11::list kernels;                                         // (role, func_id, name)
+    std::vector<std::variant<TensorArgument, ScalarArgument>> args; // copies: they outlive the call
+    const TaskHook::Kernels *run;                                   // null once the call is over
 };
 
 class PythonHook : public TaskHook {

@@ -153,12 +153,14 @@ class Tile:
 
 
 class Pointer:
-    """An element of global memory, of which `elements` is the whole tensor it points into."""
+    """An element of global memory, of which `elements` is the whole tensor it points into. `windows` remembers what
+    was seen from there."""
 
-    __slots__ = ("elements", "offset")
+    __slots__ = ("elements", "offset", "windows")
 
     def __init__(self, elements: torch.Tensor, offset: int = 0) -> None:
         self.elements, self.offset = elements, offset
+        self.windows: dict[Any, torch.Tensor] = {}
 
     def __add__(self, count: int) -> Pointer:
         return Pointer(self.elements, self.offset + count)
@@ -189,9 +191,16 @@ def pointer(argument: torch.Tensor | Pointer, dtype: torch.dtype) -> Pointer:
 
 def window(start: Pointer, shape: tuple[int, int], strides: tuple[int, int], offset: int = 0) -> torch.Tensor:
     """Rows and columns of a tensor in global memory, sharing its memory. IndexError where they lie outside of it."""
+    key = shape, strides, offset
+    found = start.windows.get(key)
+    if found is not None:
+        return found
     first = start.offset + offset
+    if len(start.windows) > 1000:
+        start.windows.clear()
     try:
-        return torch.as_strided(start.elements, shape, strides, first)
+        found = start.windows[key] = torch.as_strided(start.elements, shape, strides, first)
+        return found
     except RuntimeError:
         last = first + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
         raise outside(shape, strides, first, last, start.elements) from None
