@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from pypto_build.artifact import ArtifactError
@@ -22,12 +25,33 @@ def run_tool(name: str, tool: Callable[[], int]) -> int:
     except ArtifactError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return error.exit_status
+    except KeyboardInterrupt:
+        return 130  # as a shell says of a command that was interrupted
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             sys.stderr.close()
             return 0
         print(f"{name}: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def one_of(option: str, value: str, known: Sequence[str]) -> None:
+    """Raise a usage error for a value that this tool does not take."""
+    if value not in known:
+        raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(known)}")
+
+
+@contextmanager
+def taking_long(doing: str) -> Iterator[None]:
+    """Says what is being done if the block takes more than two seconds: once, as nobody knows how long it will."""
+    # Written past Python's buffers: a child that is forked meanwhile must not find them locked.
+    timer = threading.Timer(_QUIET_S, lambda: os.write(2, f"{doing} ...\n".encode()))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.console import one_of, run_tool
 from pypto_build.diagnose.deps_text import path_between, summary_lines, task_lines
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.graph_export import dot, trace
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("--embedded", help=argparse.SUPPRESS)
     add("--task", default="", help="number, ring:count or id of a task; several with commas")
     add("--to", default="", metavar="TASK", help="with --task: what orders the two")
-    add("--export", default="", choices=("", *EXPORTS), metavar="FORM", help="write a file: dot, html or trace")
+    add("--export", default="", metavar="FORM", help="write a file: dot, html or trace")
     add("--output", type=Path, help="the file to write (default: deps.dot, deps.html, trace.json beside the records)")
     return made
 
@@ -41,6 +41,7 @@ def _run(given: argparse.Namespace) -> int:
         place = given.build_dir or given.place
         raise ArtifactError(place, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
     if given.export:
+        one_of("EXPORT", given.export, EXPORTS)
         print(_export(evidence, given.export, given.output))
         return 0
     if given.to:

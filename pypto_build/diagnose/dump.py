@@ -15,7 +15,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
-from pypto_build.diagnose.console import run_tool, table
+from pypto_build.diagnose.console import one_of, run_tool, table
 from pypto_build.diagnose.graph import find_graph, read_graph
 from pypto_build.diagnose.names import Names, find_names
 from pypto_build.diagnose.statistics import histogram, statistics
@@ -161,6 +161,10 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     return False, lines
 
 
+#: What to do where there is no dump; a selection that names nothing leaves none.
+_NO_DUMP = "replay with DUMP=2 first; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+
+
 def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
     """Write one tensor as `pt` (stored elements), `npy` or `txt` (numbers); returns the file."""
     number = viewer.order.numbers.get(record.task_id, record.task_id)
@@ -184,7 +188,7 @@ def open_viewer(place: Path, build_dir: Path | None) -> Viewer:
     places = [place for place in (build_dir, place) if place is not None]
     manifest = next(filter(None, map(find_manifest, places)), None)
     if manifest is None:
-        raise ArtifactError(places[0], "holds no argument dump", "replay with DUMP=2 first")
+        raise ArtifactError(places[0], "holds no argument dump", _NO_DUMP)
     dump = read_dump(manifest)
     graph = find_graph(manifest.parent, *places)
     ids = [record.task_id for record in dump.records]
@@ -206,7 +210,7 @@ def parser() -> argparse.ArgumentParser:
     add("--arg", default="", help="name or index of an argument")
     add("--role", default="", choices=("", *_ROLES), metavar="ROLE", help="input, output or inout")
     add("--stage", default="", choices=("", *_STAGES), metavar="STAGE", help="before or after")
-    add("--export", default="", choices=("", *EXPORTS), metavar="FORM", help="write the tensors as pt, npy or txt")
+    add("--export", default="", metavar="FORM", help="write the tensors as pt, npy or txt")
     add("--output", type=Path, help="where exported tensors go (default: export/ beside the dump)")
     add("--against", type=Path, metavar="FILE.pt", help="compare the tensor with this file")
     add("--values", action="store_true", help="statistics and values of everything selected")
@@ -222,6 +226,7 @@ def _view(given: argparse.Namespace) -> int:
         return _compare_all(viewer, records, given)
     tensors = [record for record in records if record.kind == "tensor"]
     if given.export:
+        one_of("EXPORT", given.export, EXPORTS)
         directory = given.output or viewer.dump.path.parent / "export"
         for record in tensors:
             print(export(viewer, record, given.export, directory))

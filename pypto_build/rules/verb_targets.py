@@ -58,5 +58,9 @@ def _flags(env: Any, verb: Verb) -> list[str]:
         if value != OPTIONS[name].default:
             words += [flag] if value is True else [f"{flag}={value}"]
         elif name in verb.required:
-            raise ArtifactError(f"{name}=", f"'scons {verb.name}' needs it", f"give {name}=, {OPTIONS[name].doc}")
+            raise ArtifactError(
+                f"{name}=",
+                f"'scons {verb.name}' needs it",
+                f"{name}= is {OPTIONS[name].doc.removeprefix(f'{verb.name}: ')}",
+            )
     return words

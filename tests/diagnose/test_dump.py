@@ -215,7 +215,8 @@ def test_half_a_manifest(tmp_path: Path) -> None:
 
 
 def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; replay with DUMP=2 first\n"
+    way = "replay with DUMP=2 first; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {way}\n"
 
 
 def test_statistics_count_what_is_not_finite() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.console import run_tool, taking_long
 from pypto_build.diagnose.findings import Finding, add_output_options, deliver
 from pypto_build.replay import Request, replay
 from pypto_build.replay.verdict import Verdict
@@ -62,7 +62,8 @@ def _run(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.hazards.faults import fault_finding
     from pypto_build.diagnose.hazards.record import read_record
 
-    verdict, directory = checked_replay(given)
+    with taking_long("replaying the checked build"):
+        verdict, directory = checked_replay(given)
     if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
         print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
@@ -73,7 +74,8 @@ def _run(given: argparse.Namespace) -> int:
         record = read_record(directory)
         complete = record.document.complete
         wrong = any(output.status == "mismatch" for output in verdict.outputs)
-        findings = analyse(artifact, record, wrong=wrong)
+        with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
+            findings = analyse(artifact, record, wrong=wrong)
     if verdict.error and not complete and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
         deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
     add("--platform", default="a2a3sim", help="what it was replayed on")
-    add("--embedded", help="taken and not needed")
+    add("--embedded", help="the runtime's module; not packed, since it is compiled where the archive is replayed")
     add("--output", type=Path, help=f"the archive (default: OUT/<artifact>{SUFFIX})")
     for name, flag in _BUILD_FLAGS.items():
         add(flag, metavar="VALUE", help=f"what it was built with as {name}=")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.console import run_tool, taking_long
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
 from pypto_build.diagnose.report.page import page
@@ -36,9 +36,10 @@ def _write(given: argparse.Namespace, words: Sequence[str]) -> int:
     evidence = Evidence(given.artifact, given.build_dir, given.platform)
     if evidence.verdict is None:
         raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
-    data = report_data(evidence, given.data, given_options(given, words), given.embedded)
     path = given.output or given.build_dir / "report.html"
-    write_bytes(path, page(f"{evidence.verdict.status}: {data['artifact']}", data).encode())
+    with taking_long("writing the report"):
+        data = report_data(evidence, given.data, given_options(given, words), given.embedded)
+        write_bytes(path, page(f"{evidence.verdict.status}: {data['artifact']}", data).encode())
     size = path.stat().st_size
     print(f"[report] {path}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")
     return 0
