@@ -203,6 +203,14 @@ def test_timeline(rig: Rig, tmp_path: Path) -> None:
     times = [phase[edge] for phase in phases for edge in ("start_cycles", "end_cycles")]
     assert times == sorted(times)
     assert phases[0]["end_cycles"] <= rows[0][3] <= rows[0][4] <= phases[1]["start_cycles"]
+    dispatched = [row[2:] for row in records["aicpu_tasks"]]
+    assert dispatched == [[phases[i]["start_cycles"], phases[i + 1]["end_cycles"]] for i in (0, 2)]
+
+
+def test_timeline_of_level_1_knows_no_dispatch(rig: Rig, tmp_path: Path) -> None:
+    run(rig, tmp_path, swimlane=1)
+    records = load(tmp_path / "chip_swimlane_records.json")
+    assert [row[2:] for row in records["aicpu_tasks"]] == [row[3:5] for row in records["aicore_tasks"]]
 
 
 def test_timeline_below_level_3_has_no_phases(rig: Rig, tmp_path: Path) -> None:

@@ -34,6 +34,19 @@ void SwimlaneRecord::called(const Task &task, int member, int core, int64_t star
     calls_.push_back({core, member, task.id, start_ns, end_ns});
 }
 
+// The unit that this call was part of; members of groups run on other cores than the thread that took the unit.
+const Service *SwimlaneRecord::service_of(const Call &call) const {
+    const Service *best = nullptr;
+    const auto range = services_of_.equal_range(call.task);
+    for (auto found = range.first; found != range.second; ++found) {
+        const Service &service = services_[found->second];
+        if (service.begun_ns <= call.start_ns && service.ended_ns >= call.end_ns &&
+            (best == nullptr || service.core == call.core))
+            best = &service;
+    }
+    return best;
+}
+
 // By core, then by time; calls are numbered from 1 on each core.
 std::vector<SwimlaneRecord::Row> SwimlaneRecord::ordered(int threads) const {
     std::vector<Row> rows;
@@ -99,11 +112,13 @@ void SwimlaneRecord::write(const std::string &directory, int threads) const {
     }
     json.close(']').key("aicpu_tasks").open('[');
     for (const Row &row : rows) {
-        const int64_t values[] = {row.core, row.number, cycles(row.call->start_ns), cycles(row.call->end_ns)};
+        const Service *service = service_of(*row.call);
+        const int64_t values[] = {row.core, row.number, cycles(service ? service->taken_ns : row.call->start_ns),
+                                  cycles(service ? service->done_ns : row.call->end_ns)};
         json.newline().list(values, 4);
     }
     json.close(']').key("aicpu_scheduler_phases").open('[');
-    if (wants_services())
+    if (level_ >= 3)
         write_services(json, threads);
     json.close(']');
     json.key("aicpu_orchestrator_phases").open('[');

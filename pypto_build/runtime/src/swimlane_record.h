@@ -10,6 +10,7 @@
 
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace pypto::runtime {
@@ -19,8 +20,11 @@ public:
     SwimlaneRecord(const Platform &platform, int level);
 
     void submitted(const Task &task) override;
-    void served(const Service &service) override { services_.push_back(service); }
-    bool wants_services() const { return level_ >= 3; }
+    void served(const Service &service) override {
+        services_of_.emplace(service.task, services_.size());
+        services_.push_back(service);
+    }
+    bool wants_services() const { return level_ >= 2; }
     void called(const Task &task, int member, int core, int64_t start_ns, int64_t end_ns) override;
     void write(const std::string &directory, int threads) const;
 
@@ -44,6 +48,7 @@ private:
     };
     std::vector<Row> ordered(int threads) const;
     void write_services(JsonWriter &json, int threads) const;
+    const Service *service_of(const Call &call) const;
     int64_t cycles(int64_t time_ns) const;
 
     const Platform &platform_;
@@ -54,6 +59,7 @@ private:
     std::vector<Call> calls_;
     std::vector<Submit> submits_;
     std::vector<Service> services_;
+    std::unordered_multimap<uint64_t, size_t> services_of_; // by task
 };
 
 } // namespace pypto::runtime
