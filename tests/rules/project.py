@@ -205,3 +205,17 @@ class Project:
         )
         found = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(run.stdout)]
         return Run(run.returncode, run.stdout, sorted(action for action, _ in found), dict(found))
+
+
+class Saved:
+    """A workspace to go back to, under the same name, since records of builds hold paths: built once, used often."""
+
+    def __init__(self, project: Project) -> None:
+        self.project, self.copy = project, project.root.with_name(f"{project.root.name}.saved")
+        shutil.copytree(project.root, self.copy, symlinks=True)
+
+    def again(self) -> Project:
+        """The workspace as it was saved."""
+        shutil.rmtree(self.project.root)
+        shutil.copytree(self.copy, self.project.root, symlinks=True)
+        return self.project

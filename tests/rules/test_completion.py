@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.rules.project import Project
+from tests.rules.project import Project, Saved
 
 UNIT = "kernels/aiv/kernel_mul.pto"
 MADE = "completed/_jit_vector_dag/kernels/aiv"
@@ -18,6 +18,16 @@ def modules(project: Project) -> Project:
     project.use_example("_jit_vector_dag")
     strip(project)
     return project
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """The same after a replay."""
+    project = Project(tmp_path_factory.mktemp("completion"))
+    project.use_example("_jit_vector_dag")
+    strip(project)
+    assert project.replay().status == 0
+    return Saved(project)
 
 
 def strip(project: Project) -> None:
@@ -58,8 +68,8 @@ def test_modules_alone_replay(modules: Project) -> None:
     assert (run.status, run.actions) == (0, [])
 
 
-def test_an_edited_module_assembles_alone(modules: Project) -> None:
-    assert modules.replay().status == 0
+def test_an_edited_module_assembles_alone(replayed: Saved) -> None:
+    modules = replayed.again()
     modules.edit(UNIT, "pto.tmul", "pto.tadd")
     run = modules.replay()
     assert run.status == 2
@@ -73,7 +83,8 @@ def test_an_edited_module_assembles_alone(modules: Project) -> None:
     assert modules.replay().status == 0
 
 
-def test_a_module_that_cannot_be_assembled(modules: Project) -> None:
+def test_a_module_that_cannot_be_assembled(replayed: Saved) -> None:
+    modules = replayed.again()
     modules.edit(UNIT, "pto.tmul", "pto.tmull")
     run = modules.replay()
     assert run.status == 2
@@ -92,7 +103,7 @@ def test_the_manifest_names_the_kernels(project: Project) -> None:
     (project.artifact / "kernel_config.py").write_text(manifest, encoding="utf-8")
     for number, name in enumerate(("kernel_add", "kernel_shift", "kernel_shift", "kernel_mul", "kernel_add")):
         project.edit("orchestration/vector_dag.cpp", f"// Task {number}: {name}", "// a task")
-    run = project.replay()
+    run = project.scons("splice", f"JIT={project.artifact.name}")
     assert run.status == 0, run.output
     made = project.out / "completed" / "_jit_vector_dag" / "kernel_config.py"
     assert made.read_text(encoding="utf-8") == manifest
