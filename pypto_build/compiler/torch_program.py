@@ -248,10 +248,12 @@ class _Function:
         self.bound.update(dict.fromkeys(op.results, "None"))  # calls are done in their order, so nothing waits
         arguments = ", ".join(self.text(a) for a in op.args)
         launch = op.attrs.get("launch")
+        call = f"{op.attrs['callee']}({arguments})"
         if isinstance(launch, Launch) and launch.blocks is not None:
-            self.add(f"spmd({self.text(launch.blocks)}, {op.attrs['callee']}, {arguments})", op)
-        else:
-            self.add(f"{op.attrs['callee']}({arguments})", op)
+            call = f"spmd({self.text(launch.blocks)}, {op.attrs['callee']}, {arguments})"
+        if isinstance(launch, Launch) and (p := launch.predicate) is not None:
+            call = f"if {self.text(p.tensor)}[{self.text(p.indices)}].item() {_COMPARE[p.op]} {p.target}: {call}"
+        self.add(call, op)
 
     # --- operations ------------------------------------------------------------------------------------------------
 
@@ -397,6 +399,7 @@ _EXPRESSIONS: dict[str, _Expression] = {
     "matmul": _plain("multiply({0}, {1})"),
     "matmul_acc": _plain("{0} + multiply({1}, {2})"),
     "no_task": _plain("None"),
+    "dummy_task": _plain("None"),
     "get_block_idx": _plain("_program_block[0]"),
     "get_block_num": _plain("_program_block[1]"),
     "read": _plain("{0}[{1}].item()"),

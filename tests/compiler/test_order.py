@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.compiler import VINTAGES, CompileError, Options
-from tests.compiler.programs import files, passed
+from pypto_build.compiler import VINTAGES, CompileError, Options, build_program
+from pypto_build.compiler.torch_program import program_text, typed_program
+from tests.compiler.programs import files, load, passed
 
 KERNEL = "@pl.jit.incore\ndef k(x: M, out: pl.InOut[M]):\n    pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)\n"
 HEAD = "@pl.jit\ndef main(x: M, flags: pl.Tensor[[8], pl.INT32], out: pl.InOut[M]):\n"
@@ -122,6 +123,18 @@ def test_the_program_after_each_pass_shows_it(tmp_path: Path) -> None:
         "    k(x__ssa_v0, out__ssa_v0, deps=[a__ssa_v0], dumps=[x__ssa_v0], allow_early_resolve, "
         "predicate=flags__ssa_v0[1] gt 0)"
     )
+
+
+def test_the_reference_of_a_predicate(tmp_path: Path) -> None:
+    """In PyTorch a task with a predicate is a call under a condition; nothing waits, since calls have their order."""
+    body = "a = k(x, out)\nb = pl.dummy_task([a])\nk(x, out, deps=[b], predicate=pl.read(flags, [1]) > 0)"
+    text = program_text(typed_program(build_program(load(tmp_path, _program(body)))))
+    lines = [line.partition("  # ")[0].strip() for line in text.splitlines()]
+    assert lines[lines.index("def main(x, flags, out):") + 1 :][:3] == [
+        "k(x, out)",
+        "b = None",
+        "if flags[(1,)].item() > 0: k(x, out)",
+    ]
 
 
 def test_may_has_no_marks(tmp_path: Path) -> None:
