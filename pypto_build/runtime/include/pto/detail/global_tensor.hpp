@@ -34,10 +34,13 @@ template <int64_t... N> struct Extents {
                 }
         }
     }
-    PTO_INLINE constexpr int64_t get(int i) const { return fixed[i] < 0 ? value[place(i)] : fixed[i]; }
+    PTO_INLINE constexpr int64_t get(int i) const { return fixed[i] < 0 ? value[place[i]] : fixed[i]; }
 
 private:
-    static constexpr int place(int i) { return i > 0 ? place(i - 1) + int(fixed[i - 1] < 0) : 0; }
+    // How many dynamic dimensions come before each.
+    static constexpr int place[5] = {0, fixed[0] < 0, (fixed[0] < 0) + (fixed[1] < 0),
+                                     (fixed[0] < 0) + (fixed[1] < 0) + (fixed[2] < 0),
+                                     (fixed[0] < 0) + (fixed[1] < 0) + (fixed[2] < 0) + (fixed[3] < 0)};
     int64_t value[dynamic_count + int(dynamic_count == 0)] = {};
 };
 
