@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from pypto_build.compiler import Options, Program, build_program, compile_entry, run_passes
+from pypto_build.compiler import ApiVintage, Options, Program, build_program, compile_entry, run_passes
 from pypto_build.compiler.language import JitFunction
 from pypto_build.compiler.load import entries_of, load_module
 
@@ -34,6 +35,16 @@ def passed(tmp_path: Path, body: str) -> tuple[Program, dict[str, str]]:
     dumps: dict[str, str] = {}
     program = run_passes(build_program(load(tmp_path, body)), dumps)
     return program, {name.partition("_after_")[2].removesuffix(".txt") or "frontend": t for name, t in dumps.items()}
+
+
+def in_vintage(text: str, vintage: ApiVintage) -> str:
+    """An orchestration of today's API in the words of another generation."""
+    text = re.sub(r"orch_args\.tensor\((\d+)\)\.ref\(\)", lambda m: vintage.external.format(i=m[1]), text)
+    if vintage.by_value:
+        text = text.replace("const ChipTensor& ext_", "ChipTensor ext_")
+    for old, new in (("ChipTensor", "tensor"), ("ChipTaskArgs", "entry_args"), ("CoreTaskArgs", "task_args")):
+        text = text.replace(old, getattr(vintage, new))
+    return text
 
 
 def lines_of(text: str, start: str, end: str) -> list[str]:

@@ -13,7 +13,7 @@ from pypto_build.compiler import VINTAGES, CompileError, Options, build_program,
 from pypto_build.compiler.assembler import body_of
 from pypto_build.compiler.cpp_scalars import float_literal
 from pypto_build.compiler.write import write_files
-from tests.compiler.programs import files, kernel, load
+from tests.compiler.programs import files, in_vintage, kernel, load
 
 EXPECTED = Path(__file__).parent / "expected"
 PROGRAM = (EXPECTED / "program.txt").read_text()
@@ -53,13 +53,7 @@ def test_vintages(tmp_path: Path, name: str) -> None:
     """Only the names of the API differ, and the reader recognises the generation."""
     vintage = VINTAGES[name]
     text = files(tmp_path, PROGRAM, Options(vintage, locations=False))["orchestration/main.cpp"]
-    expected = (EXPECTED / "main.cpp").read_text()
-    for number in range(3):
-        expected = expected.replace(f"orch_args.tensor({number}).ref()", vintage.external.format(i=number))
-    if vintage.by_value:
-        expected = expected.replace("const ChipTensor& ext_", "ChipTensor ext_")
-    for old, new in (("ChipTensor", "tensor"), ("ChipTaskArgs", "entry_args"), ("CoreTaskArgs", "task_args")):
-        expected = expected.replace(old, getattr(vintage, new))
+    expected = in_vintage((EXPECTED / "main.cpp").read_text(), vintage)
     assert text == expected
     assert detect_vintage(text).name == name
 

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.compiler import Compiled, compile_file
+from pypto_build.artifact import detect_vintage
+from pypto_build.compiler import Compiled, build_program, compile_file, generate_orchestration, run_passes
 from pypto_build.compiler.emit_artifact import Options
 from pypto_build.compiler.golden import compute
+from pypto_build.compiler.load import entries_of, load_module
 from pypto_build.compiler.vintages import VINTAGES
 from pypto_build.compiler.write import write_files
+from tests.compiler.programs import in_vintage
 from tests.replay.builder import build_artifact, replay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -38,9 +41,19 @@ def test_replay_agrees_with_the_reference(tmp_path: Path, name: str) -> None:
         assert run.verdict.tasks == TASKS.get(name if root == "." else Path(root).name, 1)
 
 
-@pytest.mark.parametrize(
-    ("vintage", "name"), [("2026-05", "relax"), ("2026-05", "vector_dag"), ("2026-06", "vector_dag")]
-)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_vintage(name: str) -> None:
+    """The orchestration is that of today in other words, and the reader knows which generation it is."""
+    for entry in entries_of(load_module(str(EXAMPLES / f"{name}.py"))):
+        program = run_passes(build_program(entry))
+        today = generate_orchestration(program, program.entries[0]).code
+        for vintage in VINTAGES.values():
+            text = generate_orchestration(program, program.entries[0], vintage).code
+            assert text == in_vintage(today, vintage)
+            assert detect_vintage(text).name == vintage.name
+
+
+@pytest.mark.parametrize(("vintage", "name"), [("2026-05", "relax"), ("2026-06", "vector_dag")])
 def test_older_vintages_replay(tmp_path: Path, vintage: str, name: str) -> None:
     _compile(name, tmp_path / "a", Options(VINTAGES[vintage]))
     compute(tmp_path / "a")
