@@ -23,13 +23,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--platform", default="", choices=PLATFORMS, help="default: what each module names")
     options = parser.parse_args(argv)
     errors: list[PtoError] = []
-    for path in _modules(options.files):
+    modules = _modules(options.files)
+    for path in modules:
         try:
             errors += check_module(parse_file(path), options.platform)
         except PtoError as error:  # noqa: PERF203
             errors.append(error)
     for found in errors:
         print(found)
+    if not errors:
+        print(f"{len(modules)} module{'' if len(modules) == 1 else 's'}, nothing found")
     return 1 if errors else 0
 
 

@@ -68,7 +68,8 @@ def declare_selected(env: Any) -> None:
             declare_verb(env, verb, root, None, None)
     if "pto_diff" in wanted:
         declare_pto_diff(env, root, *places)
-    if not verbs or set(wanted) - set(VERBS) or any(verb.needs not in _WITHOUT_NODES for verb in verbs):
+    alone = {"pto_diff", *(verb.name for verb in verbs if verb.needs in _WITHOUT_NODES)}
+    if not wanted or set(wanted) - alone:
         _declare_nodes(env, root, wanted, [verb for verb in verbs if verb.needs not in _WITHOUT_NODES])
     _current[:] = [(output, output.name, workspace.options) for output in workspace.outputs] or _current
 

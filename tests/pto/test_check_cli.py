@@ -18,7 +18,7 @@ def test_status_and_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     bad.write_text(module("  %x = arith.addi %u, %u : index"))
     broken.write_text("module {")
     assert main([str(good)]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "1 module, nothing found\n"
     assert main([str(good), str(bad), str(broken), str(tmp_path / "none.pto")]) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"{bad}:3:3: arith.addi: %u is used but not defined before",
