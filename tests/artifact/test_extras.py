@@ -10,6 +10,7 @@ import pytest
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.compiler import golden
+from pypto_build.diagnose import diverge
 
 _WAY_OUT = "needs PyTorch, which is not installed; pip install 'pypto-build[reference]'"
 
@@ -24,6 +25,11 @@ def test_a_runtime(no_torch: None) -> None:
         require_torch("RUNTIME=torch")
     assert str(raised.value) == f"RUNTIME=torch: {_WAY_OUT}"
     assert raised.value.exit_status == 2
+
+
+def test_diverge(no_torch: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert diverge.main(["x", "--platform", "a2a3sim", "--build-dir", "out", "--embedded", "e.so"]) == 2
+    assert capsys.readouterr().err == f"diverge: the reference: {_WAY_OUT}\n"
 
 
 def test_a_golden(no_torch: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
