@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 X_SHAPE, Y_SHAPE, FRESH_SHAPE = (16, 16), (8, 32), (8, 8)
 END, TASK, SCOPE, DUMMY, ALLOCATE = range(5)
 INPUT, OUTPUT_EXISTING, INOUT, NO_DEP = range(4)
-WHOLE, PART, TRANSPOSED, UNTRACKED = range(4)
+WHOLE, PART, TRANSPOSED, UNTRACKED, OTHER_ROWS, THIRD_COLUMNS, FLAT, PAIRS, PERMUTED = range(9)
 
 INTERPRETER = """
 #include <stddef.h>
@@ -31,8 +31,22 @@ static int32_t next() { return *at++; }
 static const ChipTensor *argument() {
     const ChipTensor &whole = *tensors[next()];
     const int32_t kind = next(), row = next(), column = next(), rows = next(), columns = next();
-    if (kind == 0)
+    const uint32_t flat[1] = {(uint32_t)whole.numel()}, order[2] = {1, 0};
+    const uint32_t pairs[3] = {whole.shapes[0] / 2, 2, whole.shapes[1]};
+    switch (kind) {
+    case 0:
         return &whole;
+    case 4:
+        return new ChipTensor(whole.slice(0, (uint32_t)row, (uint32_t)(row + rows), 2));
+    case 5:
+        return new ChipTensor(whole.slice(1, (uint32_t)column, (uint32_t)(column + columns), 3));
+    case 6:
+        return new ChipTensor(whole.reshape(flat, 1));
+    case 7:
+        return new ChipTensor(whole.reshape(pairs, 3));
+    case 8:
+        return new ChipTensor(whole.permute(order));
+    }
     const uint32_t shape[2] = {(uint32_t)rows, (uint32_t)columns}, offset[2] = {(uint32_t)row, (uint32_t)column};
     const ChipTensor *part = new ChipTensor(whole.view(shape, offset, kind == 3));
     return kind == 2 ? new ChipTensor(part->transpose(0, 1)) : part;
@@ -123,7 +137,7 @@ def program(seed: int, calls: int = 40) -> list[int]:
         columns = width if chance.random() < 0.4 else chance.randint(1, width)
         row, column = chance.randint(0, height - rows), chance.randint(0, width - columns)
         tag = chance.choice([INPUT, INPUT, OUTPUT_EXISTING, OUTPUT_EXISTING, INOUT, INOUT, NO_DEP])
-        kind = chance.choice([WHOLE, PART, PART, PART, TRANSPOSED, UNTRACKED])
+        kind = chance.choice([WHOLE, PART, PART, PART, *range(TRANSPOSED, PERMUTED + 1)])
         return [tag, tensor, kind, row, column, rows, columns]
 
     def block(depth: int, manual: bool, tensors: int, count: int) -> None:
@@ -156,26 +170,48 @@ def program(seed: int, calls: int = 40) -> list[int]:
 
 @dataclass(frozen=True)
 class Region:
-    """A rectangle of a matrix: `strides` tell whether it is transposed."""
+    """Part of a buffer: where it starts, and its sizes and strides in elements."""
 
     buffer: int
     creator: int | None
     start: int
-    shape: tuple[int, int]
-    strides: tuple[int, int]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
     tracked: bool
 
     def last(self) -> int:
         """One past the last element touched."""
         return self.start + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)) + 1
 
-    def grid(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Rows and columns as ranges, if the strides are those of rows of a matrix and no row wraps."""
-        outer, inner = self.strides
-        row, column = divmod(self.start, outer) if outer else (0, 0)
-        if inner != 1 or outer < 1 or column + self.shape[1] > outer:
-            return None
-        return (row, row + self.shape[0]), (column, column + self.shape[1])
+    def grid(self) -> list[range] | None:
+        """The box it is in the row-major grid that its strides span; None where they span none."""
+        box, rest, outer = [], self.start, 0
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            first, rest = divmod(rest, stride)
+            if outer and (outer % stride or first + size > outer // stride):
+                return None
+            box.append(range(first, first + size))
+            outer = stride
+        return box if outer == 1 else None
+
+    def part(self, words: tuple[int, int, int, int, int]) -> Region:
+        """What the interpreter makes of it: every view decides for itself whether it is tracked."""
+        kind, row, column, rows, columns = words
+        whole, (height, width), (down, right) = self, self.shape, self.strides
+        if kind == WHOLE:
+            return whole
+        cut = row * down + column * right
+        views: dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]] = {
+            PART: (cut, (rows, columns), (down, right)),
+            UNTRACKED: (cut, (rows, columns), (down, right)),
+            TRANSPOSED: (cut, (columns, rows), (right, down)),
+            OTHER_ROWS: (row * down, ((rows + 1) // 2, width), (2 * down, right)),
+            THIRD_COLUMNS: (column * right, (height, (columns + 2) // 3), (down, 3 * right)),
+            FLAT: (0, (height * width,), (1,)),
+            PAIRS: (0, (height // 2, 2, width), (2 * width, width, 1)),
+            PERMUTED: (0, (width, height), (right, down)),
+        }
+        return Region(self.buffer, self.creator, *views[kind], kind != UNTRACKED)
 
 
 def overlap(newer: Region, older: Region) -> str:
@@ -185,9 +221,9 @@ def overlap(newer: Region, older: Region) -> str:
     a, b = newer.grid(), older.grid()
     if newer.strides != older.strides or a is None or b is None:
         return "other"
-    if any(x[0] >= y[1] or y[0] >= x[1] for x, y in zip(a, b, strict=True)):
+    if any(x.start >= y.stop or y.start >= x.stop for x, y in zip(a, b, strict=True)):
         return ""
-    return "covered" if all(x[0] <= y[0] and x[1] >= y[1] for x, y in zip(a, b, strict=True)) else "other"
+    return "covered" if all(x.start <= y.start and x.stop >= y.stop for x, y in zip(a, b, strict=True)) else "other"
 
 
 @dataclass
@@ -229,15 +265,7 @@ class Model:
 
     def argument(self) -> tuple[int, Region]:
         tag, tensor, kind, row, column, rows, columns = (self.next() for _ in range(7))
-        whole = self.tensors[tensor]
-        if kind == WHOLE:
-            return tag, whole
-        start, shape, strides = row * whole.strides[0] + column, (rows, columns), whole.strides
-        if kind == TRANSPOSED:
-            shape, strides = (shape[1], shape[0]), (strides[1], strides[0])
-        return tag, Region(
-            whole.buffer, whole.creator, start, shape, strides, kind != UNTRACKED
-        )  # a view decides for itself
+        return tag, self.tensors[tensor].part((kind, row, column, rows, columns))
 
     def submit(self, depth: int, manual: bool) -> None:
         arguments = [self.argument() for _ in range(self.next())]

@@ -88,7 +88,7 @@ inline ChipTensor ChipTensor::reshape(const uint32_t new_shapes[], uint32_t new_
         pypto::misuse("reshape keeps the number of elements; the new shape holds a different number");
     ChipTensor result = *this;
     pypto::set_row_major(result, new_shapes, new_ndims);
-    result.manual_dep = new_manual_dep || manual_dep;
+    result.manual_dep = new_manual_dep;
     return result;
 }
 
@@ -99,12 +99,13 @@ inline ChipTensor ChipTensor::transpose(uint32_t x, uint32_t y, bool new_manual_
     result.shapes[y] = shapes[x];
     result.strides[x] = strides[y];
     result.strides[y] = strides[x];
-    result.manual_dep = new_manual_dep || manual_dep;
+    result.manual_dep = new_manual_dep;
     return pypto::refresh(result);
 }
 
 inline ChipTensor ChipTensor::permute(const uint32_t order[]) const {
     ChipTensor result = *this;
+    result.manual_dep = false;
     uint32_t seen = 0;
     for (uint32_t d = 0; d < ndims; ++d) {
         pypto::check_axis(*this, order[d], "permute names a dimension the tensor does not have");
@@ -125,6 +126,7 @@ inline ChipTensor ChipTensor::slice(uint32_t dim, uint32_t start, uint32_t end, 
     result.start_offset += static_cast<uint64_t>(start) * strides[dim];
     result.shapes[dim] = (end - start + step - 1) / step;
     result.strides[dim] = strides[dim] * step;
+    result.manual_dep = false;
     return pypto::refresh(result);
 }
 
