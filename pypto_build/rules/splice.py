@@ -67,13 +67,13 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
     """Compare modules and bodies; finds the assembler only if one is needed.
 
     Raises:
-        ArtifactError: a module and its body were both edited.
+        ArtifactError: a module and its body were both edited, or a module lacks a kernel's function.
         ToolchainError: there is no assembler for this platform.
     """
     if is_completed(artifact):
         return Splices()  # assembled from its modules just now
     units = find_units(artifact)
-    stale = find_stale(output, units, workspace.options["PREFER"])
+    stale = find_stale(artifact, output, units, workspace.options["PREFER"])
     left = [unit for unit in units if workspace.options["PREFER"] == "cpp" and is_edited(output, unit)]
     if left:
         names = ", ".join(workspace.short(unit.path) for unit in left)

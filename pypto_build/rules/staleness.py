@@ -64,18 +64,35 @@ def find_units(artifact: Artifact) -> list[PtoUnit]:
     return units
 
 
-def find_stale(output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoUnit]:
+def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoUnit]:
     """The units whose kernels need a new body; units not seen before are recorded.
 
     Raises:
-        ArtifactError: a module and a body made from it were both edited, and ``prefer`` ('pto' or 'cpp') says nothing.
+        ArtifactError: a module and a body made from it were both edited, and ``prefer`` ('pto' or 'cpp') says nothing;
+            or a module lacks a kernel's function.
     """
     units = list(units)
     known = _load(output / RECORD)
+    _check_defined(artifact, units, known)
     record = {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
     if record != known:
         _write(output / RECORD, record)
     return [unit for unit in units if _is_stale(unit, record[unit.name], prefer)]
+
+
+def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[str, Any]) -> None:
+    """Raise ArtifactError if an edited module defines no longer what one of the kernels was made from."""
+    defined = {kernel.name for unit in units for kernel in unit.kernels}
+    sources = {kernel.source.stem: kernel.source for kernel in artifact.kernels if not kernel.external}
+    for name, entry in known.items():
+        module = artifact.root / "ptoas" / f"{name}.pto"
+        for lost in sorted(entry["bodies"].keys() & sources.keys() - defined):
+            if module.is_file():
+                raise ArtifactError(
+                    module,
+                    f"defines no function {lost} any more, which {sources[lost]} is made from",
+                    "give it that name again, or compile the program anew",
+                )
 
 
 def is_edited(output: Path, unit: PtoUnit) -> bool:

@@ -138,6 +138,19 @@ def test_a_unit_of_two_kernels(project: Project) -> None:
         assert ("TABS(" in spliced, "TEXP(" in spliced) == (True, False)
 
 
+def test_a_function_that_lost_its_name(built: Project) -> None:
+    """Never skipped in silence: the kernel would go on with the body it had."""
+    built.edit(UNIT, "@kernel_mul(", "@kernel_times(")
+    run = built.replay()
+    assert (run.status, run.actions) == (2, [])
+    assert run.output == (
+        f"scons: *** {built.artifact}/{UNIT}: defines no function kernel_mul any more, which {built.artifact}/{KERNEL} "
+        "is made from; give it that name again, or compile the program anew\n"
+    )
+    built.edit(UNIT, "@kernel_times(", "@kernel_mul(")
+    check(built.replay(), 0, ["run _jit_vector_dag"])
+
+
 def test_hardware_needs_ptoas_for_an_edited_module(built: Project) -> None:
     built.edit(UNIT, "pto.tmul", "pto.tadd")
     run = built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a2a3", "PTOAS=own")
