@@ -7,6 +7,7 @@ write theirs as ``OUT/findings/<tool>.json`` (and ``.sarif``), where the report 
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from pypto_build import __version__
-from pypto_build.artifact import ArtifactError
+from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 
 Level = Literal["error", "warning", "note"]
@@ -80,12 +81,13 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The file a tool leaves: who looked at what, and what it found."""
+    """The file a tool leaves: who looked at what, and what it found. ``state`` is that of the artifact then."""
 
     tool: str
     artifact: str
     findings: tuple[Finding, ...] = ()
     schema: int = SCHEMA
+    state: str = ""
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
@@ -168,7 +170,7 @@ def deliver(
     Returns the exit status: 1 if there is an error or a warning, else 0.
     """
     ordered = in_order(findings)
-    report = Report(tool, artifact.name, tuple(ordered))
+    report = Report(tool, artifact.name, tuple(ordered), state=state_of(artifact))
     for finding in ordered:
         print("\n".join(finding.lines))
     print(f"[{tool}] {artifact.name}: {summary(ordered)}")
@@ -180,6 +182,16 @@ def deliver(
         if path is not None:
             write_bytes(path, data)
     return int(any(finding.level != "note" for finding in ordered))
+
+
+def state_of(root: Path) -> str:
+    """A digest of manifest and sources: findings hold for the artifact as it was then. Empty for what is none."""
+    try:
+        artifact = load_artifact(root)
+        files = [artifact.manifest_path, artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
+        return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    except (ArtifactError, OSError):
+        return ""
 
 
 def kept_reports(build_dir: Path) -> list[Report]:

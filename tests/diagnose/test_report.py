@@ -13,7 +13,7 @@ import pytest
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose import deps
-from pypto_build.diagnose.findings import Finding, Report, as_json
+from pypto_build.diagnose.findings import Edit, Finding, Report, as_json
 from pypto_build.diagnose.report import __main__ as report
 from pypto_build.diagnose.report.error_map import error_map
 from pypto_build.diagnose.report.layout import place
@@ -41,8 +41,13 @@ def _replayed(out: Path) -> Path:
     write_verdict(verdict, out / "verdict.json")
     write_json(out / "dfx_outputs" / "deps.json", graph_document(_KERNELS, _EDGES, _ARGS))
     write_json(out / "dfx_outputs" / "chip_swimlane_records.json", timeline_document(_ROWS, ("aiv", "aiv")))
-    finding = Finding("lint/x", "a <b>bold</b> claim</script>", _KERNEL, 60, "change line 60", kernel="kernel_add")
-    write_bytes(out / "findings" / "lint.json", as_json(Report("lint", "_jit_vector_dag", (finding,))))
+    edit = Edit(_KERNEL, 60, "a <b", "a > b")
+    finding = Finding(
+        "lint/x", "a <b>bold</b> claim</script>", _KERNEL, 60, "change line 60", kernel="kernel_add", edits=(edit,)
+    )
+    write_bytes(out / "findings" / "hazards.json", as_json(Report("hazards", "_jit_vector_dag", (finding,))))
+    old = Report("flaky", "_jit_vector_dag", (Finding("flaky/order", "of another text"),), state="0" * 64)
+    write_bytes(out / "findings" / "flaky.json", as_json(old))
     return out
 
 
@@ -233,6 +238,11 @@ def test_a_click_selects_the_task_below_it(browser: Browser, page: Path) -> None
 def test_findings_lead_to_their_line(browser: Browser, page: Path) -> None:
     browser.open(page)
     assert browser.run("document.querySelector('.finding b').textContent") == "a <b>bold</b> claim</script>"
+    assert browser.run("document.querySelector('.finding .edit').textContent") == f"{_KERNEL}:60\n- a <b\n+ a > b"
+    assert browser.run("document.querySelector('#findings .muted').textContent") == (
+        "Looked at by hazards, lint. flaky looked before the last edit: run again."
+    )
+    assert browser.run("document.querySelectorAll('.finding').length") == 1
     browser.run("document.querySelector('.finding button').click()")
     marked = browser.run("document.querySelector('.source .mark').textContent")
     assert marked == (_EXAMPLE / _KERNEL).read_text().splitlines()[59]

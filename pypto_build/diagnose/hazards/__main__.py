@@ -13,7 +13,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import run_tool, taking_long
-from pypto_build.diagnose.findings import Finding, add_output_options, deliver
+from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
 from pypto_build.replay import Request, replay
 from pypto_build.replay.verdict import Verdict
 
@@ -57,6 +57,16 @@ def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
     return replay(request, write=None), binaries / "dfx_outputs"
 
 
+def _wrong(verdict: Verdict) -> Level | None:
+    """How much loads of memory that nobody wrote matter: it is filled with NaN, which then shows in the outputs."""
+    mismatches = [output for output in verdict.outputs if output.status == "mismatch"]
+    shows = any(
+        any(one.actual == "nan" for one in output.first) or any("no task had written" in hint for hint in output.hints)
+        for output in mismatches
+    )
+    return "error" if shows else "note" if mismatches else None
+
+
 def _run(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.hazards.analysis import analyse
     from pypto_build.diagnose.hazards.faults import fault_finding
@@ -73,7 +83,7 @@ def _run(given: argparse.Namespace) -> int:
     if (directory / "accesses.json").is_file():
         record = read_record(directory)
         complete = record.document.complete
-        wrong = any(output.status == "mismatch" for output in verdict.outputs)
+        wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
             findings = analyse(artifact, record, wrong=wrong)
     if verdict.error and not complete and not any(finding.level == "error" for finding in findings):

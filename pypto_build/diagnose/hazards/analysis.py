@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.artifact.derive import derive
-from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.hazards.buffers import find_buffers
 from pypto_build.diagnose.hazards.conflicts import between_tasks, within_tasks
 from pypto_build.diagnose.hazards.context import Context
@@ -24,11 +24,11 @@ from pypto_build.diagnose.lint.subject import Subject
 _MOST_CONFLICTS = 20_000
 
 
-def analyse(artifact: Artifact, record: Record, *, wrong: bool = False) -> list[Finding]:
+def analyse(artifact: Artifact, record: Record, *, wrong: Level | None = None) -> list[Finding]:
     """Everything found in one checked run.
 
-    ``wrong`` says that its outputs were: then loads of memory that nobody wrote are findings too. Where results are
-    right they do no harm; kernels load whole tiles and use a part.
+    ``wrong`` is the level of loads of memory that nobody wrote, None where the outputs were right: there they do no
+    harm; kernels load whole tiles and use a part.
     """
     buffers = find_buffers(record)
     context = Context(artifact, record, buffers)
@@ -71,7 +71,7 @@ def analyse(artifact: Artifact, record: Record, *, wrong: bool = False) -> list[
         *declared_findings(artifact),
     ]
     if wrong and not any(finding.level == "error" for finding in findings):  # else most likely a consequence
-        findings += unwritten_findings(context)
+        findings += unwritten_findings(context, wrong)
     if record.document.complete:
         findings += [*untouched_findings(context), *wasted_findings(context, order, pairs)]
     return findings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.diagnose.findings import Finding, Level, Related
 from pypto_build.diagnose.hazards.buffers import Array, cut
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.places import Place
@@ -28,14 +28,14 @@ class _Load:
     writes: Array
 
 
-def unwritten_findings(context: Context) -> Iterator[Finding]:
+def unwritten_findings(context: Context, level: Level) -> Iterator[Finding]:
     """One finding for all loads of what the same stores leave out. What is written too late is a hazard, not this."""
     groups: dict[tuple[Place, ...], list[_Load]] = {}
     for load in sorted(_loads(context), key=lambda load: load.error.task):
         places = {context.place_of(region) for region in load.writes.tolist()} or {context.place(load.error.site)}
         groups.setdefault(tuple(sorted(places, key=lambda place: (place.path, place.line))), []).append(load)
     for group in groups.values():
-        yield _finding(context, group)
+        yield _finding(context, group, level)
 
 
 def _loads(context: Context) -> Iterator[_Load]:
@@ -63,7 +63,7 @@ def _missing(regions: Array, reads: Array, writes: Array) -> tuple[int, int, int
     return segments.span(left) if len(left) else None
 
 
-def _finding(context: Context, group: list[_Load]) -> Finding:
+def _finding(context: Context, group: list[_Load], level: Level) -> Finding:
     first = group[0]
     error, place = first.error, context.place(first.error.site)
     begin, end, size = first.missing
@@ -85,6 +85,7 @@ def _finding(context: Context, group: list[_Load]) -> Finding:
         hint="write all of it before"
         + (": the store leaves it out" if stores else "")
         + ", or load only what is written",
+        level=level,
         tasks=tuple(dict.fromkeys(load.error.task for load in group)),
         kernel=context.kernel(error.task, error.member),
         related=(*stores.values(), *more[:6]),

@@ -11,6 +11,9 @@ from pypto_build.diagnose.graph import Task, TaskGraph
 from pypto_build.diagnose.report.layout import place
 from pypto_build.diagnose.tasks import id_text
 
+#: Rows of the critical path on the page; the graph marks all of it.
+_MOST_STEPS = 200
+
 
 def graph_data(evidence: Evidence) -> dict[str, Any] | None:
     """Tasks with their places, edges by index, and for each edge why it is there; None without a graph.
@@ -110,9 +113,10 @@ def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
                 step.kind if step.stall else "",
                 f"{analysis.slack[step.task]:.1f}",
             ]
-            for step in analysis.observed
+            for step in analysis.observed[:_MOST_STEPS]
             if step.task in index
         ],
+        "pathLeftOut": max(0, len(analysis.observed) - _MOST_STEPS),
         "coreHeadings": ["core", "rows", "busy", "share", *IDLE_CAUSES],
         "coreRows": [
             [timeline.core_name(core.core), core.tasks, f"{core.busy:.1f}", f"{core.busy / makespan:.0%}"]

@@ -45,7 +45,7 @@ function outputCard(output) {
 }
 
 function findingsSection(target) {
-  if (!data.findings.length) target.append(element("p", { className: "muted" }, data.findingsNote));
+  target.append(element("p", { className: "muted" }, data.findingsNote));
   for (const finding of data.findings) {
     const place = finding.source >= 0
       ? element("button", { type: "button", className: "link", onclick: () => openSource(finding.source, finding.line) }, finding.place)
@@ -54,6 +54,7 @@ function findingsSection(target) {
       element("p", {}, element("b", {}, finding.message)),
       element("p", {}, place, finding.rule ? element("span", { className: "muted" }, ` ${finding.rule}`) : ""),
       finding.hint ? element("p", {}, `What to do: ${finding.hint}`) : "",
+      ...finding.edits.map((edit) => element("pre", { className: "edit", "aria-label": "edit" }, `${edit.place}\n- ${edit.old}\n+ ${edit.new}`)),
       ...finding.detail.map((line) => element("p", { className: "muted" }, line))));
   }
 }
@@ -66,6 +67,7 @@ function timeSection(target) {
   target.append(element("p", {}, data.timeline.summary), element("h3", {}, "Critical path"),
     table(["task", "start us", "span us", "compute us", "gap us", "gap kind", "slack us"], path.map(([task, ...cells]) => [
       element("button", { type: "button", className: "link", onclick: () => selection.set(task) }, `${data.graph.tasks[task].label} ${data.graph.kernels[data.graph.tasks[task].kernel].name}`), ...cells])),
+    data.timeline.pathLeftOut ? element("p", { className: "muted" }, `and ${data.timeline.pathLeftOut.toLocaleString("en")} more tasks, which are marked in the graph; scons deps lists them`) : "",
     element("h3", {}, "Cores: busy and idle by cause, us"), table(data.timeline.coreHeadings, data.timeline.coreRows));
 }
 

@@ -12,7 +12,7 @@ import msgspec
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.evidence import Evidence
-from pypto_build.diagnose.findings import Finding, in_order, kept_reports
+from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
 from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
@@ -29,21 +29,43 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
     """All that the page shows."""
     verdict = evidence.verdict
     assert verdict is not None and evidence.build_dir is not None
-    kept = [finding for report in kept_reports(evidence.build_dir) for finding in report.findings]
-    findings = in_order([*kept, *lint(evidence.place, evidence.platform)])
+    reports, outdated = _reports(evidence)
+    findings = in_order(
+        [*(one for report in reports for one in report.findings), *lint(evidence.place, evidence.platform)]
+    )
     sources = _sources(evidence, findings, verdict)
     return {
         "artifact": verdict.artifact,
         "facts": _facts(verdict),
         "verdict": _verdict(evidence, verdict, data_dir),
         "findings": [_finding(finding, sources) for finding in findings],
-        "findingsNote": "Lint finds nothing. What 'scons hazards' and 'scons flaky' find is listed here too.",
+        "findingsNote": _looked(reports, outdated, bool(findings)),
         "graph": graph_data(evidence),
         "timeline": timeline_data(evidence),
         "sources": sources,
         "environment": environment(evidence, data_dir),
         "commands": _commands(evidence, verdict, repeat, embedded),
     }
+
+
+def _reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
+    """What tools have found in the artifact as it is now, and the tools that looked before its last edit."""
+    assert evidence.build_dir is not None
+    state = state_of(evidence.place)
+    reports = kept_reports(evidence.build_dir)
+    current = [report for report in reports if report.state in ("", state)]
+    outdated = [report.tool for report in reports if report.state not in ("", state)]
+    return current, outdated
+
+
+def _looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> str:
+    """Which tools have looked at the artifact, and what else could."""
+    tools = {"lint", *(report.tool for report in reports)}
+    said = [f"Looked at by {', '.join(sorted(tools))}" + ("." if found else ", without a finding.")]
+    said += [f"{', '.join(outdated)} looked before the last edit: run again."] if outdated else []
+    more = [tool for tool in ("hazards", "flaky") if tool not in tools and tool not in outdated]
+    said += [f"Not run: {', '.join(f'scons {tool}' for tool in more)}."] if more else []
+    return " ".join(said)
 
 
 def _facts(verdict: Verdict) -> list[list[str]]:
@@ -159,6 +181,7 @@ def _finding(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, A
         "line": finding.line,
         "hint": finding.hint,
         "detail": [*finding.detail, *(f"{other.path}:{other.line}: {other.message}" for other in finding.related)],
+        "edits": [{"place": f"{edit.path}:{edit.line}", "old": edit.old, "new": edit.new} for edit in finding.edits],
     }
 
 
