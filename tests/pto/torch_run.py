@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from pypto_build.pto import parse
-from pypto_build.pto.torch import torch_codegen
+from pypto_build.pto.torch import generate
 from tests.pto.samples import module
 
 DTYPES = {
@@ -18,10 +19,30 @@ FLOATS, INTEGERS = ("f32", "f16", "bf16"), ("i8", "i16", "i32", "ui8", "ui16", "
 HEAD = "  %c0 = arith.constant 0 : index\n  %c1 = arith.constant 1 : index\n"
 
 
-def namespace(text: str) -> dict[str, Any]:
+ULP = {"f32": 2.0**-22, "f16": 2.0**-10, "bf16": 2.0**-7}
+
+
+def wrap(value: int, dtype: str) -> int:
+    limits = torch.iinfo(DTYPES[dtype])
+    return (value - limits.min) % (limits.max - limits.min + 1) + limits.min
+
+
+def as_floats(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.double().numpy()
+
+
+def assert_floats(actual: torch.Tensor, expected: np.ndarray, dtype: str, slack: float = 1.0) -> None:
+    np.testing.assert_allclose(as_floats(actual), expected, rtol=slack * ULP[dtype], atol=slack * 1e-7)
+
+
+def assert_integers(actual: torch.Tensor, expected: list[list[int]], dtype: str) -> None:
+    assert actual.to(torch.int64).tolist() == [[wrap(v, dtype) for v in row] for row in expected]
+
+
+def namespace(text: str, *, in_memory: bool = False) -> dict[str, Any]:
     """What the PyTorch of a module defines."""
     made: dict[str, Any] = {}
-    exec(torch_codegen(parse(text, "t.pto")), made)
+    exec(generate(parse(text, "t.pto"), in_memory=in_memory).text, made)
     return made
 
 
@@ -83,8 +104,13 @@ class Kernel:
         return result
 
     def run(self) -> None:
+        """Fill the results. Tiles in memories have to give the same bits as tiles that are tensors where they can."""
         text = module(self.body, ", ".join(self.arguments), self.kind, self.arch)
+        copies = [tensor.clone() for tensor in self.tensors]
+        namespace(text, in_memory=True)["k"](*copies)
         namespace(text)["k"](*self.tensors)
+        for tensor, copy in zip(self.tensors, copies, strict=True):
+            assert torch.equal(tensor.view(torch.uint8), copy.view(torch.uint8))
 
 
 def values(dtype: str, rows: int, cols: int, seed: int = 0, low: int = -100, high: int = 100) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,13 +31,21 @@ def embedded_module() -> Path:
 
 @cache
 def _library(text: str, flags: tuple[str, ...]) -> bytes:
-    """One C++ text as a loadable library; the same text is compiled once."""
-    with TemporaryDirectory() as directory:
+    """One C++ text as a loadable library; the same text is compiled once in a session, by whichever process needs it
+    first."""
+    shared = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES")  # none outside of tests
+    kept = Path(shared or "", hashlib.sha256(repr((text, flags)).encode()).hexdigest())
+    if shared and kept.exists():
+        return kept.read_bytes()
+    with TemporaryDirectory(dir=shared) as directory:
         source, target = Path(directory, "unit.cpp"), Path(directory, "unit.so")
         source.write_text(text)
         argv = [find_compiler().path, "-shared", *flags, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
         subprocess.run(argv, check=True)
-        return target.read_bytes()
+        made = target.read_bytes()
+        if shared:
+            target.replace(kept)
+    return made
 
 
 def build_artifact(artifact_dir: Path, out: Path) -> None:

@@ -125,6 +125,9 @@ def elementwise(w: Writer, op: Operation) -> None:
         a, b = w.read(op, "src0"), w.read(op, "src1")
         w.assign(op, form(BINARY, fn, type_).format(a=a, b=b, **more), kept=kept(w, op, fn))
         return
+    if fn == "rsqrt" and dtypes.bits(type_) == 16:  # torch rounds in between, or not, as elements lie in memory
+        w.assign(op, f"torch.rsqrt({w.read(op, 'src')}.float())", kept=False)
+        return
     w.assign(op, form(_UNARY, fn, type_).format(a=w.read(op, "src")), kept=kept(w, op, fn))
 
 
