@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         compiled = compile_file(args.program, args.output, args.platform, options, dump_passes=args.dump_passes)
         changed = write_files(args.output, compiled.files)
     except CompileError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error.full}", file=sys.stderr)
         return 1
     except ToolchainError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -25,7 +25,10 @@ class Place:
 
 
 class CompileError(Exception):
-    """A program that cannot be compiled; `notes` are further lines, for what does not fit into one."""
+    """A program that cannot be compiled; `notes` are further lines, for what does not fit into one. `stage` names the
+    pass that found it, once that is known."""
+
+    stage = ""
 
     def __init__(self, place: Place, message: str, hint: str = "", notes: tuple[str, ...] = ()) -> None:
         self.place = place
@@ -33,6 +36,12 @@ class CompileError(Exception):
         self.hint = hint
         self.notes = notes
         super().__init__(f"{place.exact}: {message}" + (f"; {hint}" if hint else ""))
+
+    @property
+    def full(self) -> str:
+        """The text with the name of the pass behind its first line."""
+        first, *rest = str(self).split("\n")
+        return "\n".join([f"{first} [{self.stage}]" if self.stage else first, *rest])
 
     def __str__(self) -> str:
         return "\n".join([str(self.args[0]), *(f"  {note}" for note in self.notes)])

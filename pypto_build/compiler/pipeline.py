@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .checks import check_program
@@ -66,10 +67,25 @@ def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program
     if dumps is not None:
         dumps["passes_dump/00_frontend.txt"] = program_text(program)
     for number, one in enumerate(PASSES, 1):
-        program = one.run(program)
+        with _naming(one, program):
+            program = one.run(program)
         if dumps is not None:
             dumps[f"passes_dump/{number:02}_after_{one.name}.txt"] = program_text(program)
         _verify(one, program)
         if one.name == "infer_types":
-            check_program(program)
+            with _naming(one, program):
+                check_program(program)
     return program
+
+
+@contextmanager
+def _naming(one: Pass, program: Program) -> Iterator[None]:
+    """An error in here says which pass it came from."""
+    try:
+        yield
+    except CompileError as error:
+        error.stage = one.name
+        raise
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        message = f"{one.name} failed: {type(error).__name__}: {error}"
+        raise CompileError(program.place, message, "a fault of the compiler, not of the program") from error

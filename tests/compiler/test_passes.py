@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.compiler import PASSES, CompileError, build_program, infer_function_core_type
-from pypto_build.compiler.ir import Op, Ref
+from pypto_build.compiler import PASSES, CompileError, build_program, infer_function_core_type, pipeline, run_passes
+from pypto_build.compiler.ir import Op, Program, Ref
 from pypto_build.compiler.pipeline import Pass, _verify
 from tests.compiler.programs import kernel, lines_of, load, passed
 
@@ -202,3 +202,22 @@ def test_verifiers_catch_a_wrong_pass(tmp_path: Path, name: str) -> None:
     with pytest.raises(CompileError) as caught:
         _verify(wrong, replace(program))
     assert caught.value.message == f"{name} left a wrong program: {message}"
+
+
+def test_a_pass_that_fails_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what is wrong with the program; a fault of its own says so, and is no traceback."""
+    program = build_program(load(tmp_path, kernel("pl.store(pl.load(x, [0, 8], [64, 64]), [0, 0], out)")))
+    with pytest.raises(CompileError) as caught:
+        run_passes(program)
+    assert caught.value.full == f"{tmp_path}/program.py:5:14: pl.load: axis 1: 8 to 72 of 64 [infer_types]"
+
+    def broken(program: Program) -> Program:
+        raise KeyError("tile")
+
+    monkeypatch.setattr(pipeline, "PASSES", (pipeline.Pass("plan_addresses", broken, lambda function: None),))
+    with pytest.raises(CompileError) as caught:
+        run_passes(program)
+    assert caught.value.full == (
+        f"{tmp_path}/program.py:7:1: plan_addresses failed: KeyError: 'tile'; "
+        "a fault of the compiler, not of the program"
+    )
