@@ -9,6 +9,7 @@ import pytest
 from pypto_build.compiler.driver import compile_file
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.diagnose.passes.__main__ import main
+from pypto_build.diagnose.passes.listing import as_python
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.passes import BUGS, CLEAN
 
@@ -104,6 +105,27 @@ def test_a_listing_of_this_compiler_is_checked_too(tmp_path: Path, capsys: pytes
     assert (status, finding.rule, finding.kernel) == (1, "passes/overlap", "gemm_silu_aiv")
     assert "'tmp3__ssa_v0' lies on 'tmp0_0__ssa_v0'" in finding.message
     assert "split into gemm_silu_aic, gemm_silu_aiv" in capsys.readouterr().out
+
+
+_LISTED = {
+    "k(x, deps=[a], allow_early_resolve, predicate=f[1] gt 0)": (
+        "k(x, deps=[a], allow_early_resolve=True, predicate=(f[1], 0))"
+    ),
+    "a: INDEX, b: Task = while carrying c = 0, d = t:": "for _, (c, d, ) in range((0, t, )):",
+    "r: Tile[[1, 2], FP32, acc] = for i in range(0, 4, 1) carrying p = q:": ("for i, (p, ) in range(0, 4, 1, (q, )):"),
+    "t: Tile[[1, 2], FP32, valid=[1, n], vec] @64 = load(x)": "t: Tile[[1, 2], FP32, [1, n], vec] @64 = load(x)",
+    "u: INDEX, v: INDEX = split(x)": "u, v = split(x)",
+    "c: BOOL = if d:": "if d:",
+    "scope(manual=True):": "with scope(manual=True):",
+    "def k(x: In Tensor[[4], FP32], y: Out Tensor[[4], FP32]):": (
+        "def k(x: In | Tensor[[4], FP32], y: Out | Tensor[[4], FP32]):"
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "python"), _LISTED.items())
+def test_lines_of_a_listing_as_python(line: str, python: str) -> None:
+    assert as_python(line)[0] == f"{python}\n"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ _FOR = re.compile(r"for (?P<name>\w+) in (?P<range>range\(.*?\))(?: carrying (?P
 _WHILE = re.compile(r"while(?: carrying (?P<carried>.*))?:\Z")
 _BLOCK = re.compile(r"(?:for .* in |while\b|if )")
 
+#: Marks of a task that are no Python: a word after keywords, and a comparison in words.
+_WORD = re.compile(r", allow_early_resolve\b(?!=)")
+_COMPARED = re.compile(r"\bpredicate=(\w+\[[^\]]*\]) \w+ (-?\d+)")
+
 Results = dict[int, list[tuple[str, "ast.expr | None"]]]
 
 
@@ -23,6 +27,7 @@ def as_python(text: str) -> tuple[str, Results]:
 def _line(line: str, number: int, results: Results) -> str:
     code = line.lstrip()
     indent = line[: len(line) - len(code)]
+    code = _COMPARED.sub(r"predicate=(\1, \2)", _WORD.sub(", allow_early_resolve=True", code))
     if code.startswith("def "):
         return indent + _DIRECTION.sub(r"\1: \2 | ", code.replace("valid=[", "["))
     if not code or code[0] == "#" or code in ("else:", "pass") or code.startswith("yield"):
@@ -42,7 +47,7 @@ def _line(line: str, number: int, results: Results) -> str:
     if len(parts) > 1:
         results[number] = [_typed(part) for part in parts]
         return f"{indent}{', '.join(part.split(':')[0] for part in parts)} = {right}"
-    return f"{indent}{left} = {right}" if left else line
+    return f"{indent}{left} = {right}" if left else indent + code
 
 
 def _block(code: str) -> str:
