@@ -180,6 +180,7 @@ def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
         "",
         *(["import ctypes"] if scalars else []),
         "import importlib.util",
+        *(["import os"] if "load" in needs else []),
         "from pathlib import Path",
         "",
         "import torch",
@@ -193,7 +194,10 @@ def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
         "_HERE = Path(__file__).resolve().parent",
     ]
     if "load" in needs:
-        lines.append(f'_DATA = (_HERE / "{_relative(test.data.root, directory)}").resolve()')
+        lines += [
+            f'_SNAPSHOT = "{_relative(test.data.root, directory)}"  # pytest --golden-data names another directory',
+            '_DATA = (_HERE / (os.environ.get("PYPTO_GOLDEN_DATA") or _SNAPSHOT)).resolve()',
+        ]
     if "golden" in needs and test.golden is not None:
         lines.append(f'_GOLDEN = (_HERE / "{_relative(test.golden, directory)}").resolve()')
     lines += _IMPORT_FILE

@@ -11,14 +11,14 @@ import argparse
 import dataclasses
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
 from pypto_build.replay.session import replay
-from pypto_build.toolchain import PLATFORMS, ToolchainError
-from pypto_build.toolchain.simpler_home import find_home
+from pypto_build.toolchain import PLATFORMS, ToolchainError, pins
+from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 RUNTIME = "simpler"
 
@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ToolchainError as error:
         message, _, hint = str(error).partition("; ")
         return cli.usage_error(words, ArtifactError("", message, hint), RUNTIME)
+    for note in _notes(home):
+        print(f"[RUN]   note: {note}")
     options = {**request.options, **({"pmu": own.pmu} if own.pmu else {})}
     engine = SimplerEngine(home, own.device, own.skip_compile)
     try:
@@ -50,6 +52,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("[RUN] interrupted", file=sys.stderr)
         return 130
+
+
+def _notes(home: SimplerHome) -> Iterator[str]:
+    """Checkouts that are not at a revision: they are used as they are, and never touched."""
+    for place in (home.tree.root, home.tree.isa):
+        if changed := pins.uncommitted(place):
+            yield f"{place} has {len(changed)} uncommitted change(s), such as {changed[0]}: it is used as it is"
 
 
 def _parser() -> argparse.ArgumentParser:

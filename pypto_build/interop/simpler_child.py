@@ -44,6 +44,9 @@ def main(job_path: str, commands: int, results: int) -> None:
     except Unfit as error:
         reply(results, {"kind": error.args[0], "fault": error.args[1]})
         return
+    except (AttributeError, TypeError) as error:
+        reply(results, {"kind": "usage_error", "fault": unknown_interface(error)})
+        return
     except Exception as error:
         reply(results, {"kind": "device", "fault": describe(error)})
         return
@@ -52,6 +55,9 @@ def main(job_path: str, commands: int, results: int) -> None:
             start = time.perf_counter()
             try:
                 session.run()
+            except (AttributeError, TypeError) as error:
+                reply(results, {"kind": "usage_error", "fault": unknown_interface(error)})
+                break
             except Exception as error:
                 reply(results, {"kind": "runtime_error", "fault": describe(error)})
                 break
@@ -172,6 +178,10 @@ def takes(function: Any, name: str) -> bool:
 def read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
+
+
+def unknown_interface(error: Exception) -> str:
+    return f"this simpler's interface is none of those known, which are of April to August 2026: {describe(error)}"
 
 
 def describe(error: Exception) -> str:

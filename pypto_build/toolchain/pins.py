@@ -222,15 +222,14 @@ def wanted_isa(simpler: Path) -> str:
 
 def revision(path: Path) -> str:
     """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
-    command = ["git", "-C", str(path), "rev-parse", "--show-toplevel", "HEAD"]
-    top, _, commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.partition("\n")
-    if not commit or Path(top).resolve() != path.resolve():
-        return ""
-    return commit.strip() + ("+" if uncommitted(path) else "")
+    commit = _head(path)
+    return commit + "+" if uncommitted(path) else commit
 
 
 def uncommitted(path: Path) -> list[str]:
     """Files of a checkout that differ from its revision; none for a directory that is no checkout."""
+    if not _head(path):
+        return []
     run = subprocess.run(
         ["git", "-C", str(path), "status", "--porcelain", "--untracked-files=no"],
         capture_output=True,
@@ -238,6 +237,13 @@ def uncommitted(path: Path) -> list[str]:
         check=False,
     )
     return [line[3:] for line in run.stdout.splitlines()]
+
+
+def _head(path: Path) -> str:
+    """The commit that a checkout is at; empty for any other directory, below one or not."""
+    command = ["git", "-C", str(path), "rev-parse", "--show-toplevel", "HEAD"]
+    top, _, commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.partition("\n")
+    return commit.strip() if commit and Path(top).resolve() == path.resolve() else ""
 
 
 @contextmanager

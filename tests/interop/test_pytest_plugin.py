@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from pypto_build.interop.pytest_plugin import parse_devices
-from tests.interop.rig import Rig, make_rig
+from pypto_build.artifact.pt import write_pt
+from pypto_build.interop.pytest_items import Replay, device_of, parse_devices
+from pypto_build.toolchain import PLATFORMS
+from tests.interop.rig import Rig, floats, make_rig
 from tests.interop.standins import STANDIN, environment
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -66,12 +71,102 @@ def test_a_manifest_that_fails_says_why(tmp_path: Path, rig: Rig) -> None:
     assert "Traceback" not in run.stdout
 
 
+def test_a_directory(tmp_path: Path, rig: Rig) -> None:
+    run = run_pytest(tmp_path, str(rig.out.parent), "--collect-only", "--platform", "a5sim", "--platform", "a2a3")
+    found = [line.strip() for line in run.stdout.splitlines() if "::" in line]
+    assert found == ["<SceneCase TestScaledMm::snapshot[a2a3]>"]
+
+
 def test_what_does_not_exist(tmp_path: Path, rig: Rig) -> None:
     path = rig.out / "kernel_config_scene_test.py"
     run = run_pytest(tmp_path, str(path), "--case", "other")
     assert f"--case other: no such case in {path}; it has snapshot" in run.stdout + run.stderr
     run = run_pytest(tmp_path, str(path), "--platform", "a7")
     assert "--platform a7: unknown platform; one of a2a3, a5, a2a3sim, a5sim" in run.stdout + run.stderr
+
+
+FLAGS = ("--dump-args", "2", "--enable-chip-swimlane", "--enable-pmu", "4", "--enable-dep-gen", "--rounds", "3")
+
+
+def test_flags_reach_a_scene_test_by_the_names_that_this_simpler_has(tmp_path: Path, rig: Rig) -> None:
+    old = tmp_path / "june"
+    shutil.copytree(STANDIN, old, ignore=shutil.ignore_patterns("__pycache__"))
+    setup = old / "simpler_setup" / "__init__.py"
+    setup.write_text(setup.read_text().replace("--dump-args", "--dump-tensor").replace("-chip-swim", "-l2-swim"))
+    data = tmp_path / "other"
+    shutil.copytree(rig.root / "data", data)
+    write_pt(data / "out" / "y.pt", "float32", (2,), floats(1, 2))
+    path = str(rig.out / "kernel_config_scene_test.py")
+    words = (path, *FLAGS, "--golden-data", str(data), "--runtime", "tensormap_and_ringbuffer", "-rA")
+    run = run_pytest(tmp_path, *words, SIMPLER_ROOT=str(old))
+    assert run.returncode == 0, run.stdout + run.stderr
+    told = next(line for line in run.stdout.splitlines() if line.startswith("given"))
+    assert told == (
+        "given -p a2a3sim --device 0 --case TestScaledMm::snapshot --rounds 3 --runtime tensormap_and_ringbuffer "
+        "--dump-tensor 2 --enable-l2-swimlane 4 --enable-pmu 4 --enable-dep-gen"
+    )
+    assert "PASSED y=3" in run.stdout  # the golden of the other directory
+
+
+def test_flags_reach_a_replay() -> None:
+    values = {"pypto_dump_args": "2", "pypto_enable_dep_gen": True, "pypto_rounds": "3", "pypto_golden_data": "d"}
+    values |= {"pypto_runtime": "simpler", "pypto_enable_pmu": "4", "pypto_enable_chip_swimlane": "1"}
+    item: Any = SimpleNamespace(
+        config=SimpleNamespace(getoption=lambda name, default=None: values.get(name, default)),
+        root=Path("artifact"),
+        data=None,
+        platform=PLATFORMS["a5"],
+        rounds=lambda: Replay.rounds(item),
+        passed_on=lambda: Replay.passed_on(item),
+    )
+    words = Replay.command(item, 6)
+    assert words[3:] == [
+        *("replay", "artifact", "-p", "a5", "--force", "--golden-data", "d", "--runtime", "simpler", "--device", "6"),
+        *("--rounds", "3", "--dump-args", "2", "--enable-chip-swimlane", "1", "--enable-pmu", "4", "--enable-dep-gen"),
+    ]
+
+
+def test_a_users_other_runs_go_on_as_they_were(tmp_path: Path) -> None:
+    """Flags that their conftest declares too, and runs without the plugin."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n"
+        "    parser.addoption('--platform', default='linux')\n"
+        "    parser.addoption('--rounds', type=int, default=5)\n"
+    )
+    (elsewhere / "test_mine.py").write_text(
+        "def test_mine(request):\n"
+        "    assert request.config.getoption('--platform') in ('linux', 'mac')\n"
+        "    assert request.config.getoption('rounds') == 5\n"
+    )
+    for words in ((), ("--platform", "mac"), ("-p", "no:pypto")):
+        run = run_pytest(tmp_path, "-q", *words)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_plugin_loads_nothing_until_there_is_something_to_collect() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); import pypto_build.interop.pytest_plugin; "
+        "print(sorted(name for name in set(sys.modules) - before))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True)
+    loaded = ["pypto_build", "pypto_build.interop", "pypto_build.interop.pytest_plugin"]
+    assert run.stdout.strip() == str(loaded)
+
+
+def test_no_two_have_the_same_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    config: Any = SimpleNamespace(getoption=lambda name, default=None: {"pypto_device": "4-5"}.get(name, default))
+    seen = []
+    for worker in ("gw0", "gw1", "gw0"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+        held = device_of(config, PLATFORMS["a2a3"])
+        with held as first:
+            seen.append(first)
+            with device_of(config, PLATFORMS["a2a3"]) as second:
+                seen.append(second)
+    assert seen == [4, 5, 5, 4, 4, 5]
 
 
 def test_devices() -> None:

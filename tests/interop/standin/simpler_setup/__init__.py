@@ -76,7 +76,14 @@ class SceneTestCase:
         flags.add_argument("--case", action="append")
         flags.add_argument("-d", "--device", default="0")
         flags.add_argument("--corrupt")
+        flags.add_argument("--rounds")
+        flags.add_argument("--runtime")
+        flags.add_argument("--dump-args")
+        flags.add_argument("--enable-chip-swimlane")
+        flags.add_argument("--enable-pmu")
+        flags.add_argument("--enable-dep-gen", action="store_true")
         given = flags.parse_args()
+        print("given", *sys.argv[1:])
         failed = False
         for cls in vars(sys.modules[name]).copy().values():
             if isinstance(cls, type) and issubclass(cls, SceneTestCase) and cls is not SceneTestCase:

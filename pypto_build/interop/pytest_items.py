@@ -1,0 +1,253 @@
+"""What pytest collects for the plugin: a manifest's replays and a scene test's cases, each a process of its own.
+
+A manifest gives one item for each case and platform, which replays the artifact it describes; a scene test gives one
+for each of its cases and platforms, which simpler runs. An item whose platform's tools are missing is skipped with
+what is missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from pypto_build.artifact import ArtifactError, read_manifest
+from pypto_build.artifact.scene_test import SNAPSHOT_CASE
+from pypto_build.interop.cases import find_cases
+from pypto_build.interop.pytest_plugin import NAMED, PASSED_ON, given, listed
+from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
+from pypto_build.toolchain.ascend import find_toolkit
+from pypto_build.toolchain.simpler_home import SimplerHome, find_home
+
+_Found = TypeVar("_Found")
+
+
+def named_platforms(config: pytest.Config) -> list[str]:
+    """The platforms of the command line. Raises a usage error for one there is not."""
+    for name in config.stash[NAMED]:
+        if name not in PLATFORMS:
+            raise pytest.UsageError(f"--platform {name}: unknown platform; one of {', '.join(PLATFORMS)}")
+    return config.stash[NAMED]
+
+
+class Manifest(pytest.File):
+    """``kernel_config.py``: the replay of its artifact."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One item for each case and platform."""
+        try:
+            root = read_manifest(self.path).orchestration.source.parent.parent
+        except ArtifactError as error:
+            raise self.CollectError(str(error)) from None
+        cases, chosen = find_cases(root), listed(self.config, "--case")
+        for case in chosen:
+            if case not in cases:
+                raise pytest.UsageError(f"--case {case}: no such case in {self.path}; it has {', '.join(cases)}")
+        for case in chosen or cases:
+            for name in named_platforms(self.config) or ["a2a3sim"]:
+                data = None if case == SNAPSHOT_CASE else cases[case]
+                yield Replay.from_parent(self, name=f"{case}[{name}]", platform=PLATFORMS[name], root=root, data=data)
+
+
+class SceneTestFile(pytest.File):
+    """A scene test, whose cases are read without running it."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One item for each case and platform."""
+        cases = list(_cases(self.path))
+        chosen = listed(self.config, "--case")
+        for selector in chosen:
+            if not any(_selects(selector, owner, case) for owner, case, _ in cases):
+                names = ", ".join(case for _, case, _ in cases)
+                raise pytest.UsageError(f"--case {selector}: no such case in {self.path}; it has {names}")
+        named = named_platforms(self.config)
+        for owner, case, platforms in cases:
+            if chosen and not any(_selects(selector, owner, case) for selector in chosen):
+                continue
+            for name in named or [name for name in platforms if PLATFORMS[name].simulated]:
+                if name in platforms:
+                    label = f"{owner}::{case}[{name}]"
+                    yield SceneCase.from_parent(self, name=label, platform=PLATFORMS[name], case=f"{owner}::{case}")
+
+
+class _Run(pytest.Item):
+    """An item that is a process; what it printed is the report of its failure."""
+
+    def __init__(self, *, platform: Platform, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.platform = platform
+
+    def command(self, device: int) -> list[str]:
+        """What runs."""
+        raise NotImplementedError
+
+    def runtest(self) -> None:
+        """Run the command on a device that nobody else uses."""
+        if not self.platform.simulated:
+            _skip_without(lambda: find_toolkit(self.platform, os.environ))
+        with device_of(self.config, self.platform) as device:
+            run = subprocess.run(
+                self.command(device), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            )
+        self.add_report_section("call", "run", run.stdout)
+        if run.returncode:
+            raise RunFailed(run.stdout)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        """The last lines that a run printed, without a traceback of ours."""
+        if isinstance(excinfo.value, RunFailed):
+            lines = str(excinfo.value).splitlines()
+            told = [line for line in lines if "FAIL" in line or "error" in line.lower()]
+            return "\n".join(told or lines[-10:])
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the item is."""
+        return self.path, 0, self.name
+
+    def passed_on(self, spelt: Callable[[tuple[str, ...]], str] = lambda names: names[0]) -> list[str]:
+        """The flags that a run is given as they are; ``spelt`` chooses among their names."""
+        words = []
+        for names, bare, _ in PASSED_ON:
+            value = given(self.config, names[0])
+            words += ([spelt(names)] if bare is None else [spelt(names), str(value)]) if value else []
+        return words
+
+    def rounds(self) -> str:
+        """How often to run."""
+        return str(given(self.config, "--rounds") or 1)
+
+
+class RunFailed(Exception):
+    """A run that did not pass; its text is what it printed."""
+
+
+class Replay(_Run):
+    """A replay of the artifact that a manifest describes."""
+
+    def __init__(self, *, root: Path, data: Path | None, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.root, self.data = root, data
+
+    def command(self, device: int) -> list[str]:
+        """`pypto-build replay`."""
+        words = [sys.executable, "-m", "pypto_build.cli", "replay", str(self.root), "-p", self.platform.name, "--force"]
+        data = given(self.config, "--golden-data") or self.data
+        words += ["--golden-data", str(data)] if data else []
+        words += ["--runtime", given(self.config, "--runtime")] if given(self.config, "--runtime") else []
+        words += [] if self.platform.simulated else ["--device", str(device)]
+        return [*words, "--rounds", self.rounds(), *self.passed_on()]
+
+
+class SceneCase(_Run):
+    """One case of a scene test, run by simpler."""
+
+    def __init__(self, *, case: str, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.case = case
+
+    def command(self, device: int) -> list[str]:
+        """The scene test by simpler's Python."""
+        home = _skip_without(lambda: find_home("", ""))
+        own = [f"{name}={text}" for name, text in home.variables().items() if os.environ.get(name) != text]
+        words = [home.python, str(self.path), "-p", self.platform.name, "--device", str(device), "--case", self.case]
+        words += ["--rounds", self.rounds()] if self.rounds() != "1" else []
+        if data := given(self.config, "--golden-data"):
+            own.append(f"PYPTO_GOLDEN_DATA={os.path.abspath(data)}")
+        return ["env", *own, *words, *self._runtime(), *self.passed_on(lambda names: _known(home, names))]
+
+    def _runtime(self) -> list[str]:
+        """``--runtime`` is one of simpler's own here."""
+        runtime = given(self.config, "--runtime")
+        if runtime in ("embedded", "torch"):
+            raise RunFailed(f"error: --runtime {runtime}: a scene test runs on simpler; give pytest kernel_config.py")
+        return ["--runtime", runtime] if runtime and runtime != "simpler" else []
+
+
+def _known(home: SimplerHome, names: tuple[str, ...]) -> str:
+    """The first of a flag's names that this simpler takes."""
+    for file in ("scene_test.py", "__init__.py"):
+        path = home.tree.root / "simpler_setup" / file
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if name := next((name for name in names if f'"{name}"' in text), None):
+            return name
+    return names[0]
+
+
+def _skip_without(find: Callable[[], _Found]) -> _Found:
+    """What ``find`` finds; without it, the item is skipped with what is missing."""
+    try:
+        return find()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+
+
+@contextmanager
+def device_of(config: pytest.Config, platform: Platform) -> Iterator[int]:
+    """A device for one run: no two processes of pytest on this machine have the same at a time."""
+    if platform.simulated:
+        yield 0
+        return
+    devices = parse_devices(str(given(config, "--device") or "0"))
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").lstrip("gw")
+    turn = int(worker) % len(devices) if worker.isdigit() else 0
+    ordered = devices[turn:] + devices[:turn]
+    for blocking, device in [*((False, one) for one in ordered), (True, ordered[0])]:
+        descriptor = _open_lock(Path(tempfile.gettempdir(), f"pypto-{platform.arch}-device-{device}.lock"))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
+            yield device
+            return
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    """A file that anybody on this machine may lock, whoever made it."""
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+
+
+def parse_devices(text: str) -> list[int]:
+    """``"0"``, ``"4-7"`` and ``"0,2,5"`` as numbers. Raises a usage error for anything else."""
+    try:
+        ranges = [part.split("-") for part in text.split(",")]
+        found = [number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)]
+    except ValueError:
+        found = []
+    if not found:
+        raise pytest.UsageError(f'--device {text}: is no list of devices; write "0", "4-7" or "0,2,5"')
+    return found
+
+
+def _cases(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Class, name and platforms of every case in a scene test, as far as they are literal."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.Assign) and "CASES" in [
+                getattr(target, "id", "") for target in statement.targets
+            ]:
+                for case in getattr(statement.value, "elts", []):
+                    keys = [getattr(key, "value", None) for key in case.keys]
+                    values = dict(zip(keys, case.values, strict=True))
+                    yield node.name, ast.literal_eval(values["name"]), ast.literal_eval(values["platforms"])
+
+
+def _selects(selector: str, owner: str, case: str) -> bool:
+    left, separator, right = selector.rpartition("::")
+    return (not separator and right == case) or (bool(separator) and left in ("", owner) and right in ("", case))
