@@ -278,7 +278,7 @@ def _indexed() -> Iterator[Instruction]:
     yield Instruction(
         "TGATHER", "indexed", "should",
         ("dst, src, index", "dst, src", "dst, src, threshold, count, tmp, offset", "group, global, stage"),
-        "elements by index; every other column by a mask pattern; positions of those that pass a comparison; "
+        "elements by index; columns or rows by a mask pattern; positions of those that pass a comparison; "
         "the rows of all ranks",
         types="any; index: integers",
         writes=("dst", "count"),
@@ -288,7 +288,7 @@ def _indexed() -> Iterator[Instruction]:
     )  # fmt: skip
     yield Instruction(
         "TSCATTER", "indexed", "should", ("dst, src, index", "dst, src", "group, global, stage"),
-        "elements to an index; columns to every other one by a mask pattern; rows to the ranks",
+        "elements to an index; columns or rows to some by a mask pattern; rows to the ranks",
         types="any; index: integers", pipe="S, V",
     )  # fmt: skip
     yield Instruction(

@@ -54,6 +54,7 @@ def core(build_directory: Path) -> Core:
     for pattern in PATTERNS:
         tiles = declare(("s", _tile("f32", 8, 64), SRC, 0), ("d", _tile("i32", 8, 64), DST, 0))
         cases.add(f"mask_{pattern}", f"{tiles}\nTGATHER<d_t, s_t, MaskPattern::{pattern}>(d, s);")
+        cases.add(f"rows_{pattern}", f"{tiles}\nTGATHER<d_t, s_t, MaskPattern::{pattern}, GatherAxis::COL>(d, s);")
         tiles = declare(("s", _tile("f32", 8, 16), SRC, 0), ("d", _tile("f32", 32, 64), DST, 0))
         for axis in ("ROW", "COL"):
             cases.add(
@@ -156,6 +157,12 @@ def test_gather_by_mask(core: Core, pattern: str, region: tuple[int, int]) -> No
     expected[:rows, : chosen.shape[1]] = chosen
     core.put(_tile("f32", 8, 64), SRC, source)
     core.call(f"mask_{pattern}", rows, cols)
+    assert np.array_equal(core.get(_tile("i32", 8, 64), DST), expected)
+    chosen = source.view(np.int32)[first:rows:period, :cols]
+    expected = _blank(core, _tile("i32", 8, 64))
+    expected[: chosen.shape[0], :cols] = chosen
+    core.put(_tile("f32", 8, 64), SRC, source)
+    core.call(f"rows_{pattern}", rows, cols)
     assert np.array_equal(core.get(_tile("i32", 8, 64), DST), expected)
 
 

@@ -71,20 +71,23 @@ PTO_INST auto TGATHER(D &dst, const S &src, const I &index, Rest &...)
     return {};
 }
 
-// TGATHER<D, S, pattern>(dst, src): the selected columns of src, side by side.
-template <class D, class S, MaskPattern pattern, class... Rest>
+// TGATHER<D, S, pattern[, axis]>(dst, src): the selected columns of src (or rows) without gaps.
+template <class D, class S, MaskPattern pattern, GatherAxis axis = GatherAxis::ROW, class... Rest>
 PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
     detail::check_plain<D, S>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType),
                   "TGATHER with a mask pattern: operands with elements of one size");
     using B = detail::Bits<typename D::DType>;
     constexpr detail::MaskChoice choice = detail::mask_choice(pattern);
-    const int64_t rows = src.GetValidRow(),
-                  cols = (src.GetValidCol() + choice.period - 1 - choice.first) / choice.period;
+    constexpr bool by_column = axis == GatherAxis::ROW;
+    const int64_t all_rows = src.GetValidRow(), all_cols = src.GetValidCol(), rest = choice.period - 1 - choice.first;
+    const int64_t rows = by_column ? all_rows : (all_rows + rest) / choice.period,
+                  cols = by_column ? (all_cols + rest) / choice.period : all_cols;
     PTO_CHECK(TGATHER, PIPE_V, reads(src), writes(dst, {0, 0, rows, cols}));
-    const detail::Plane every = detail::strided_plane(S::Cols, choice.period);
-    detail::copy_plane((B *)dst.data(), D::plane, {0, 0}, (const B *)src.data() + choice.first, every, {0, 0}, rows,
-                       cols);
+    const detail::Plane every =
+        detail::strided_plane(by_column ? S::Cols : S::Cols * choice.period, by_column ? choice.period : 1);
+    detail::copy_plane((B *)dst.data(), D::plane, {0, 0},
+                       (const B *)src.data() + choice.first * (by_column ? 1 : S::Cols), every, {0, 0}, rows, cols);
     return {};
 }
 
