@@ -48,8 +48,8 @@ def has_barrier(function: Function) -> bool:
 
 def needs_schedule(members: tuple[Function, ...]) -> bool:
     """Members take turns when tiles go both ways, when one of them pushes to and pops from the same pipe, when a tile
-    is split between vector cores, or when two of those do the same work."""
-    if any("dual_aiv_dispatch" in member.attrs for member in members):
+    is split between vector cores, when two of those do the same work, or when all members meet at a barrier."""
+    if any("dual_aiv_dispatch" in member.attrs or has_barrier(member) for member in members):
         return True
     each = [_traffic(member) for member in members]
     union = set().union(*each)
