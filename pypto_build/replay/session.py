@@ -151,8 +151,7 @@ class _Session:
         try:
             self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
         finally:
-            if request.engine is None:
-                _name_kernels(interface, request.build_dir / "dfx_outputs")
+            _name_kernels(interface, request.build_dir / "dfx_outputs")
         self._finish(binding, arena)
 
     def _data(self) -> Path | None:
