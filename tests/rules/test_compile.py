@@ -102,6 +102,9 @@ def test_options_of_a_compilation(project: Project) -> None:
         "04_after_infer_memory.txt", "05_after_expand_mixed.txt", "06_after_split_lanes.txt",
         "07_after_plan_addresses.txt",
     ]  # fmt: skip
+    assert project.scons("compile", "PROGRAM=prog.py", "PTOAS=/nowhere").output == (
+        "scons: *** PTOAS=/nowhere: no such program; name ptoas itself, or PTOAS=own for the one built in\n"
+    )
     project.scons("compile", "PROGRAM=prog.py", "SKIP_PTOAS=1")
     assert sorted(str(path.relative_to(artifact)) for path in artifact.rglob("*") if path.is_file()) == [
         "compiled_files.json", "compiled_meta.json", "kernels/aic/square.pto", "kernels/aiv/twice.pto",
