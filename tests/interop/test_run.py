@@ -110,7 +110,11 @@ def test_a_device_that_is_not_there(tmp_path: Path) -> None:
 def test_diagnostics(tmp_path: Path) -> None:
     rig = make_rig(tmp_path)
     assert rig.run("--dep-gen", "--pmu", "2").returncode == 0
-    assert sorted(path.name for path in (rig.out / "dfx_outputs").iterdir()) == ["deps.json", "name_map.json", "pmu.csv"]
+    assert sorted(path.name for path in (rig.out / "dfx_outputs").iterdir()) == [
+        "deps.json",
+        "name_map.json",
+        "pmu.csv",
+    ]
 
 
 def test_an_option_that_this_generation_lacks(tmp_path: Path) -> None:
