@@ -85,7 +85,8 @@ class Expressions:
         if name.startswith(("row_expand_", "col_expand_")):
             return _EXPAND[name[11:]].format(a=args[0], b=args[1])
         if name in ("row_expand", "col_expand"):
-            return f"{args[1]}.expand_as({args[0]}).clone()"
+            assert isinstance(made, TileType)
+            return f"{args[-1]}.expand({', '.join(map(self.dim, made.valid))})"
         if name.startswith(("row_", "col_")) and name[4:] in _REDUCE:
             return f"{args[0]}.{_REDUCE[name[4:]]}(dim={1 if name[0] == 'r' else 0}, keepdim=True)"
         return _EXPRESSIONS[name](self, op, args, made)
