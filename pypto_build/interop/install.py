@@ -117,6 +117,9 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
             if stale not in targets and not stale.name.startswith(tuple(external)):
                 stale.unlink()
         for copy in copies:
+            other = {".so": ".o", ".o": ".so"}.get(copy.target.suffix)
+            if other:  # of another platform, and older than an edited source sooner or later
+                copy.target.with_suffix(other).unlink(missing_ok=True)
             with replace_file(copy.target) as file, copy.source.open("rb") as source:
                 shutil.copyfileobj(source, file)
         write_bytes(cache / _CONTEXT, json.dumps(context, indent=2, sort_keys=True).encode())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
 
 from pypto_build.interop import install
-from tests.interop.rig import Rig, make_rig
+from pypto_build.toolchain.elf import AARCH64
+from tests.interop.rig import Rig, make_rig, put_binaries
 from tests.rules.project import Project
 from tests.toolchain.test_pins import git
 
@@ -53,6 +55,31 @@ def test_everything_is_where_pypto_looks(tmp_path: Path, clone: Path, capsys: py
         f"[install] 5 binaries for a2a3sim -> {rig.root}",
         f"[install] note: {told}",
     ]
+
+
+def test_hardware(tmp_path: Path, clone: Path) -> None:
+    """The linked kernel is beside the source, its machine code in the cache."""
+    rig = make_rig(tmp_path)
+    for name in ("aic/mm", "aiv/scale"):
+        (rig.out / "kernels" / f"{name}.elf").write_bytes(b"linked")
+        (rig.out / "kernels" / f"{name}.bin").write_bytes(b"code")
+    orchestration = bytearray((rig.out / "orchestration" / "scaled_mm.so").read_bytes())
+    orchestration[18:20] = struct.pack("<H", AARCH64)
+    (rig.out / "orchestration" / "scaled_mm.so").write_bytes(orchestration)
+    assert run(rig, clone, "--platform", "a2a3") == 0
+    assert binaries(rig.root) == [
+        "cache/incore_0_aic_mm_a2a3.bin",
+        "cache/incore_1_aiv_scale_a2a3.bin",
+        "kernels/aic/mm.o",
+        "kernels/aiv/scale.o",
+        "orchestration/scaled_mm.so",
+    ]
+    assert (rig.root / "kernels" / "aic" / "mm.o").read_bytes() == b"linked"
+    assert (rig.root / "cache" / "incore_0_aic_mm_a2a3.bin").read_bytes() == b"code"
+    # Those of one platform go when another's come.
+    put_binaries(rig.out)
+    assert run(rig, clone) == 0
+    assert [name for name in binaries(rig.root) if name.endswith(".o") or "a2a3.bin" in name] == []
 
 
 def test_what_pypto_would_drop_at_once(tmp_path: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
