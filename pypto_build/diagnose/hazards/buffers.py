@@ -5,6 +5,7 @@ Buffers are told apart by address and allocation, since the runtime hands memory
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from pypto_build.diagnose.hazards.record import WRITE, Record
 
 Array = np.ndarray[Any, Any]
 
+#: So many regions are looked up faster one by one.
+_FEW = 32
+
 
 @dataclass(frozen=True)
 class Buffers:
@@ -23,17 +27,24 @@ class Buffers:
     keys: list[tuple[int, int]]
     of_region: Array
 
-    def shared_and_written(self, record: Record) -> Iterator[tuple[int, Array]]:
-        """Buffers that are written and that more than one task touches: the buffer and its regions in task order."""
-        regions = record.regions
+    def shared_and_written(self, record: Record) -> Iterator[tuple[int, Array, bool]]:
+        """Buffers that are written and that more than one task touches: the buffer, its regions in task order, and
+        whether all of them are the same bytes, in one piece."""
         known = np.flatnonzero(self.of_region >= 0)
+        if not len(known):
+            return
         order = known[np.argsort(self.of_region[known], kind="stable")]
-        cuts = np.flatnonzero(np.diff(self.of_region[order])) + 1
-        for chosen in np.split(order, cuts):
-            if len(chosen) == 0 or not (regions["kind"][chosen] & WRITE).any():
-                continue
-            if regions["task"][chosen[0]] != regions["task"][chosen[-1]]:
-                yield int(self.of_region[chosen[0]]), chosen
+        numbers, regions = self.of_region[order], record.regions[order]
+        starts = np.concatenate(([0], np.flatnonzero(np.diff(numbers)) + 1))
+        ends = np.append(starts[1:], len(order))
+        alike = regions["rows"] == 1
+        for name in ("base", "length"):
+            alike &= regions[name] == np.repeat(regions[name][starts], ends - starts)
+        whole = np.logical_and.reduceat(alike, starts)
+        written = np.logical_or.reduceat((regions["kind"] & WRITE) > 0, starts)
+        wanted = written & (regions["task"][starts] != regions["task"][ends - 1])
+        for at in np.flatnonzero(wanted).tolist():
+            yield int(numbers[starts[at]]), order[starts[at] : ends[at]], bool(whole[at])
 
 
 def find_buffers(record: Record) -> Buffers:
@@ -49,6 +60,13 @@ def find_buffers(record: Record) -> Buffers:
             continue
         held = sorted({(arg.key, int(arg.bytes)) for arg in task.args})
         if not held:
+            continue
+        if part.stop - part.start <= _FEW:
+            firsts = [key[0] for key, _ in held]
+            for region, base in enumerate(bases[part].tolist(), part.start):
+                at = bisect_right(firsts, base) - 1
+                if at >= 0 and base < held[at][0][0] + held[at][1]:
+                    of_region[region] = numbers.setdefault(held[at][0], len(numbers))
             continue
         starts = np.array([key[0] for key, _ in held], dtype=np.uint64)
         index = np.searchsorted(starts, bases[part], side="right") - 1

@@ -133,13 +133,46 @@ def _distinct(values: Array) -> list[int]:
 
 def between_tasks(record: Record, buffers: Buffers, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Conflict]:
     """Conflicts between tasks; `pairs` receives every pair of tasks that touch the same bytes, one writing."""
-    for buffer, chosen in buffers.shared_and_written(record):
+    for buffer, chosen, whole in buffers.shared_and_written(record):
+        if whole:
+            begin, end = record.extent_of[int(chosen[0])]
+            for earlier, region in _in_one_piece(record, order, chosen.tolist(), pairs):
+                yield Conflict(buffer, earlier, region, begin, end, end - begin)
+            continue
         segments = cut(record.regions[chosen])
         frontier = Frontier(record, order, len(segments.edges))
         for region, pieces in zip(chosen.tolist(), segments.pieces, strict=True):
             for earlier, shared in frontier.access(region, pieces):
                 yield Conflict(buffer, earlier, region, *segments.span(shared))
         pairs |= frontier.pairs
+
+
+def _in_one_piece(
+    record: Record, order: Order, chosen: list[int], pairs: set[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """What `Frontier` does, for a buffer that every region covers whole: by far the most frequent."""
+    kinds, positions, tasks = record.kind_of, record.positions, record.task_of
+    writer = -1
+    readers: list[int] = []
+    adders: list[int] = []
+    for region in chosen:
+        kind, mine = kinds[region], positions[tasks[region]]
+        against = [writer] if writer >= 0 else []
+        against += readers if kind & WRITE else []
+        against += adders if not kind & ATOMIC else []
+        for earlier in against:
+            other = positions[tasks[earlier]]
+            if other != mine:
+                pairs.add((other, mine))
+                if not order.ordered(other, mine):
+                    yield earlier, region
+        if kind & WRITE and not kind & ATOMIC:
+            writer, readers, adders = region, [], []
+            continue
+        seen = adders if kind & ATOMIC else readers
+        while seen and ((last := positions[tasks[seen[-1]]]) == mine or order.before(last, mine)):
+            seen.pop()
+        seen.append(region)
 
 
 def within_tasks(record: Record, buffers: Buffers) -> Iterator[Conflict]:

@@ -21,7 +21,12 @@ def find_misuse(context: Context) -> Misuse:
         if task.number < 0:
             continue
         part = context.record.regions_of(task.number)
+        views = [
+            (*span, arg.reads, arg.writes) for span, arg in zip(context.spans(task.number), task.args, strict=True)
+        ]
         for region in range(part.start, part.stop):
+            if _fits(views, *context.record.extent_of[region], context.record.kind_of[region]):
+                continue
             arguments = context.candidates(region)
             if not arguments:
                 continue
@@ -36,6 +41,14 @@ def find_misuse(context: Context) -> Misuse:
             if wrong:
                 found.setdefault((tuple(task.kernels), arguments[0], wrong), []).append(region)
     return found
+
+
+def _fits(views: list[tuple[int, int, bool, bool]], begin: int, end: int, kind: int) -> bool:
+    """Whether an argument holds all of an access and is declared for it: nothing is wrong then."""
+    return any(
+        low <= begin and end <= high and (writes or not kind & WRITE) and (reads or not kind & READ)
+        for low, high, reads, writes in views
+    )
 
 
 def _holds(context: Context, region: int, index: int) -> bool:
@@ -160,9 +173,10 @@ def untouched_findings(context: Context) -> Iterator[Finding]:
             continue
         kernels = tuple(task.kernels)
         first.setdefault(kernels, task.number)
+        seen = touched.setdefault(kernels, set())
         part = context.record.regions_of(task.number)
-        for region in range(part.start, part.stop):
-            touched.setdefault(kernels, set()).update(context.candidates(region))
+        for region in range(part.start, part.stop if len(seen) < len(task.args) else part.start):
+            seen.update(context.candidates(region))
     sources = {kernel.func_id: kernel.source for kernel in context.artifact.kernels}
     for kernels, number in first.items():
         for index, arg in enumerate(context.task(number).args):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +68,13 @@ class Argument(msgspec.Struct, frozen=True):
     def span(self) -> tuple[int, int]:
         """First byte of the view and one past the last, as addresses."""
         begin = int(self.address) + int(self.offset) * self.item
-        if 0 in self.shape:
-            return begin, begin
-        reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
-        return begin, begin + (reach + 1) * self.item
+        return begin, begin + _reach(tuple(self.shape), tuple(self.strides)) * self.item
+
+
+@cache
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from a view's first to one past its last."""
+    return 0 if 0 in shape else 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
 
 
 class TaskRecord(msgspec.Struct, frozen=True):

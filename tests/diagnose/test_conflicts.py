@@ -1,0 +1,46 @@
+"""Buffers of one piece are looked at in a shorter way, which finds what the general way finds."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto_build.diagnose.hazards.conflicts import Frontier, _in_one_piece
+from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.record import ATOMIC, READ, WRITE
+
+KINDS = (READ, WRITE, READ | WRITE, WRITE | ATOMIC)
+
+
+def run(seed: int) -> tuple[Any, Order]:
+    """Tasks with one to three accesses each, and some dependencies among them."""
+    chance = random.Random(seed)
+    tasks = [
+        SimpleNamespace(
+            id=number,
+            host_waits=0,
+            waits=[(other, "explicit") for other in range(number) if chance.random() < 0.25],
+        )
+        for number in range(12)
+    ]
+    task_of = [number for number in range(12) for _ in range(chance.randint(1, 3))]
+    kinds = [chance.choice(KINDS) for _ in task_of]
+    record = SimpleNamespace(kind_of=kinds, task_of=task_of, positions=list(range(12)))
+    return record, Order(tasks, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_piece_as_many(seed: int) -> None:
+    record, order = run(seed)
+    pairs: set[tuple[int, int]] = set()
+    chosen = list(range(len(record.task_of)))
+    short = list(_in_one_piece(record, order, chosen, pairs))
+    general = Frontier(record, order, 1)
+    piece = np.zeros(1, np.int64)
+    found = [(earlier, region) for region in chosen for earlier, _ in general.access(region, piece)]
+    assert sorted(short) == sorted(found)
+    assert pairs == general.pairs
