@@ -96,7 +96,7 @@ def test_no_such_interpreter(workspace: Path) -> None:
 
 
 def test_a_program_that_fails(workspace: Path) -> None:
-    (workspace / "p.py").write_text("import torch\n1 / 0\n")
+    (workspace / "p.py").write_text("import sys\n1 / 0\n")
     assert _run(workspace) == (1, [], "error: p.py:2: ZeroDivisionError: division by zero\n")
     assert not (workspace / "out").exists()
 

@@ -125,10 +125,13 @@ def test_the_golden_is_computed_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     )
 
 
-def test_a_failing_reference_says_where(tmp_path: Path) -> None:
-    program, out = tmp_path / "p.py", tmp_path / "out"
-    program.write_text(HEAD + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x[:2]\n")
-    status, _, error = _run(program, out)
-    assert status == 4
-    assert error.startswith(f"error: {out}/golden.py:")
-    assert len(error.splitlines()) == 1
+def test_a_failing_reference_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    write_files(out, files(tmp_path, COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x[:2]\n"))
+    assert main([str(out)]) == 4
+    line = (out / "golden.py").read_text(encoding="utf-8").split("\n").index("    out[:] = x[:2]") + 1
+    assert capsys.readouterr().err == (
+        f"error: {out}/golden.py:{line}: RuntimeError: The expanded size of the tensor (64) must match the existing "
+        "size (2) at non-singleton dimension 0.  Target sizes: [64, 64].  Tensor sizes: [2, 64]\n"
+    )
+    assert not (out / "data/golden.json").exists()
