@@ -24,3 +24,5 @@ def test_scene_test(tmp_path: Path) -> None:
     ran = project.scons("scene_test", "JIT=_jit_chain", "RTOL=0.5")
     assert f"{path}: was edited since it was written; FORCE=1 (--force) writes it anew" in ran.output
     assert ran.status == 2
+    assert project.scons("scene_test", "JIT=_jit_chain", "FORCE=1").status == 0
+    assert "# mine" not in path.read_text()
