@@ -164,6 +164,14 @@ def test_boxed_bytes_seen_transposed() -> None:
     assert torch.equal(out, x.T)
 
 
+def test_orders_and_hints_compute_nothing() -> None:
+    body = "  pto.barrier <PIPE_ALL>\n  pto.fence.barrier_all\n  pto.set_ffts %p : !pto.ptr<i64>"
+    text = torch_codegen(parse(module(body, "%p: !pto.ptr<i64>"), "t.pto"))
+    assert text.endswith(
+        "def k(p):\n    p = pointer(p, torch.int64)\n\n\n# Entry point\ndef run(p):\n    return k(p)\n"
+    )
+
+
 def test_windows_beyond_a_tensor_are_errors() -> None:
     k = Kernel()
     k.load("%x", torch.zeros(16, 64), "f32", tile())

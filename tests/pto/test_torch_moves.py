@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.pto.samples import tile
-from tests.pto.torch_run import DTYPES, Kernel, as_floats, assert_integers, values
+from tests.pto.torch_run import DTYPES, FLOATS, Kernel, as_floats, assert_floats, assert_integers, values
 
 R, C, V = 16, 64, 40
 MODES = ("RINT", "ROUND", "FLOOR", "CEIL", "TRUNC")
@@ -211,6 +211,46 @@ def test_fillpad_transpose_and_concat() -> None:
     expected[:, :24] = x
     assert torch.equal(turned_out, expected.T)
     assert torch.equal(wide_out, torch.cat((expected, expected), 1))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_selection_with_a_number_and_prelu(dtype: str) -> None:
+    a, b = values(dtype, R, V, 21), values(dtype, R, V, 22)
+    kind, mask = tile(rows=R, cols=C, dtype=dtype), tile(rows=R, cols=32, dtype="ui8")
+    k = Kernel()
+    k.load("%x", a, dtype, kind, (R, V))
+    k.load("%y", b, dtype, kind, (R, V))
+    for name in ("%s", "%p"):
+        k.tile(name, kind, (R, V))
+    k.tile("%m", mask)
+    k.tile("%t", kind)
+    k.add(f"%n = arith.constant 0.25 : {dtype}")
+    k.add(f"pto.tcmp ins(%x, %y {{cmpMode = #pto<cmp gt>}} : {kind}, {kind}) outs(%m : {mask})")
+    k.add(f"pto.tsels ins(%m, %x, %t, %n : {mask}, {kind}, {kind}, {dtype}) outs(%s : {kind})")
+    k.add(f"pto.tprelu ins(%x, %y, %t : {kind}, {kind}, {kind}) outs(%p : {kind})")
+    selected, scaled = k.store("%s", kind, (R, V), dtype), k.store("%p", kind, (R, V), dtype)
+    k.run()
+    assert torch.equal(selected, torch.where(a > b, a, torch.tensor(0.25, dtype=a.dtype)))
+    x, y = as_floats(a), as_floats(b)
+    assert_floats(scaled, np.where(x > 0, x, x * y), dtype)
+
+
+def test_insert_and_extract() -> None:
+    """A 16 x 32 part of a tile, put elsewhere into another one."""
+    a, kind, part = values("f32", 32, 64, 23), tile("mat", 32, 64), tile("mat", 16, 32)
+    k = Kernel("cube")
+    k.load("%x", a, "f32", kind)
+    k.tile("%p", part)
+    k.tile("%z", kind)
+    k.add("%r = arith.constant 16 : index")
+    k.add("%c = arith.constant 32 : index")
+    k.add(f"pto.textract ins(%x, %r, %c : {kind}, index, index) outs(%p : {part})")
+    k.add(f"pto.tinsert ins(%p, %c0, %c : {part}, index, index) outs(%z : {kind})")
+    out = k.store("%z", kind, (32, 64), "f32")
+    k.run()
+    expected = torch.zeros(32, 64)
+    expected[:16, 32:] = a[16:, 32:]
+    assert torch.equal(out, expected)
 
 
 def test_int32_comparison_of_a2a3_is_equality() -> None:

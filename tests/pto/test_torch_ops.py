@@ -166,6 +166,18 @@ def test_unary(name: str, dtype: str) -> None:
     assert_floats(out, UNARY[name](as_floats(a)), dtype, 2)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("dtype", ("i8", "i16", "ui8"))
+def test_not(dtype: str) -> None:
+    a, kind = values(dtype, R, V, 3), tile(rows=R, cols=C, dtype=dtype)
+    k = Kernel()
+    k.load("%x", a, dtype, kind, (R, V))
+    k.tile("%z", kind, (R, V))
+    k.add(f"pto.tnot ins(%x : {kind}) outs(%z : {kind})")
+    out = k.store("%z", kind, (R, V), dtype)
+    k.run()
+    assert_integers(out, [[~value for value in row] for row in a.to(torch.int64).tolist()], dtype)
+
+
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod}
 
 

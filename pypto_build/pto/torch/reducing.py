@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model import Operation
 from ..ops import TABLE
 from . import dtypes
-from .effects import is_column, narrow_role
+from .effects import is_column, narrow_role, valid_extents
 from .elementwise import BINARY, element, form, kept
 from .writer import Writer
 
@@ -21,7 +21,7 @@ def reduce(w: Writer, op: Operation) -> None:
     definition = TABLE[op.name]
     fn, dim = definition.fn, 1 if definition.family == "rowreduce" else 0
     source = w.own(op, "src")
-    extents = w.resolved.extents(w.value(op, "src"))
+    extents = valid_extents(w.resolved, w.value(op, "src")) or (None, None)
     if 0 in extents:
         w.add(op, "pass")  # nothing of the source is valid
         return
@@ -36,7 +36,8 @@ def reduce(w: Writer, op: Operation) -> None:
         return
     if fn == "prod" and dtypes.name_of(element(w, op, "src")) in ("f16", "bf16"):
         source += ".float()"
-    forms = _REDUCE if None not in extents else _REDUCE | _REDUCE_MAYBE_EMPTY
+    static = all(isinstance(extent, int) for extent in extents)
+    forms = _REDUCE if static else _REDUCE | _REDUCE_MAYBE_EMPTY
     same = element(w, op, "src") == element(w, op) and not source.endswith(".float()")
     w.assign(
         op, forms[fn].format(a=source, dim=dim), kept=same and (dtypes.is_float(element(w, op)) or fn in ("max", "min"))
