@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.layout import is_artifact
+from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.diagnose.console import progress, run_tool, table
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.passes.changes import Change, changes, difference
@@ -153,6 +155,8 @@ def _run(given: argparse.Namespace) -> int:
         print("\n".join(_shown(dumps, given.one, given.kernel)))
         return 0
     print("\n".join(_listed(dumps, times(root), given.kernel)))
+    if not is_artifact(root):
+        print(f"[passes] there is no {MANIFEST_NAME}: the compilation ended after pass {dumps[-1].title}")
     findings = [*check_dumps(dumps, given.platform.removesuffix("sim")), *report_findings(root)]
     if given.kernel:
         findings = [finding for finding in findings if finding.kernel in ("", given.kernel)]
