@@ -83,7 +83,7 @@ class SceneTestCase:
         flags.add_argument("--enable-pmu")
         flags.add_argument("--enable-dep-gen", action="store_true")
         given = flags.parse_args()
-        print("given", *sys.argv[1:])
+        print("given", *sys.argv[1:], file=sys.stderr)
         failed = False
         for cls in vars(sys.modules[name]).copy().values():
             if isinstance(cls, type) and issubclass(cls, SceneTestCase) and cls is not SceneTestCase:
