@@ -92,7 +92,9 @@ def _kept(flag: str) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Find the platforms, which ``-p`` may have named."""
     named = [name for name in config.getoption("plugins", default=[]) or [] if name in PLATFORMS]
-    config.stash[NAMED] = list(dict.fromkeys([*named, *listed(config, "--platform")]))
+    ours = config.getoption(_kept("--platform"), default=None) is not None
+    named += [name for name in listed(config, "--platform") if ours or name in PLATFORMS]  # a flag of others, else
+    config.stash[NAMED] = list(dict.fromkeys(named))
 
 
 @pytest.hookimpl(tryfirst=True)
