@@ -1,14 +1,10 @@
 #include "orchestrator.h"
 
 #include "poison.h"
-#include "predicate.h"
 #include "pypto/kernel_args.h"
 #include "pypto/tensor_views.h"
-#include "stall.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 
 namespace pypto::runtime {
 
@@ -24,12 +20,6 @@ uint64_t info_bytes(const TensorCreateInfo &info) {
     for (uint32_t d = 0; d < info.ndims; ++d)
         bytes *= info.shapes[d];
     return bytes;
-}
-
-bool is_new(const ArgEntry &entry) {
-    return entry.kind == ArgEntry::CREATE ||
-           (entry.kind == ArgEntry::TENSOR && entry.tag == TensorArgType::OUTPUT_EXISTING &&
-            entry.tensor()->address_space == kUnallocated);
 }
 
 uint64_t new_bytes(const ArgEntry &entry) {
@@ -56,13 +46,6 @@ uint64_t power_of_two_above(uint64_t bytes) {
     while (power < bytes)
         power *= 2;
     return power;
-}
-
-bool reads(TensorArgType tag) {
-    return tag == TensorArgType::INPUT || tag == TensorArgType::INOUT;
-}
-bool writes(TensorArgType tag) {
-    return tag == TensorArgType::INOUT || tag == TensorArgType::OUTPUT_EXISTING;
 }
 
 } // namespace
@@ -225,126 +208,6 @@ void Orchestrator::check_tensor(const ChipTensor &tensor, uint32_t arg) {
                     : "pass a tensor from outside, from alloc_tensors, or from a task's outputs");
 }
 
-// --- dependencies ---
-
-void Orchestrator::add_edge(const Edge &edge) {
-    edges_.push_back({edge.producer, edge.flags});
-    for (OrchestrationObserver *observer : observers_)
-        observer->edge(edge);
-}
-
-void Orchestrator::collect_edges(const Submission &submission) {
-    edges_.clear();
-    for (uint32_t i = 0; i < submission.dependency_count + submission.listed_count; ++i) {
-        const uint32_t listed = i - submission.dependency_count;
-        const bool own = i < submission.dependency_count;
-        const PTO2TaskId id = own ? submission.dependencies[i].task : submission.listed[listed];
-        const uint8_t flags = own                       ? submission.dependencies[i].flags
-                              : submission.listed_flags ? submission.listed_flags[listed]
-                                                        : static_cast<uint8_t>(DEP_WAIT | DEP_RETAIN);
-        if (!id.is_valid())
-            invalid(format("task %llu: explicit dependency %u is not a task",
-                           static_cast<unsigned long long>(numbered_), i),
-                    "add it only if (id.is_valid())");
-        add_edge({id.raw, -1, EdgeSource::Explicit, flags, Overlap::None, nullptr, nullptr});
-    }
-    if (manual())
-        return;
-    for (uint32_t i = 0; i < submission.arg_count; ++i) {
-        const ArgEntry &entry = submission.args[i];
-        if (entry.kind != ArgEntry::TENSOR || is_new(entry))
-            continue;
-        const ChipTensor &tensor = *entry.tensor();
-        if (tensor.owner_task_id.is_valid())
-            add_edge({tensor.owner_task_id.raw, static_cast<int>(i), EdgeSource::Creator, DEP_WAIT | DEP_RETAIN,
-                      Overlap::None, &tensor, nullptr});
-        if (reads(entry.tag) && !tensor.manual_dep)
-            lookup(tensor, static_cast<int>(i), entry.tag == TensorArgType::INOUT);
-    }
-}
-
-void Orchestrator::writers_of(const ChipTensor &tensor) {
-    if (tensor.owner_task_id.is_valid())
-        edges_.push_back({tensor.owner_task_id.raw, DEP_WAIT | DEP_RETAIN});
-    const auto gone = [this](uint64_t task) { return !keep_history_ && graph_.retired(task); };
-    map_.lookup(tensor, gone, [this](const WriterEntry &entry, Overlap) {
-        edges_.push_back({entry.task, DEP_WAIT});
-        return false;
-    });
-}
-
-void Orchestrator::lookup(const ChipTensor &tensor, int arg, bool inout) {
-    const auto gone = [this](uint64_t task) { return !keep_history_ && graph_.retired(task); };
-    map_.lookup(tensor, gone, [&](const WriterEntry &entry, Overlap overlap) {
-        add_edge({entry.task, arg, EdgeSource::TensorMap, DEP_WAIT, overlap, &tensor, &entry.region});
-        return inout && overlap == Overlap::Covered;
-    });
-}
-
-// One edge for each producer, of all kinds it was asked for; producers that are gone are left out.
-void Orchestrator::merge_edges() {
-    std::sort(edges_.begin(), edges_.end(),
-              [](const ProducerEdge &a, const ProducerEdge &b) { return a.task < b.task; });
-    size_t kept = 0;
-    for (const ProducerEdge &edge : edges_) {
-        if (kept > 0 && edges_[kept - 1].task == edge.task)
-            edges_[kept - 1].flags |= edge.flags;
-        else if (!graph_.retired(edge.task))
-            edges_[kept++] = edge;
-    }
-    edges_.resize(kept);
-}
-
-void Orchestrator::publish(const Submission &submission, uint64_t task) {
-    if (manual())
-        return;
-    for (uint32_t i = 0; i < submission.arg_count; ++i) {
-        const ArgEntry &entry = submission.args[i];
-        if (entry.kind != ArgEntry::TENSOR || entry.tag == TensorArgType::OUTPUT || !writes(entry.tag))
-            continue;
-        const ChipTensor &tensor = *entry.tensor();
-        if (tensor.manual_dep || tensor.owner_task_id.raw == task || tensor.numel() == 0)
-            continue;
-        make_map_room();
-        map_.insert(tensor, task);
-    }
-}
-
-void Orchestrator::make_map_room() {
-    if (map_.size() < settings_.limits.tensor_map || keep_history_)
-        return;
-    Scheduler::Lock lock = scheduler_.lock();
-    const auto sweep = [this] {
-        map_.sweep([this](uint64_t id) {
-            const Task *task = graph_.find(id);
-            return (task == nullptr && graph_.submitted(id)) || (task && task->state == TaskState::Done);
-        });
-        return map_.size() < settings_.limits.tensor_map;
-    };
-    const Scheduler::Outcome outcome = scheduler_.run_until(lock, sweep);
-    lock.unlock();
-    if (outcome == Scheduler::Outcome::Failed)
-        leave();
-    if (outcome == Scheduler::Outcome::Stalled)
-        end_with(
-            make_fault(Code::TensorMapOverflow, format("the tensor map's %u entries all belong to unfinished tasks",
-                                                       settings_.limits.tensor_map)));
-}
-
-void Orchestrator::strict_edges(const Task &task) {
-    const auto after = [this](uint64_t earlier) {
-        add_edge({earlier, -1, EdgeSource::Strict, DEP_WAIT, Overlap::None, nullptr, nullptr});
-    };
-    for (const TaskArgument &argument : task.arguments) {
-        if (argument.kind != ArgEntry::TENSOR)
-            continue;
-        const bool written = argument.tag != TensorArgType::INPUT;
-        history_.access(task.tensors[argument.index], task.id, written, after);
-    }
-    if (task.predicated) // a condition is no dependency, but it reads
-        history_.access(task.predicate_tensor, task.id, false, after);
-}
-
 // --- tasks and memory ---
 
 bool Orchestrator::make_room(Scheduler::Lock &lock, uint64_t bytes, uint32_t edges, Shortage &shortage) {
@@ -494,81 +357,6 @@ void Orchestrator::allocate(const ArgEntry *entries, uint32_t count, Outputs &ou
     for (OrchestrationObserver *observer : observers_)
         observer->submitted(*task);
     start(*task);
-}
-
-// --- data ---
-
-void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, const char *what) {
-    if (is_fatal())
-        leave();
-    edges_.clear();
-    writers_of(tensor);
-    Scheduler::Lock lock = scheduler_.lock();
-    const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
-        for (const ProducerEdge &edge : edges_) {
-            const Task *task = graph_.find(edge.task);
-            if (task && (task->state != TaskState::Done || (and_readers && task->unfinished_consumers > 0)))
-                return false;
-        }
-        return true;
-    });
-    const bool stalled = outcome == Scheduler::Outcome::Stalled;
-    Fault fault;
-    if (stalled) {
-        fault = describe_stall(graph_, kernels_, false);
-        fault.code = Code::TensorWaitTimeout;
-        fault.message = std::string(what) + " waits for a task that cannot finish; " + fault.message;
-    }
-    lock.unlock();
-    if (stalled)
-        end_with(std::move(fault));
-    if (outcome == Scheduler::Outcome::Failed)
-        leave();
-    for (OrchestrationObserver *observer : observers_)
-        observer->waited(edges_, and_readers);
-}
-
-uint8_t *Orchestrator::element(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices) {
-    if (ndims != tensor.ndims)
-        invalid(format("%u indices are given for a tensor of %u dimensions", ndims, tensor.ndims), "give one for each");
-    for (uint32_t d = 0; d < ndims; ++d)
-        if (indices[d] >= tensor.shapes[d])
-            invalid(format("index %u is outside dimension %u of size %u", indices[d], d, tensor.shapes[d]),
-                    "correct the indices of get_tensor_data or set_tensor_data");
-    check_tensor(tensor, 0);
-    return element_address(tensor, ndims, indices);
-}
-
-void Orchestrator::read(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, void *value, uint32_t size) {
-    uint8_t *address = element(tensor, ndims, indices);
-    wait_for_writers(tensor, false, "get_tensor_data");
-    std::memcpy(value, address, std::min(size, element_bytes(tensor.dtype)));
-}
-
-void Orchestrator::write(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, const void *value,
-                         uint32_t size) {
-    uint8_t *address = element(tensor, ndims, indices);
-    wait_for_writers(tensor, true, "set_tensor_data");
-    std::memcpy(address, value, std::min(size, element_bytes(tensor.dtype)));
-}
-
-void Orchestrator::report_fatal(int code, std::string message) {
-    Fault fault = make_fault(static_cast<Code>(code), std::move(message));
-    if (fault.hint.empty())
-        fault.hint = code_hint(Code::ExplicitOrchFatal);
-    scheduler_.fail(std::move(fault));
-}
-
-void Orchestrator::log(LogLevel level, const char *file, int line, const std::string &message) const {
-    if (static_cast<int>(level) < settings_.log_level)
-        return;
-    const char *name = level >= LogLevel::Error    ? "ERROR"
-                       : level >= LogLevel::Warn   ? "WARN"
-                       : level >= LogLevel::Timing ? "TIMING"
-                       : level >= LogLevel::Info   ? "INFO"
-                                                   : "DEBUG";
-    const char *base = std::strrchr(file, '/');
-    std::fprintf(stderr, "[%s] orchestration: [%s:%d] %s\n", name, base ? base + 1 : file, line, message.c_str());
 }
 
 } // namespace pypto::runtime

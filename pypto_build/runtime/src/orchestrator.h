@@ -18,6 +18,13 @@
 
 namespace pypto::runtime {
 
+/// The runtime allocates this argument when it is submitted.
+inline bool is_new(const ArgEntry &entry) {
+    return entry.kind == ArgEntry::CREATE ||
+           (entry.kind == ArgEntry::TENSOR && entry.tag == TensorArgType::OUTPUT_EXISTING &&
+            entry.tensor()->address_space == kUnallocated);
+}
+
 class Orchestrator {
 public:
     Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, TaskGraph &graph,
