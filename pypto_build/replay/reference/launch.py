@@ -36,6 +36,7 @@ class Launch:
     binding: Binding
     arena: Arena
     options: dict[str, Any] = field(default_factory=dict)
+    _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def run(self, callback: Callable[[Any], None], libraries: Mapping[str, Path] | None = None) -> Any:
         """Run the orchestration on fresh inputs, `callback` for each task in submission order; `libraries` stand in for
@@ -46,8 +47,9 @@ class Launch:
         module = load_embedded(self.embedded)
         runtime = module.Runtime(platform=self.platform, threads=0)
         for kernel in self.interface.kernels:
-            path = (libraries or {}).get(kernel.name) or self.library(kernel.core_type, kernel.name)
-            runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, str(path) if path.is_file() else "")
+            path = (libraries or {}).get(kernel.name)
+            text = self._built(kernel.core_type, kernel.name) if path is None else str(path)
+            runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, text)
         entry = self.interface.orchestration
         orchestration = self.build_dir / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
         runtime.load_orchestration(str(orchestration), entry.function_name, entry.config_name)
@@ -57,6 +59,13 @@ class Launch:
         ]
         scalars = [scalar.bits for scalar in self.binding.scalars]
         return runtime.run(tensors=tensors, scalars=scalars, options={**self.options, "on_task": callback})
+
+    def _built(self, core_type: str, name: str) -> str:
+        """Where a kernel is built; empty where it is not. Looked for once."""
+        if name not in self._found:
+            path = self.library(core_type, name)
+            self._found[name] = str(path) if path.is_file() else ""
+        return self._found[name]
 
     def library(self, core_type: str, name: str) -> Path:
         """Where a kernel is built."""
