@@ -50,6 +50,7 @@ def core(build_directory: Path) -> Core:
         cases.add(f"notify_{op}", f"{SIGNAL} comm::TNOTIFY(s, int32_t(v[1]), comm::NotifyOp::{op});")
     for kind in COMPARISONS:
         cases.add(f"test_{kind}", f"{SIGNAL} *(int64_t *)v[2] = comm::TTEST(s, int32_t(v[1]), comm::WaitCmp::{kind});")
+    cases.add("one", "comm::Signal s((int32_t *)v[0]); comm::TNOTIFY(s, int32_t(v[1]), comm::NotifyOp::Set);")
     cases.add("wait", f"{SIGNAL} comm::TWAIT(s, int32_t(v[1]), comm::WaitCmp::GE);")
     return cases.build(build_directory)
 
@@ -142,6 +143,8 @@ def test_signals(core: Core) -> None:
             core.call(f"test_{kind}", signal.ctypes.data, value, answer.ctypes.data)
             given.append(bool(answer[0]))
         assert given == [value == 4, value != 4, value < 4, value <= 4, value > 4, value >= 4]
+    core.call("one", signal.ctypes.data, 4)
+    assert signal.tolist() == [4, 4, 9]
     signal[1] = 9  # a condition has to hold for every signal of the view
     core.call("test_EQ", signal.ctypes.data, 4, answer.ctypes.data)
     assert not answer[0]
@@ -149,7 +152,12 @@ def test_signals(core: Core) -> None:
 
 def test_waiting_ends_with_the_notification(core: Core) -> None:
     signal = np.zeros(2, np.int32)
-    waiting = threading.Thread(target=core.call, args=("wait", signal.ctypes.data, 2))
+
+    def wait() -> None:
+        core.bind()
+        core.call("wait", signal.ctypes.data, 2)
+
+    waiting = threading.Thread(target=wait)
     waiting.start()
     core.call("notify_AtomicAdd", signal.ctypes.data, 1)
     core.call("notify_AtomicAdd", signal.ctypes.data, 1)

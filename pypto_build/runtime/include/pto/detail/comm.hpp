@@ -12,6 +12,9 @@ enum class WaitCmp { EQ, NE, GT, GE, LT, LE };
 enum class ReduceOp { Sum, Max, Min };
 enum class DmaEngine { SDMA, URMA };
 
+// One signal.
+using Signal = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>>;
+
 namespace detail {
 
 using pto::detail::Extent5;
