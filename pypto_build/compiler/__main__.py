@@ -29,7 +29,7 @@ from .driver import compile_file
 from .emit_artifact import Options
 from .errors import CompileError
 from .vintages import TODAY, VINTAGES
-from .write import write_files
+from .write import write_dumps, write_files
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -53,6 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         changed = write_files(args.output, compiled.files)
     except CompileError as error:
         print(f"error: {error.full}", file=sys.stderr)
+        write_dumps(args.output, error.dumps)
         return 1
     except ToolchainError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .emit_artifact import Options, generate
 from .emit_golden import generate_golden
+from .errors import CompileError
 from .frontend import build_program
 from .language import JitFunction
 from .load import entries_of, load_module
@@ -34,7 +35,11 @@ def compile_file(
     roots = []
     for entry in entries:
         prefix = f"next_levels/{entry.name}/" if len(entries) > 1 else ""
-        made = compile_entry(entry, Path(output_dir, prefix), platform, options, dump_passes=dump_passes)
+        try:
+            made = compile_entry(entry, Path(output_dir, prefix), platform, options, dump_passes=dump_passes)
+        except CompileError as error:
+            error.dumps = {prefix + name: text for name, text in error.dumps.items()}
+            raise
         files |= {prefix + name: text for name, text in made.items()}
         if entry.reference_function is not None:
             roots.append(prefix.rstrip("/") or ".")
@@ -54,7 +59,11 @@ def compile_entry(
 ) -> dict[str, str]:
     """The files of one program."""
     dumps: dict[str, str] | None = {} if dump_passes else None
-    program = run_passes(build_program(entry, platform), dumps)
+    try:
+        program = run_passes(build_program(entry, platform), dumps)
+    except CompileError as error:
+        error.dumps = dumps or {}
+        raise
     files = generate(program, output_dir, options)
     if entry.reference_function is not None:
         files["golden.py"] = generate_golden(entry, program.entries[0], options.seed if options else 0)

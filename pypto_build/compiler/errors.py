@@ -26,7 +26,7 @@ class Place:
 
 class CompileError(Exception):
     """A program that cannot be compiled; `notes` are further lines, for what does not fit into one. `stage` names the
-    pass that found it, once that is known."""
+    pass that found it, once that is known; `dumps` has the program after each pass before, where those are wanted."""
 
     stage = ""
 
@@ -35,6 +35,7 @@ class CompileError(Exception):
         self.message = message
         self.hint = hint
         self.notes = notes
+        self.dumps: dict[str, str] = {}
         super().__init__(f"{place.exact}: {message}" + (f"; {hint}" if hint else ""))
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
 FILES_NAME = "compiled_files.json"
@@ -50,6 +51,15 @@ def write_files(root: Path, files: dict[str, str]) -> list[str]:
             (root / path).unlink()
     settle_order(root, changed)
     return changed
+
+
+def write_dumps(root: Path, dumps: Mapping[str, str]) -> None:
+    """Leave the dumps of a compilation that failed, and none of passes it did not come to; all else stays."""
+    for directory in {(root / path).parent for path in dumps}:
+        for stale in directory.glob("[0-9][0-9]_*.txt"):
+            stale.unlink()
+    for path, text in dumps.items():
+        write_bytes(root / path, text.encode())
 
 
 def forget(root: Path, files: Iterable[str]) -> list[str]:

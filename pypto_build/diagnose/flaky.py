@@ -99,6 +99,7 @@ class Runner:
             seed=given.seed,
             timeout_s=given.timeout,
             options=options,
+            all_goldens=False,
         )
         verdict = replay(request, write=None)
         self.runs += 1

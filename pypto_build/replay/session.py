@@ -66,7 +66,7 @@ class Request:
     `actual/`; `binaries` is where `kernels/` and `orchestration/` are when they are elsewhere; `embedded` is the
     runtime's extension module. `data` is a directory with `in/` and `out/`. `options` are those of the runtime
     (`pypto_build.runtime`); a callable among them is called in the child process. `engine` executes the rounds in
-    place of the embedded runtime.
+    place of the embedded runtime. `all_goldens`: outputs without a golden, where others have one, are an error.
     """
 
     artifact_dir: Path
@@ -87,6 +87,7 @@ class Request:
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
     options: Mapping[str, RunOption] = field(default_factory=dict)
     engine: Engine | None = None
+    all_goldens: bool = True
 
     @property
     def verdict_path(self) -> Path:
@@ -185,7 +186,7 @@ class _Session:
                 self._log.line(f"  note: the snapshot's '{name}' is no parameter of the artifact")
         if hit and data.outputs:
             with self._log.stage("compute golden"):
-                binding = with_goldens(binding, data)
+                binding = with_goldens(binding, data, all_of_them=self._request.all_goldens)
                 self._log.line(f"  cache hit: {data.root / 'out'}")
         return binding
 

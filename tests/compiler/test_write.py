@@ -62,6 +62,20 @@ def test_a_failure_leaves_the_previous_artifact(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+def test_a_failure_leaves_the_dumps_of_the_passes_before(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY)
+    _run(program, out, "--dump-passes")
+    kept = (out / "kernel_config.py").read_bytes()
+    program.write_text(HEAD + COPY.replace("[64, 64]", "[64, 80]"))
+    assert _run(program, out, "--dump-passes")[0] == 1
+    assert sorted(path.name for path in (out / "passes_dump").iterdir()) == [
+        "00_frontend.txt", "01_after_flatten_calls.txt", "02_after_convert_to_ssa.txt"
+    ]  # fmt: skip
+    assert "80" in (out / "passes_dump" / "00_frontend.txt").read_text()
+    assert (out / "kernel_config.py").read_bytes() == kept
+
+
 def test_files_of_an_earlier_program_go(tmp_path: Path) -> None:
     program, out = tmp_path / "p.py", tmp_path / "out"
     program.write_text(HEAD + COPY)

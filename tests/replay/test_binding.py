@@ -197,6 +197,15 @@ def test_fault_of_the_data(tmp_path: Path, fault: str) -> None:
     assert error.value.kind == "golden_error"
 
 
+def test_a_golden_that_nobody_needs(tmp_path: Path) -> None:
+    root = _save(tmp_path, {name: value for name, value in FILES.items() if name != "out/y"})
+    data = snapshot(root)
+    bound = with_goldens(bind(PROGRAM, data), data, all_of_them=False)
+    assert [(tensor.name, tensor.golden is None) for tensor in bound.tensors] == [
+        ("x", True), ("y", True), ("acc", False)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("keep", [0, 3, 100, 1100])
 def test_truncated_file(tmp_path: Path, keep: int) -> None:
     root = _save(tmp_path, FILES)

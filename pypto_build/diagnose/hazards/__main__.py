@@ -53,6 +53,7 @@ def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
         seed=given.seed,
         timeout_s=given.timeout,
         options={"accesses": True},
+        all_goldens=False,
     )
     return replay(request, write=None), binaries / "dfx_outputs"
 
