@@ -80,7 +80,7 @@ def _tile(dtype: str, layout: str) -> Tile:
 
 
 def _layouts(dtype: str) -> tuple[str, ...]:
-    return LAYOUTS if dtype in ("f32", "bf16", "i8", "i32") else ("ND",)
+    return LAYOUTS if dtype in ("f32", "i8") else ("ND",)
 
 
 def _scalar(dtype: str) -> float:
