@@ -155,7 +155,8 @@ def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
     output.mkdir(exist_ok=True)
     units = [plan.unit for plan in plans]
     frontier = find_frontier(output, units)
-    _announce(workspace, frontier)
+    if workspace.builds_binaries:
+        _announce(workspace, frontier)
     if frontier.complete and not workspace.whole_graph:
         return env.File(escape(str(output / BINARIES)))
     unsettled = set(frontier.unsettled)

@@ -77,6 +77,8 @@ def declare_selected(env: Any) -> None:
 def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
     workspace = workspace_of(env)
+    needs = [VERBS[target].needs if target in VERBS else None for target in wanted]
+    workspace.builds_binaries = not needs or any(need is not Needs.INTERFACE for need in needs)
     artifacts = open_artifacts(workspace, root)
     variants = {_variant(workspace, VERBS[target]) if target in VERBS else None for target in wanted}
     only = variants.pop() if len(variants) == 1 else None

@@ -33,6 +33,7 @@ class Workspace:
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
         self.replays: list[Path] = []  # verdicts of the replays declared
         self.replayed: list[Path] = []  # those that ran
+        self.builds_binaries = True  # whether somebody asked for what needs them
         self._headers: dict[tuple[Path, ...], HeaderIndex] = {}
 
     @property

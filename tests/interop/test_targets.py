@@ -17,6 +17,7 @@ def test_scene_test(tmp_path: Path) -> None:
     path = project.out / "kernel_config_scene_test.py"
     assert f"[scene_test] wrote {path}" in ran.output
     assert ran.actions == ["sign kernel_config.py"]
+    assert "[cpp->.so]" not in ran.output  # nothing is built, and nothing is said of it
     command = [sys.executable, str(path), "-p", "a2a3sim"]
     test = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert (test.returncode, test.stdout) == (0, "  TestChain::snapshot PASSED y=256\n"), test.stderr
