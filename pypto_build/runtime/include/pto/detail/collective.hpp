@@ -55,8 +55,13 @@ template <class T> PTO_INLINE T reduced(T a, T b, ReduceOp op) {
     using pto::detail::from_compute;
     using pto::detail::to_compute;
     const auto x = to_compute(a), y = to_compute(b);
-    if (op == ReduceOp::Sum)
-        return from_compute<T>(decltype(x)(x + y));
+    if constexpr (pto::detail::is_int<T>) {
+        if (op == ReduceOp::Sum)
+            return T(uint64_t(x) + uint64_t(y)); // wraps
+    } else {
+        if (op == ReduceOp::Sum)
+            return from_compute<T>(x + y);
+    }
     return (op == ReduceOp::Max ? y > x : y < x) ? b : a;
 }
 
