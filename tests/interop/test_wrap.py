@@ -113,7 +113,7 @@ def test_what_makes_no_sense(place: Path, words: list[str], message: str) -> Non
 
 
 def test_the_environments_own_sitecustomize_runs_too(place: Path) -> None:
-    (place / "sitecustomize.py").write_text("print('mine')\n")
+    (place / "sitecustomize.py").write_text("print('mine', flush=True)\n")
     variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{place}"}
     command = [sys.executable, "-m", "pypto_build.interop.wrap", "--", sys.executable, "-c", "print('script')"]
     ran = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import zstandard
@@ -23,14 +24,17 @@ from pypto_build.diagnose.pack.form import MANIFEST, MANIFEST_LIMIT, OBJECTS, WI
 
 _RECORD = 512
 _BLOCK = 1 << 20
+_PIECE = 4096  # decompresses to 128 MiB at most
 _AGAIN = "ask for the archive again"
 
 
 class _Stream:
-    """The decompressed bytes of an archive, read exactly."""
+    """The decompressed bytes of an archive, read exactly and to the end, where zstd's checksum stands."""
 
-    def __init__(self, path: Path, reader: zstandard.ZstdDecompressionReader) -> None:
-        self.path, self._reader = path, reader
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self._file = path, file
+        self._decoder = zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_BITS).decompressobj()
+        self._held = bytearray()
 
     def wrong(self, message: str) -> ArtifactError:
         return ArtifactError(self.path, message, _AGAIN)
@@ -39,15 +43,33 @@ class _Stream:
         """Exactly ``size`` bytes."""
         parts = []
         while size:
-            try:
-                part = self._reader.read(min(size, _BLOCK))
-            except (zstandard.ZstdError, OSError) as error:
-                raise self.wrong(f"is damaged: {error}") from None
-            if not part:
-                raise self.wrong("ends early")
-            parts.append(part)
-            size -= len(part)
+            while not self._held:
+                self._decode()
+            parts.append(bytes(self._held[:size]))
+            del self._held[:size]
+            size -= len(parts[-1])
         return b"".join(parts)
+
+    def _decode(self) -> None:
+        piece = b"" if self._decoder.eof else self._file.read(_PIECE)
+        if not piece:
+            raise self.wrong("ends early")
+        try:
+            self._held += self._decoder.decompress(piece)
+        except (zstandard.ZstdError, OSError) as error:
+            raise self.wrong(f"is damaged: {error}") from None
+
+    def finish(self) -> None:
+        """Only zeros are left of the archive, the checksum is right, and nothing comes behind it."""
+        while True:
+            if any(self._held):
+                raise self.wrong("has more than its list of files")
+            self._held.clear()
+            if self._decoder.eof:
+                break
+            self._decode()
+        if self._decoder.unused_data or self._file.read(1):
+            raise self.wrong("has more than its list of files")
 
     def entry(self) -> tuple[str, int]:
         """Name and size of the next member; an empty name at the end."""
@@ -85,8 +107,8 @@ def _opened(path: Path) -> Iterator[_Stream]:
         raise ArtifactError(
             path, f"cannot be read: {error.strerror}", "name an archive that 'scons pack' wrote"
         ) from None
-    with file, zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_BITS).stream_reader(file) as reader:
-        yield _Stream(path, reader)
+    with file:
+        yield _Stream(path, file)
 
 
 def _read_manifest(stream: _Stream) -> Pack:
@@ -146,6 +168,7 @@ def _write_files(stream: _Stream, pack: Pack, place: Path) -> None:
             shutil.copyfile(first, other)
     if stream.entry()[0]:
         raise stream.wrong("has more than its list of files")
+    stream.finish()
 
 
 def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
