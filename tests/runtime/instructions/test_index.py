@@ -154,7 +154,7 @@ def test_gather_by_mask(core: Core, pattern: str, region: tuple[int, int]) -> No
     source = random_elements("f32", 5, 8, 64)
     chosen = source.view(np.int32)[:rows, first:cols:period]
     expected = _blank(core, _tile("i32", 8, 64))
-    expected[:rows, : chosen.shape[1]] = chosen
+    expected.reshape(-1)[: chosen.size] = chosen.reshape(-1)  # row after row, without gaps
     core.put(_tile("f32", 8, 64), SRC, source)
     core.call(f"mask_{pattern}", rows, cols)
     assert np.array_equal(core.get(_tile("i32", 8, 64), DST), expected)

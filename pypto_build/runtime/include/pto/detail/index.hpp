@@ -71,7 +71,8 @@ PTO_INST auto TGATHER(D &dst, const S &src, const I &index, Rest &...)
     return {};
 }
 
-// TGATHER<D, S, pattern[, axis]>(dst, src): the selected columns of src (or rows) without gaps.
+// TGATHER<D, S, pattern[, axis]>(dst, src): the selected columns of src (or rows). Those of one row follow those of the
+// row before at once, whatever the width of dst, as hardware compresses its operand.
 template <class D, class S, MaskPattern pattern, GatherAxis axis = GatherAxis::ROW, class... Rest>
 PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
     detail::check_plain<D, S>();
@@ -83,10 +84,12 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
     const int64_t all_rows = src.GetValidRow(), all_cols = src.GetValidCol(), rest = choice.period - 1 - choice.first;
     const int64_t rows = by_column ? all_rows : (all_rows + rest) / choice.period,
                   cols = by_column ? (all_cols + rest) / choice.period : all_cols;
-    PTO_CHECK(TGATHER, PIPE_V, reads(src), writes(dst, {0, 0, rows, cols}));
+    const int64_t stride = by_column ? cols : int64_t(D::Cols);
+    PTO_CHECK(TGATHER, PIPE_V, reads(src),
+              writes(dst, {0, 0, (rows * stride + D::Cols - 1) / D::Cols, rows > 1 ? int64_t(D::Cols) : cols}));
     const detail::Plane every =
         detail::strided_plane(by_column ? S::Cols : S::Cols * choice.period, by_column ? choice.period : 1);
-    detail::copy_plane((B *)dst.data(), D::plane, {0, 0},
+    detail::copy_plane((B *)dst.data(), detail::strided_plane(stride, 1), {0, 0},
                        (const B *)src.data() + choice.first * (by_column ? 1 : S::Cols), every, {0, 0}, rows, cols);
     return {};
 }
