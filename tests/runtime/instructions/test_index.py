@@ -50,7 +50,7 @@ def core(build_directory: Path) -> Core:
     for dtype, index in GATHERS:
         tiles = declare(("s", _tile(dtype), SRC, 0), ("i", _tile(index), INDEX, 0), ("d", _tile(dtype), DST, 0))
         cases.add(f"gather_{dtype}", f"{tiles}\nTGATHER(d, s, i, i);")
-        cases.add(f"scatter_{dtype}", f"{tiles}\nTSCATTER(d, s, i);")
+        cases.add(f"scatter_{dtype}", f"{tiles}\ns.SetValidShape(8, s_t::Cols); TSCATTER(d, s, i);")
     for pattern in PATTERNS:
         tiles = declare(("s", _tile("f32", 8, 64), SRC, 0), ("d", _tile("i32", 8, 64), DST, 0))
         cases.add(f"mask_{pattern}", f"{tiles}\nTGATHER<d_t, s_t, MaskPattern::{pattern}>(d, s);")

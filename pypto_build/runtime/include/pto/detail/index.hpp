@@ -146,16 +146,17 @@ PTO_INST RecordEvent TGATHERB(D &dst, const S &src, const O &offset, Rest &...) 
     return {};
 }
 
-// TSCATTER(dst, src, index): dst at physical position index[r, c] becomes src[r, c]; the last of equal indices wins.
+// TSCATTER(dst, src, index): dst at physical position index[r, c] becomes src[r, c], over the valid region of index;
+// the last of equal indices wins.
 template <class D, class S, class I, class... Rest>
 PTO_INST auto TSCATTER(D &dst, const S &src, const I &index, Rest &...)
     -> detail::enable_if_t<detail::is_tile<D> && detail::is_tile<I>, RecordEvent> {
     detail::check_plain<S, I>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TSCATTER: operands of one element type");
-    PTO_CHECK(TSCATTER, PIPE_S, reads(src), reads(index, valid(src)), writes(dst, whole(dst)));
+    PTO_CHECK(TSCATTER, PIPE_S, reads(src, valid(index)), reads(index), writes(dst, whole(dst)));
     const uint64_t limit = detail::elements_until_end(dst.data());
-    for (int64_t r = 0; r < src.GetValidRow(); ++r)
-        for (int64_t c = 0; c < src.GetValidCol(); ++c) {
+    for (int64_t r = 0; r < index.GetValidRow(); ++r)
+        for (int64_t c = 0; c < index.GetValidCol(); ++c) {
             const uint64_t at = uint64_t(int64_t(index.data()[r * I::Cols + c]));
             if (at < limit)
                 dst.data()[at] = src.data()[r * S::Cols + c];
