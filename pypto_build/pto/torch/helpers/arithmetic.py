@@ -84,9 +84,10 @@ def remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def power(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a to the power b; of integers it wraps, and a negative power is the truncated reciprocal."""
+    """a to the power b; of integers it wraps, and a negative power is the truncated reciprocal. Of floats in float64,
+    rounded once to float32: torch's own float32 power depends on how the elements lie in memory."""
     if a.dtype.is_floating_point:
-        return torch.pow(a.float(), b.float())
+        return torch.pow(a.double(), b.double()).float()
     a, b = a.to(torch.int64), b.to(torch.int64)
     found, base, left = torch.ones_like(a * b), a.clone(), b.clamp(min=0)
     while bool((left > 0).any()):

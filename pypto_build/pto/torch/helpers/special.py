@@ -182,8 +182,9 @@ def scatter_global(table: View, source: Tile, index: Tile, *, rows: bool, outsid
     value = source[:].reshape(-1).to(elements.dtype)
     function = _COMBINE[combine]
     for place, item in zip(offsets.tolist(), value, strict=True):
-        if place >= 0:
-            elements[place] = function(elements[place], item)
+        if place >= 0:  # torch has no arithmetic on unsigned elements of more than 8 bits
+            wide = item.dtype if item.dtype.is_floating_point else torch.int64
+            elements[place] = function(elements[place].to(wide), item.to(wide))
 
 
 def _table_offsets(table: View, index: Tile, valid: tuple[int, int], rows: bool, outside: str) -> torch.Tensor:
