@@ -170,13 +170,15 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
     const char *name = sites_[site].instruction;
     const PyptoMemory &memory = activation_->context.memory[a.space];
     const int64_t at = static_cast<const uint8_t *>(a.base) - memory.base;
-    const std::string tile = format("%s: the %dx%d tile at %s 0x%llx", name, a.rows, a.cols, kSpaces[a.space],
-                                    static_cast<unsigned long long>(at));
+    const auto tile = [&] {
+        return format("%s: the %dx%d tile at %s 0x%llx", name, a.rows, a.cols, kSpaces[a.space],
+                      static_cast<unsigned long long>(at));
+    };
     if (a.base == nullptr)
         fatal("unplaced", site, format("%s: a tile has no address", name));
     if (a.row < 0 || a.col < 0 || a.row + a.height > a.rows || a.col + a.width > a.cols) {
         error("outside-tile", site,
-              format("%s is accessed at rows %d to %d, columns %d to %d", tile.c_str(), a.row, a.row + a.height - 1,
+              format("%s is accessed at rows %d to %d, columns %d to %d", tile().c_str(), a.row, a.row + a.height - 1,
                      a.col, a.col + a.width - 1));
         return false;
     }
@@ -185,11 +187,11 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
     const int64_t end = at + runs.start + (runs.count - 1) * runs.stride + runs.length;
     if (static_cast<uint64_t>(end) > memory.size)
         fatal("capacity", site,
-              format("%s is accessed up to 0x%llx, %s ends at 0x%llx", tile.c_str(),
+              format("%s is accessed up to 0x%llx, %s ends at 0x%llx", tile().c_str(),
                      static_cast<unsigned long long>(end), kSpaces[a.space],
                      static_cast<unsigned long long>(memory.size)));
     if (at % kAlignment != 0)
-        error("misaligned", site, format("%s is not aligned to %lld bytes", tile.c_str(), as_long(kAlignment)));
+        error("misaligned", site, format("%s is not aligned to %lld bytes", tile().c_str(), as_long(kAlignment)));
     return true;
 }
 
