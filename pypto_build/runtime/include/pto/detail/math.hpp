@@ -73,7 +73,7 @@ PTO_INLINE i32x8 exp_is_usual(f32x8 x) {
 // within 2^-30 of (log(1 + f) - f + f^2/2) / f^3.
 PTO_INLINE f32x8 log_normal(f32x8 x, i32x8 more) {
     // The exponent is counted from sqrt(1/2).
-    const i32x8 shifted = bit_cast<i32x8>(x) - 0x3f3504f3;
+    const i32x8 shifted = bit_cast<i32x8>(bit_cast<u32x8>(x) - 0x3f3504f3u);
     const f32x8 e = __builtin_convertvector((shifted >> 23) + more, f32x8);
     const f32x8 f = bit_cast<f32x8>((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f, square = f * f;
     f32x8 series = f32x8{} + 0.06746641779201919f;
