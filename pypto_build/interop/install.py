@@ -25,7 +25,8 @@ from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import replace_file, write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.interop.binaries import beside_sources, built, check_binaries
-from pypto_build.toolchain import ToolchainError, pins
+from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.git import revision_of
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 _CONTEXT, _LOCK = "binary_context.json", ".binary_context.lock"
@@ -87,7 +88,7 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
 
 def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict[str, object]:
     """What ``binary_context.json`` says. Raises `ToolchainError` where PyPTO could not tell a revision either."""
-    runtime, isa = pins.revision(home.tree.root), pins.revision(home.tree.isa)
+    runtime, isa = revision_of(home.tree.root), revision_of(home.tree.isa)
     if not runtime:
         run = subprocess.run(
             [home.python, "-c", _COMMIT], env=home.variables(), capture_output=True, text=True, check=False

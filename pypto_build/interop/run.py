@@ -17,7 +17,8 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
 from pypto_build.replay.session import replay
-from pypto_build.toolchain import PLATFORMS, ToolchainError, pins
+from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain.git import changed_files
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 RUNTIME = "simpler"
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _notes(home: SimplerHome) -> Iterator[str]:
     """Checkouts that are not at a revision: they are used as they are, and never touched."""
     for place in (home.tree.root, home.tree.isa):
-        if changed := pins.uncommitted(place):
+        if changed := changed_files(place):
             yield f"{place} has {len(changed)} uncommitted change(s), such as {changed[0]}: it is used as it is"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,8 @@ from typing import Any
 from pypto_build.rules.actions import command
 from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.runtime import build as runtime_build
+from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler
-
-
-def cache_dir() -> Path:
-    """``$PYPTO_BUILD_CACHE``, else ``pypto-build`` in the user's cache directory."""
-    if chosen := os.environ.get("PYPTO_BUILD_CACHE"):
-        return Path(chosen).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"
 
 
 def module_path(compiler: HostCompiler) -> Path:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 from pypto_build.toolchain.simpler import (
     HOST_GRAPH,
     LINK_FLAGS,
     ORCHESTRATION_FLAGS,
     host_orchestration,
-    identify,
     orchestration_recipe,
 )
 from pypto_build.toolchain.simpler_tree import SimplerTree

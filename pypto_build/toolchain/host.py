@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform as machine
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
@@ -75,19 +75,15 @@ def find_compiler(name: str = "") -> HostCompiler:
 
 
 def _probe(path: str) -> HostCompiler:
-    try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"{path} --version failed ({error}); name a working compiler with CXX=") from None
-    line = run.stdout.splitlines()[0] if run.stdout else ""
+    line = version_text(path, "name a working compiler with CXX=").partition("\n")[0]
     family = "clang++" if "clang" in line.lower() else "g++"
     number = re.search(r"(\d+)\.\d+", line.rsplit(")", 1)[-1]) or re.search(r"(\d+)\.\d+", line)
-    if run.returncode != 0 or number is None:
+    if number is None:
         raise ToolchainError(f"{path} --version does not answer like a C++ compiler; name one with CXX=")
     if int(number.group(1)) < _OLDEST[family]:
         found = f"{path} is {family} {number.group(1)}"
         raise ToolchainError(f"{found}; {_OLDEST[family]} or newer is needed, name one with CXX=")
-    return HostCompiler(path, family, line.strip())
+    return HostCompiler(path, family, line)
 
 
 def arch_flag(arch: str) -> str:

@@ -20,12 +20,14 @@ from pathlib import Path
 
 import msgspec
 
+from pypto_build.toolchain import git
+from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.errors import ToolchainError
 
 PINS_FILE = Path(__file__).resolve().parents[2] / "third_party" / "pins.toml"
-SIMPLER, PTO_ISA, PTOAS = "simpler", "pto-isa", "ptoas"
+SIMPLER, PTO_ISA = "simpler", "pto-isa"
 #: The option that names a revision, and the variable with the command that builds one.
-OPTION = {SIMPLER: "SIMPLER", PTO_ISA: "PTO_ISA", PTOAS: "PTOAS_SOURCE"}
+OPTION = {SIMPLER: "SIMPLER", PTO_ISA: "PTO_ISA"}
 BUILD_VARIABLE = {SIMPLER: "SIMPLER_BUILD"}
 _BUILD = {
     SIMPLER: f"{shlex.quote(sys.executable)} -m pypto_build.toolchain.simpler_build {{source}} --python {{python}}"
@@ -52,10 +54,9 @@ def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
         raise ToolchainError(f"{path}: {error}") from None
 
 
-def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
+def pins_dir() -> Path:
     """Where repositories and checkouts are kept."""
-    root = environment.get("PYPTO_BUILD_CACHE") or Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(root if environment.get("PYPTO_BUILD_CACHE") else Path(root, "pypto-build"), "pins")
+    return cache_dir() / "pins"
 
 
 class Repository:
@@ -63,37 +64,33 @@ class Repository:
 
     def __init__(self, project: str, cache: Path | None = None) -> None:
         self.project = project
-        self.directory = (cache or cache_dir()) / project
+        self.directory = (cache or pins_dir()) / project
         self._git_dir = self.directory / "repo.git"
 
     def fetch(self, source: str) -> None:
         """Take all branches and tags of ``source``, a local clone or an address. Raises `ToolchainError`."""
         if not self._git_dir.is_dir():
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._git("init", "--bare", "--quiet", str(self._git_dir))
+            self._git("init", "--bare", "--quiet")
         name = _slug(source)
         references = [
             f"+refs/heads/*:refs/{name}/heads/*",
             f"+refs/remotes/*:refs/{name}/remotes/*",
             "+refs/tags/*:refs/tags/*",
+            f"+HEAD:refs/{name}/HEAD",
         ]
-        references.append(f"+HEAD:refs/{name}/HEAD")
         run = self._run("fetch", "--quiet", "--no-auto-gc", source, *references)
         if run.returncode:
-            problem = _first_line(run.stderr)
-            raise ToolchainError(
-                f"{source}: cannot be fetched: {problem}; name a clone or an address of {self.project}"
-            )
+            way_out = f"name a clone or an address of {self.project}"
+            raise ToolchainError(f"{source}: cannot be fetched: {git.reason(run)}; {way_out}")
 
     def commit(self, revision: str) -> str | None:
         """The full name of a commit that is here already, None if it is not; a branch is one of the pinned address."""
         if not self._git_dir.is_dir() or not _REVISION.fullmatch(revision):
             return None
-        for name in (revision, f"refs/{_slug(read_pins()[self.project].url)}/heads/{revision}"):
-            run = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-            if run.returncode == 0:
-                return run.stdout.strip()
-        return None
+        names = (revision, f"refs/{_slug(read_pins()[self.project].url)}/heads/{revision}")
+        found = (git.find_commit("--git-dir", str(self._git_dir), revision=name) for name in names)
+        return next(filter(None, found), None)
 
     def between(self, good: str, bad: str) -> list[str]:
         """The commits from ``good`` to ``bad``, both included, the oldest first."""
@@ -115,25 +112,18 @@ class Repository:
             if not (place / ".git").exists():
                 self._git("worktree", "prune")
                 self._git("worktree", "add", "--force", "--detach", "--quiet", str(place), commit)
-            elif self._run("status", "--porcelain", "--untracked-files=no", work_tree=place).stdout.strip():
+            elif git.changed_files(place):
                 raise ToolchainError(f"{place}: was changed by hand; remove the directory, it is made again")
         return place
 
     def _git(self, *words: str) -> str:
         run = self._run(*words)
         if run.returncode:
-            raise ToolchainError(f"git {words[0]} in {self._git_dir} failed: {_first_line(run.stderr)}")
+            raise ToolchainError(f"git {words[0]} in {self._git_dir} failed: {git.reason(run)}")
         return run.stdout
 
-    def _run(self, *words: str, work_tree: Path | None = None) -> subprocess.CompletedProcess[str]:
-        place = ["-C", str(work_tree)] if work_tree else ["--git-dir", str(self._git_dir)]
-        place = [] if words[0] == "init" else place
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-        try:
-            return subprocess.run(["git", *place, *words], capture_output=True, text=True, env=environment, check=False)
-        except FileNotFoundError:
-            raise ToolchainError("git: not found on PATH; install it to use revisions") from None
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return git.run_git("--git-dir", str(self._git_dir), *words)
 
 
 def _slug(source: str) -> str:
@@ -165,8 +155,8 @@ def find_commit(repository: Repository, chosen: str) -> str:
         if not Path(clone).expanduser().is_dir():
             raise ToolchainError(f"{option}={chosen}: {clone} is no directory; name a clone before the '@'")
         repository.fetch(str(Path(clone).expanduser().resolve()))
-        head = _resolve_in(Path(clone).expanduser(), revision)
-        revision = head or revision
+        # What the clone itself calls by that name: its branches are not ours.
+        revision = git.find_commit("-C", str(Path(clone).expanduser()), revision=revision) or revision
     commit = repository.commit(revision)
     if commit is None:
         where = f"is not in {clone}" if clone else "is not in the cache"
@@ -175,17 +165,6 @@ def find_commit(repository: Repository, chosen: str) -> str:
         )
         raise ToolchainError(f"{option}={chosen}: revision {revision} {where}; {way_out}")
     return commit
-
-
-def _resolve_in(clone: Path, revision: str) -> str:
-    """What a clone calls ``revision``: its own branches, not ours."""
-    run = subprocess.run(
-        ["git", "-C", str(clone), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return run.stdout.strip()
 
 
 def build(project: str, place: Path, python: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -220,40 +199,9 @@ def wanted_isa(simpler: Path) -> str:
         return ""
 
 
-def revision(path: Path) -> str:
-    """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
-    commit = _head(path)
-    return commit + "+" if uncommitted(path) else commit
-
-
-def uncommitted(path: Path) -> list[str]:
-    """Files of a checkout that differ from its revision; none for a directory that is no checkout."""
-    if not _head(path):
-        return []
-    run = subprocess.run(
-        ["git", "-C", str(path), "status", "--porcelain", "--untracked-files=no"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [line[3:] for line in run.stdout.splitlines()]
-
-
-def _head(path: Path) -> str:
-    """The commit that a checkout is at; empty for any other directory, below one or not."""
-    command = ["git", "-C", str(path), "rev-parse", "--show-toplevel", "HEAD"]
-    top, _, commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.partition("\n")
-    return commit.strip() if commit and Path(top).resolve() == path.resolve() else ""
-
-
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _first_line(text: str) -> str:
-    lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else "git gave no reason"

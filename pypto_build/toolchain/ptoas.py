@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.programs import version_text
 
 OWN = "own"
 
@@ -64,11 +64,7 @@ def find_ptoas(chosen: str, environment: Mapping[str, str]) -> Ptoas | None:
 
 
 def _probe(path: str) -> Ptoas:
-    try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"{path} --version failed ({error}); correct PTOAS= or PTOAS_ROOT") from None
-    return Ptoas(path, " ".join((run.stdout or run.stderr).split()))
+    return Ptoas(path, " ".join(version_text(path, "correct PTOAS= or PTOAS_ROOT").split()))
 
 
 def ptoas_argv(ptoas: Ptoas, platform: Platform, module: str, source: str, target: str) -> list[str]:

@@ -5,12 +5,10 @@ Kernels go through the compiler called ``g++-15`` (C++23), orchestrations throug
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
-from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.platforms import Platform
+from pypto_build.toolchain.programs import find_program
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
@@ -73,20 +71,3 @@ def orchestration_recipe(
     dirs = [f"-I{directory}" for directory in include_dirs]
     link = (*compiler, "-shared", *link_flags, SOURCE, *map(str, sources), *dirs, "-o", TARGET)
     return UnitRecipe(identity, compiler, include_dirs, (Step("link   ", ".so", link),), also=sources)
-
-
-def find_program(name: str, purpose: str) -> tuple[str, str]:
-    """Path and identity (path and version line) of the program ``name`` on ``PATH``."""
-    path = shutil.which(name)
-    if path is None:
-        raise ToolchainError(f"{name}: not found on PATH; {purpose}")
-    return path, identify(path)
-
-
-def identify(path: str) -> str:
-    """The path of a program and the first line of its version. Raises `ToolchainError` if it does not answer."""
-    try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"{path} --version failed ({error}); is it a compiler for this machine?") from None
-    return f"{path} {(run.stdout or run.stderr).strip().partition(chr(10))[0]}"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.toolchain import pins
+from pypto_build.toolchain import git, pins
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.simpler_tree import SimplerTree, open_tree
 
@@ -44,7 +44,7 @@ class SimplerHome:
     @property
     def identity(self) -> str:
         """What has to be equal for two replays to be interchangeable."""
-        revisions = [f"{root} {pins.revision(root)}" for root in (self.tree.root, self.tree.isa)]
+        revisions = [f"{root} {git.revision_of(root)}" for root in (self.tree.root, self.tree.isa)]
         return " ".join([*revisions, self.python])
 
     def variables(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -80,7 +80,7 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
 
 
 def _is_ours(place: Path) -> bool:
-    return place.is_relative_to(pins.cache_dir())
+    return place.is_relative_to(pins.pins_dir())
 
 
 def _give_isa(place: Path, isa: Path | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.toolchain import ToolchainError, pins, simpler_build
+from pypto_build.toolchain.git import revision_of
 from pypto_build.toolchain.pins import Repository
 
 
@@ -48,9 +49,9 @@ def test_each_revision_has_a_checkout(tmp_path: Path, clone: Path) -> None:
 
 def test_a_path_is_taken_as_it_is(tmp_path: Path, clone: Path) -> None:
     assert pins.resolve(pins.PTO_ISA, str(clone), tmp_path / "cache") == clone
-    assert pins.revision(clone) == git(clone, "rev-parse", "HEAD")
+    assert revision_of(clone) == git(clone, "rev-parse", "HEAD")
     (clone / "number").write_text("edited")
-    assert pins.revision(clone) == git(clone, "rev-parse", "HEAD") + "+"
+    assert revision_of(clone) == git(clone, "rev-parse", "HEAD") + "+"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+"""What is made once for all workspaces of a user: the runtime's module, and revisions of other projects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """``$PYPTO_BUILD_CACHE``, else ``pypto-build`` in the user's cache directory; absolute."""
+    if chosen := os.environ.get("PYPTO_BUILD_CACHE"):
+        return Path(chosen).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"

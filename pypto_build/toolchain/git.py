@@ -1,0 +1,49 @@
+"""git, asked about places on this machine; what the user's environment says of repositories does not count."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from pypto_build.toolchain.errors import ToolchainError
+
+
+def run_git(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run git, which asks nobody anything and speaks English. Raises `ToolchainError` where there is none."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        return subprocess.run(["git", *words], capture_output=True, text=True, env=environment, check=False)
+    except FileNotFoundError:
+        raise ToolchainError("git: not found on PATH; install it to use revisions") from None
+
+
+def find_commit(*place: str, revision: str) -> str:
+    """The full name of the commit that ``revision`` means in the repository of ``place`` (git's flags); "" for none."""
+    name = f"{revision}^{{commit}}"
+    return run_git(*place, "rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
+
+
+def revision_of(path: Path) -> str:
+    """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
+    return _head(path) + ("+" if changed_files(path) else "")
+
+
+def changed_files(path: Path) -> list[str]:
+    """Files of a checkout that differ from its revision; none for a directory that is no checkout."""
+    if not _head(path):
+        return []
+    return [line[3:] for line in run_git("-C", str(path), "status", "--porcelain", "-uno").stdout.splitlines()]
+
+
+def _head(path: Path) -> str:
+    """The commit that a checkout is at; empty for any other directory, below one or not."""
+    top, _, commit = run_git("-C", str(path), "rev-parse", "--show-toplevel", "HEAD").stdout.partition("\n")
+    return commit.strip() if commit and Path(top).resolve() == path.resolve() else ""
+
+
+def reason(run: subprocess.CompletedProcess[str]) -> str:
+    """Why git failed, as it says itself."""
+    lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in run.stderr.splitlines() if line.strip()]
+    return lines[0] if lines else "git gave no reason"
