@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ RECORD = ".units.json"
 SAME_TIME_S = 2.0
 
 _FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+)?@(\w+)")
+_ASSEMBLED_FUNCTION = re.compile(r"^[^\n;{}]*\bvoid\s+(\w+)\(", re.MULTILINE)
 _BODY = re.compile(r"// --- ptoas-generated code ---(.*?)// --- [\w-]+ entry point ---", re.DOTALL)
 
 
@@ -74,7 +75,8 @@ def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefe
     units = list(units)
     known = _load(output / RECORD)
     _check_defined(artifact, units, known)
-    record = {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
+    # What is remembered of a module that is away, as while an editor saves it, holds when it is back.
+    record = known | {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
     if record != known:
         _write(output / RECORD, record)
     return [unit for unit in units if _is_stale(unit, record[unit.name], prefer)]
@@ -84,15 +86,27 @@ def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[
     """Raise ArtifactError if an edited module defines no longer what one of the kernels was made from."""
     defined = {kernel.name for unit in units for kernel in unit.kernels}
     sources = {kernel.source.stem: kernel.source for kernel in artifact.kernels if not kernel.external}
-    for name, entry in known.items():
+    made = {name: entry["bodies"].keys() for name, entry in known.items()}
+    modules = (artifact.root / "ptoas").glob("*.pto")
+    made |= {path.stem: _assembled_functions(path) for path in modules if path.stem not in known}
+    for name, functions in sorted(made.items()):
         module = artifact.root / "ptoas" / f"{name}.pto"
-        for lost in sorted(entry["bodies"].keys() & sources.keys() - defined):
+        for lost in sorted(functions & sources.keys() - defined):
             if module.is_file():
                 raise ArtifactError(
                     module,
                     f"defines no function {lost} any more, which {sources[lost]} is made from",
                     "give it that name again, or compile the program anew",
                 )
+
+
+def _assembled_functions(module: Path) -> Set[str]:
+    """The functions of a module when ``ptoas/<unit>.cpp`` was made from it."""
+    try:
+        text = module.with_suffix(".cpp").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    return frozenset(_ASSEMBLED_FUNCTION.findall(text))
 
 
 def is_edited(output: Path, unit: PtoUnit) -> bool:

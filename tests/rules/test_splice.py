@@ -151,6 +151,26 @@ def test_a_function_that_lost_its_name(built: Project) -> None:
     check(built.replay(), 0, ["run _jit_vector_dag"])
 
 
+def test_a_function_that_lost_its_name_before_the_first_look(project: Project) -> None:
+    """What the compiler's own ``ptoas/<unit>.cpp`` defines tells what the kernel was made from."""
+    project.use_example("_jit_vector_dag")
+    project.edit(UNIT, "@kernel_mul(", "@kernel_times(")
+    run = project.replay()
+    assert (run.status, run.actions) == (2, [])
+    assert f"{UNIT}: defines no function kernel_mul any more" in run.output
+
+
+def test_a_module_that_was_away_comes_back_as_it_was(built: Project) -> None:
+    """A checkout or an editor takes a file away and puts it back: neither is an edit, whatever its time."""
+    text = (built.artifact / UNIT).read_bytes()
+    (built.artifact / UNIT).unlink()
+    check(built.replay(), 0, [])
+    (built.artifact / UNIT).write_bytes(b"")
+    assert "defines no function kernel_mul any more" in built.replay().output
+    (built.artifact / UNIT).write_bytes(text)
+    check(built.replay(), 0, ["run _jit_vector_dag"])
+
+
 def test_hardware_needs_ptoas_for_an_edited_module(built: Project) -> None:
     built.edit(UNIT, "pto.tmul", "pto.tadd")
     run = built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a2a3", "PTOAS=own")
