@@ -116,8 +116,9 @@ def _notes(artifact: Artifact, found: Findings, signatures: dict[int, Signature]
 
 
 def _tensors(found: Findings) -> tuple[Argument, ...]:
+    names = {**found.scalar_names, **found.tensor_names} if found.shares_slots else found.tensor_names
     return tuple(
-        Argument(index, found.tensor_names.get(slot, ""), found.direction(slot), found.tensor_dtypes.get(slot))
+        Argument(index, names.get(slot, ""), found.direction(slot), found.tensor_dtypes.get(slot))
         for index, slot in enumerate(_slots(found, found.tensor_slots))
     )
 

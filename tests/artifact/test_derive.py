@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,36 @@ def test_listed_graph(tmp_path: Path) -> None:
     found = derived(tmp_path, GRAPH, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
     assert [(a.index, a.direction) for a in found.tensors] == [(0, IN), (1, OUT)]
     assert (len(found.scalars), found.signatures, found.notes) == (1, {}, ())
+
+
+METHODS = """
+int build_graph(Runtime* runtime, ENTRY, int arg_count) {
+    void* host_x = POINTER0;
+    int64_t* host_config = POINTER3;
+    void* x = runtime->host_api.device_malloc(64);
+    runtime->host_api.copy_to_device(x, host_x, 64);
+    void* y = runtime->host_api.device_malloc(64);
+    runtime->record_tensor_pair(POINTER1, y, 64);
+    uint64_t words[3] = {(uint64_t)x, (uint64_t)y, SCALAR};
+    int first = runtime->add_task(words, 3, 0, CoreType::AIV);
+    runtime->add_successor(first, runtime->add_task(words, host_config[0], 1));
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("declaration", "pointer", "scalar"),
+    [
+        ("uint64_t* args", r"reinterpret_cast<void*>(args[\1])", "args[2]"),
+        ("const TaskArg* args", r"args[\1].data<void>()", "args[2].scalar"),
+    ],
+)
+def test_listed_graph_by_methods(tmp_path: Path, declaration: str, pointer: str, scalar: str) -> None:
+    text = re.sub(r"POINTER(\d)", pointer, METHODS.replace("ENTRY", declaration).replace("SCALAR", scalar))
+    found = derived(tmp_path, text, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
+    assert [(a.name, a.direction) for a in found.tensors] == [("host_x", IN), ("", OUT), ("host_config", IN)]
+    assert (len(found.scalars), found.order, found.notes) == (1, "ttst", ())
 
 
 def test_dtypes_of_external_tensors_in_the_older_api(tmp_path: Path) -> None:

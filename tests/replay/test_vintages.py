@@ -11,8 +11,12 @@ from tests.artifact.artifacts import VINTAGE_NAMES
 from tests.replay.builder import build_artifact, replay
 from tests.replay.vintages import write_artifact
 
-GRAPHS = ["host_build_graph, first API", "host_build_graph, second API"]
-SHARED = [name for name in VINTAGE_NAMES if name < "2026-03-28"]
+GRAPHS = {
+    "host_build_graph, first API": "2026-04",
+    "host_build_graph, methods": "2026-03-22",
+    "host_build_graph, second API": "2026-08",
+}
+SHARED = [*(name for name in VINTAGE_NAMES if name < "2026-03-28"), "host_build_graph, methods"]
 
 
 @pytest.mark.parametrize("vintage", [*VINTAGE_NAMES, *GRAPHS])
@@ -24,4 +28,4 @@ def test_replay(tmp_path: Path, vintage: str) -> None:
     run = replay(artifact, tmp_path / "out")
     assert (run.status, run.verdict.status) == (0, "pass"), run.stdout
     assert run.verdict.tasks == (5 if vintage >= "2026-04" and vintage not in GRAPHS else 2)
-    assert run.verdict.vintage == {GRAPHS[0]: "2026-04", GRAPHS[1]: "2026-08"}.get(vintage, vintage)
+    assert run.verdict.vintage == GRAPHS.get(vintage, vintage)

@@ -92,6 +92,32 @@ extern "C" int build_scaled_mm(OrchestrationRuntime *runtime, const ChipStorageT
     return 0;
 }
 """
+_METHODS = """// The first API of the host_build_graph runtime until 2026-04-03: methods, here with words for arguments.
+#include "runtime.h"
+
+extern "C" int build_scaled_mm(Runtime *runtime, uint64_t *args, int arg_count) {
+    if (arg_count < 4)
+        return -1;
+    void *x = reinterpret_cast<void *>(args[0]);
+    void *w = reinterpret_cast<void *>(args[1]);
+    void *y = reinterpret_cast<void *>(args[3]);
+    const size_t bytes = 64 * 64 * sizeof(float);
+    void *dev_x = runtime->host_api.device_malloc(bytes);
+    runtime->host_api.copy_to_device(dev_x, x, bytes);
+    void *dev_w = runtime->host_api.device_malloc(bytes / 2);
+    runtime->host_api.copy_to_device(dev_w, w, bytes / 2);
+    void *dev_t = runtime->host_api.device_malloc(bytes);
+    void *dev_y = runtime->host_api.device_malloc(bytes);
+    runtime->record_tensor_pair(y, dev_y, bytes);
+    float alpha = from_u64<float>(args[2]);
+    uint64_t args_t0[3] = {(uint64_t)dev_x, (uint64_t)dev_w, (uint64_t)dev_t};
+    int t0 = runtime->add_task(args_t0, 3, 0);
+    uint64_t args_t1[3] = {(uint64_t)dev_t, (uint64_t)dev_y, to_u64(alpha)};
+    int t1 = runtime->add_task(args_t1, 3, 1, CoreType::AIV);
+    runtime->add_successor(t0, t1);
+    return 0;
+}
+"""
 _RECORDED_GRAPH = """
 static void scaled_mm_graph(GraphTaskArgs &args, const ChipTensor *x, const ChipTensor *w, const ChipTensor *y,
                             float alpha) {
@@ -112,6 +138,7 @@ static void scaled_mm_graph(GraphTaskArgs &args, const ChipTensor *x, const Chip
     rt_submit_aiv_task(1, params_t1);
 }
 """
+_LISTED = {"host_build_graph, first API": _GRAPH, "host_build_graph, methods": _METHODS}
 
 
 def _scalar_before_output(text: str) -> str:
@@ -121,8 +148,8 @@ def _scalar_before_output(text: str) -> str:
 
 
 def _orchestration(vintage: str) -> str:
-    if vintage == "host_build_graph, first API":
-        return _GRAPH
+    if vintage in _LISTED:
+        return _LISTED[vintage]
     if vintage == "host_build_graph, second API":
         text = generated("2026-08")
         start = text.index("    PTO2_SCOPE() {")
@@ -156,7 +183,7 @@ def write_artifact(root: Path, vintage: str) -> Path:
     manifest = (
         MANIFEST + f'RUNTIME_CONFIG = {{"runtime": "{"host_build_graph" if graph else "tensormap_and_ringbuffer"}"}}\n'
     )
-    listed = vintage == "host_build_graph, first API"
+    listed = vintage in _LISTED
     files = {
         "kernel_config.py": manifest.replace("aicpu_orchestration_entry", "build_scaled_mm") if listed else manifest,
         "orchestration/scaled_mm.cpp": _orchestration(vintage),
@@ -164,8 +191,9 @@ def write_artifact(root: Path, vintage: str) -> Path:
     for name, core_type, body in (("mm", "aic", _MM), ("scale", "aiv", scale)):
         text = _KERNEL.format(name=name, tensor=tensor, body=_raw(body) if listed else body)
         files[f"kernels/{core_type}/{name}.cpp"] = text
-    # The code of a listed graph tells no names of tensors.
-    names = ["tensor0", "tensor1", "tensor2", "alpha"] if listed else ["x", "w", "y", "alpha"]
+    # An entry that lists tensors as objects tells no names.
+    objects = vintage == "host_build_graph, first API"
+    names = ["tensor0", "tensor1", "tensor2", "alpha"] if objects else ["x", "w", "y", "alpha"]
     for path, text in files.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,19 @@ def test_vintage(rig: Rig, vintage: str, tmp_path: Path) -> None:
     assert outcome.result.tasks == 2
     assert [task["kernel_ids"] for task in outcome.graph["tasks"]] == [[-1, 0, -1], [-1, 1, -1]]
     assert (0, 1) in {(pred, succ) for pred, succ, _ in outcome.edges()}
+
+
+def test_output_with_an_initial_value(rig: Rig) -> None:
+    """2026-03-27 and 28: the value is an argument of add_output."""
+    text = TENSORS_FIRST["2026-03-26"].replace(
+        "p0.add_input(ext_b);", "Tensor start = make_tensor(shapes, 2, DataType::FLOAT32), *other[] = {&start, &ext_b};"
+    )
+    text = text.replace("p0.add_output(t);", "p0.add_output(*other[0], 0x40000000); p0.add_output(t);")
+    a, b, f = floats(4, 8), floats(4, 8), np.zeros((4, 8), np.float32)
+    rig.run([ADD, SHIFT], text, [(a, "IN"), (b, "IN"), (f, "OUT")], [f32_bits(0.5), 3])
+    np.testing.assert_array_equal(f, a + 2 + 1.5)
+    with pytest.raises(rig.module.RuntimeFault, match="initial value takes a tensor without storage; use add_inout"):
+        rig.run([ADD, SHIFT], text.replace("other[0]", "other[1]"), [(a, "IN"), (b, "IN"), (f, "OUT")], [0, 0])
 
 
 @pytest.mark.parametrize("vintage", ["2026-08", "2026-06", "2026-05", "2026-04"])
@@ -131,6 +145,50 @@ def test_listed_graph_failures(rig: Rig) -> None:
         listed_graph(rig, "add_successor(rt, 0, 9);")
     with pytest.raises(rig.module.RuntimeFault, match="explicit dependencies form a cycle"):
         listed_graph(rig, "add_successor(rt, second, first);")
+
+
+METHODS = """
+#include "runtime.h"
+#include "task_arg.h"
+extern "C" __attribute__((visibility("default"))) int build_graph(Runtime* runtime, ENTRY) {
+    const size_t bytes = 32 * sizeof(float);
+    void* t = runtime->host_api.device_malloc(bytes);
+    void* b = runtime->host_api.device_malloc(bytes);
+    void* out = runtime->host_api.device_malloc(bytes);
+    runtime->host_api.copy_to_device(b, B, bytes);
+    runtime->record_tensor_pair(F, out, bytes);
+    uint64_t shift[5] = {(uint64_t)t, (uint64_t)out, BY, TIMES, 32};
+    uint64_t add[4] = {(uint64_t)A, (uint64_t)b, (uint64_t)t, 32};
+    int second = runtime->add_task(shift, 5, 1, CoreType::AIV);
+    int first = runtime->add_task(add, 4, 0, CoreType::AIV);
+    runtime->add_successor(first, second);
+    runtime->host_api.device_free(b);
+    runtime->print_runtime();
+    return runtime->get_task_count() - 2;
+}
+"""
+METHOD_ENTRIES = {
+    "words": ("uint64_t* args, int", "(void*)args[{}]", "args[{}]"),
+    "array": ("const TaskArg* args, int", "args[{}].data<void>()", "args[{}].scalar"),
+    "objects": ("const ChipStorageTaskArgs& args", "args.tensor({}).data_as<void>()", "args.scalar({} - 3)"),
+}
+
+
+@pytest.mark.parametrize("form", METHOD_ENTRIES)
+def test_graph_listed_by_methods(rig: Rig, form: str) -> None:
+    """Until 2026-04-03 the first API of the host_build_graph runtime has methods, and entries of three forms."""
+    entry_args, pointer, scalar = METHOD_ENTRIES[form]
+    text = METHODS.replace("ENTRY", entry_args).replace("BY", scalar.format(3)).replace("TIMES", scalar.format(4))
+    for place, name in enumerate(("A", "B", "F")):
+        text = re.sub(rf"\b{name}\b", pointer.format(place), text)
+    runtime = rig.module.Runtime("a2a3sim", 2)
+    for func_id, kernel in enumerate((RAW_ADD, RAW_SHIFT)):
+        runtime.load_kernel(func_id, kernel.name, "aiv", str(rig.compile_kernel(kernel)))
+    runtime.load_orchestration(str(rig.compile(text)), "build_graph")
+    a, b, f = floats(4, 8), floats(4, 8) * 2, np.zeros((4, 8), np.float32)
+    tensors = [parameter(a, "IN"), parameter(b, "IN"), parameter(f, "OUT")]
+    runtime.run(tensors, [f32_bits(0.5), 3], {} if form == "objects" else {"parameter_order": "tttss"})
+    np.testing.assert_array_equal(f, a + b + 1.5)
 
 
 def test_submitted_graph(rig: Rig) -> None:

@@ -100,6 +100,11 @@ def _slot_tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value
     return _from_slots(walker, owner)
 
 
+def _call(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    """A function of the runtime called as its method: ``runtime->add_task(...)``."""
+    return FUNCTIONS[callee(node)[0]](walker, node, [owner, *arguments])
+
+
 METHODS: dict[str, Method] = {
     "tensor": _tensor,
     "scalar": _scalar,
@@ -109,6 +114,7 @@ METHODS: dict[str, Method] = {
     "transpose": _whole,
     "permute": _whole,
     "to_tensor": _slot_tensor,
+    "data": _slot_tensor,
     "reset": _clear,
     "clear": _clear,
     "add_scalar": _add_scalar,
@@ -116,6 +122,7 @@ METHODS: dict[str, Method] = {
     "emplace_back": _push,
     **dict.fromkeys(("ref", "at", "front", "back", "get", "value", "data_as"), _same),
     **dict.fromkeys((name for name in _ADD if name.startswith("add_")), _add_arguments),
+    **dict.fromkeys(("add_task", "copy_to_device", "record_tensor_pair"), _call),
 }
 
 
@@ -159,10 +166,17 @@ def _from_slots(walker: Walker, value: Value) -> Value:
     return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
 
 
+def decoded(walker: Walker, value: Value, ctype: str) -> Value:
+    """An entry argument read as C type ``ctype``; the argument slots of pointers hold tensors."""
+    if ctype.endswith("*"):
+        walker.found.tensor_slots |= value.slots
+    return value.decoded_as(ctype)
+
+
 def _decode(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     target = template_arguments(node)
     value = arguments[0] if arguments else UNKNOWN
-    return value.decoded_as(source_text(target[0])) if target else value
+    return decoded(walker, value, source_text(target[0])) if target else value
 
 
 def _first(walker: Walker, node: Node, arguments: list[Value]) -> Value:
@@ -196,14 +210,14 @@ def _submit_graph(walker: Walker, node: Node, arguments: list[Value]) -> Value:
 def _copy_in(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     """``copy_to_device(rt, device, host, size)``"""
     if len(arguments) > 2:
-        walker.found.touch(arguments[2], ArgDirection.IN)
+        walker.found.touch(_from_slots(walker, arguments[2]), ArgDirection.IN)
     return UNKNOWN
 
 
 def _copy_out(walker: Walker, node: Node, arguments: list[Value]) -> Value:
     """``record_tensor_pair(rt, host, device, size)``"""
     if len(arguments) > 1:
-        walker.found.touch(arguments[1], ArgDirection.OUT)
+        walker.found.touch(_from_slots(walker, arguments[1]), ArgDirection.OUT)
     return UNKNOWN
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from tree_sitter import Node
 
-from .calls import FUNCTIONS, METHODS, PLAIN_FIELDS
+from .calls import FUNCTIONS, METHODS, PLAIN_FIELDS, decoded
 from .syntax import call_arguments, callee, integer, source_text, template_arguments
 from .values import UNKNOWN, Function, Value, join
 
@@ -99,7 +99,7 @@ def _inner(walker: Walker, node: Node) -> Value:
 
 def _cast(walker: Walker, node: Node) -> Value:
     value, target = walker.value(node.child_by_field_name("value")), node.child_by_field_name("type")
-    return value.decoded_as(source_text(target)) if target is not None else value
+    return decoded(walker, value, source_text(target)) if target is not None else value
 
 
 def _field(walker: Walker, node: Node) -> Value:

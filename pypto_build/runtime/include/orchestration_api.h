@@ -1,5 +1,6 @@
 // The first API of the host_build_graph runtime (until 2026-07 on a2a3, 2026-08 on a5): tasks and edges are listed one
-// by one, kernels receive raw addresses and scalars, and everything runs after the function has returned 0.
+// by one, kernels receive raw addresses and scalars, and everything runs after the function has returned 0. Until
+// 2026-04-03 its calls are methods.
 #ifndef PYPTO_ORCHESTRATION_API_H
 #define PYPTO_ORCHESTRATION_API_H
 
@@ -57,5 +58,31 @@ int add_task_with_tensor_info(OrchestrationRuntime *rt, uint64_t *args, int num_
                               const Info &...) {
     return add_task(rt, args, num_args, func_id, core_type);
 }
+
+/// The calls above as orchestrations until 2026-04-03 write them. The object behind it is another: nothing is read.
+class Runtime {
+public:
+    struct HostApi {
+        static void *device_malloc(size_t size) { return ::device_malloc(pypto::binding.runtime, size); }
+        static void device_free(void *) {}
+        static int copy_to_device(void *device, const void *host, size_t size) {
+            return ::copy_to_device(pypto::binding.runtime, device, host, size);
+        }
+        static int copy_from_device(void *host, const void *device, size_t size) {
+            return ::copy_from_device(pypto::binding.runtime, host, device, size);
+        }
+    };
+    HostApi host_api;
+
+    int add_task(uint64_t *args, int num_args, int func_id, CoreType core_type = CoreType::AIC) {
+        return ::add_task(pypto::binding.runtime, args, num_args, func_id, core_type);
+    }
+    void add_successor(int from, int to) { ::add_successor(pypto::binding.runtime, from, to); }
+    int get_task_count() const { return ::get_task_count(pypto::binding.runtime); }
+    void record_tensor_pair(void *host, void *device, size_t size) {
+        ::record_tensor_pair(pypto::binding.runtime, host, device, size);
+    }
+    void print_runtime() const {}
+};
 
 #endif

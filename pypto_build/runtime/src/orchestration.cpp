@@ -15,6 +15,7 @@ template <typename Function> Function as(void *symbol) {
 } // namespace
 
 void EntryParameters::arrange(const std::string &order) {
+    one_list = !order.empty();
     const std::string all = order.empty() ? std::string(tensors.size(), 't') + std::string(scalars.size(), 's') : order;
     size_t tensor = 0;
     size_t scalar = 0;
@@ -55,9 +56,8 @@ void Orchestration::load(const std::string &path, const std::string &function_na
         throw FaultError{load_fault(path + ": exports no function " + function,
                                     "correct ORCHESTRATION[\"function_name\"] in kernel_config.py")};
     config_ = dlsym(handle, config_name.empty() ? "aicpu_orchestration_config" : config_name.c_str());
-    if (dlsym(handle, "pypto_entry_builds_graph"))
-        form_ = Form::Graph;
-    else if (dlsym(handle, "pypto_entry_takes_runtime"))
+    builds_graph_ = dlsym(handle, "pypto_entry_builds_graph") != nullptr;
+    if (dlsym(handle, "pypto_entry_takes_runtime"))
         form_ = Form::WordsWithRuntime;
     else if (dlsym(handle, "pypto_entry_takes_arg_array"))
         form_ = Form::Array;
@@ -74,7 +74,7 @@ void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) con
 }
 
 int Orchestration::expected_args(const EntryParameters &parameters) const {
-    if (config_ == nullptr || form_ == Form::Graph)
+    if (config_ == nullptr || builds_graph_)
         return 0;
     const int count = static_cast<int>(parameters.words.size());
     const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
@@ -97,6 +97,8 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
     const int count = static_cast<int>(parameters.words.size());
     const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
                          parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
+    if (builds_graph_)
+        return build_graph(runtime, args, parameters);
     switch (form_) {
     case Form::Objects:
         as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
@@ -111,10 +113,17 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
         as<void (*)(PTO2Runtime *, const uint64_t *, int, int, int)>(entry_)(runtime, parameters.words.data(), count, 1,
                                                                              0);
         return 0;
-    case Form::Graph:
-        return as<int (*)(PTO2Runtime *, const EntryArgs &)>(entry_)(runtime, args);
     }
     return 0;
+}
+
+int Orchestration::build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const {
+    const int count = static_cast<int>(parameters.words.size());
+    if (form_ == Form::Array)
+        return as<int (*)(PTO2Runtime *, const EntryArg *, int)>(entry_)(runtime, parameters.arguments.data(), count);
+    if (parameters.one_list) // nothing else tells addresses and numbers from objects
+        return as<int (*)(PTO2Runtime *, const uint64_t *, int)>(entry_)(runtime, parameters.words.data(), count);
+    return as<int (*)(PTO2Runtime *, const EntryArgs &)>(entry_)(runtime, args);
 }
 
 } // namespace pypto::runtime

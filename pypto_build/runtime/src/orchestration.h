@@ -15,6 +15,7 @@ struct EntryParameters {
     std::vector<uint64_t> scalars;
     std::vector<uint64_t> words;     // in declaration order: addresses and scalars
     std::vector<EntryArg> arguments; // the same as objects
+    bool one_list = false;           // the entry takes tensors and scalars in one list
 
     /// `order`: 't' and 's' in declaration order, '-' for a parameter that is never read; empty means tensors first.
     /// Throws FaultError if it does not fit.
@@ -32,11 +33,13 @@ public:
     int expected_args(const EntryParameters &parameters) const;
     /// Calls the entry. An entry that lists a graph returns a status; anything but 0 is a failure. Others give 0.
     int call(PTO2Runtime *runtime, const EntryParameters &parameters) const;
-    bool lists_graph() const { return form_ == Form::Graph; }
 
 private:
-    enum class Form { Objects, Words, WordsWithRuntime, Array, Graph };
+    enum class Form { Objects, Words, WordsWithRuntime, Array };
+    int build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const;
+
     Form form_ = Form::Objects;
+    bool builds_graph_ = false;
     void *entry_ = nullptr;
     void *config_ = nullptr;
     uint32_t (*bind_)(const Operations *, PTO2Runtime *) = nullptr;

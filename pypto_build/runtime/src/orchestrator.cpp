@@ -38,7 +38,9 @@ TensorCreateInfo info_of(const ArgEntry &entry) {
     if (entry.kind == ArgEntry::CREATE)
         return *entry.create_info();
     const ChipTensor &tensor = *entry.tensor();
-    return TensorCreateInfo(tensor.shapes, tensor.ndims, tensor.dtype, tensor.manual_dep, tensor.version);
+    TensorCreateInfo info(tensor.shapes, tensor.ndims, tensor.dtype, tensor.manual_dep, tensor.version);
+    info.has_initial_value = initial_value(tensor, &info.initial_value);
+    return info;
 }
 
 uint64_t power_of_two_above(uint64_t bytes) {

@@ -56,6 +56,16 @@ inline constexpr uint32_t kOrchestrationAbi = 4;
 inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
 inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
 
+/// What a tensor that was made without storage starts with; kept in the tensor itself until it is allocated.
+inline void set_initial_value(ChipTensor &tensor, uint64_t value) {
+    tensor.reserved_words[0] = 1;
+    __builtin_memcpy(&tensor.reserved_words[1], &value, sizeof(value));
+}
+inline bool initial_value(const ChipTensor &tensor, uint64_t *value) {
+    __builtin_memcpy(value, &tensor.reserved_words[1], sizeof(*value));
+    return tensor.reserved_words[0] != 0;
+}
+
 enum class LogLevel : int32_t { Debug = 10, Info = 20, Timing = 25, Warn = 30, Error = 40, None = 60 };
 
 /// One entry of a submission, in the order it was given.

@@ -32,6 +32,15 @@ public:
             append(params[i]);
     }
 
+    using TaskArgs::add_output;
+    /// A tensor without storage whose elements start with the low bytes of `value`: 2026-03-27 and 28.
+    template <typename Value> std::enable_if_t<std::is_integral_v<Value>> add_output(ChipTensor &tensor, Value value) {
+        add_output(tensor);
+        if (tensor.address_space != pypto::kUnallocated)
+            return record_error("add_output with an initial value takes a tensor without storage; use add_inout");
+        pypto::set_initial_value(tensor, static_cast<uint64_t>(value));
+    }
+
 private:
     void append(const PTOParam &other) {
         for (uint32_t i = 0; i < other.count(); ++i)
