@@ -25,8 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generated import write_chain
+from pypto_build.rules.headers import HeaderIndex
+from pypto_build.rules.precompiled import stand_in
 from pypto_build.toolchain import PLATFORMS
 from pypto_build.toolchain.host import find_compiler, host_recipe
+from pypto_build.toolchain.recipe import Recipe
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _NULL_BUDGET_S = {3: 0.3, 50: 0.3, 400: 0.6}
@@ -88,7 +91,7 @@ def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -
     source = artifact / "kernels" / "aiv" / f"step_{kernels // 2}.cpp"
     null = _median(repeat, lambda: _seconds(directory, replay))
     entry = next(e for e in _commands(directory) if e["file"] == str(source))
-    alone = [*entry["arguments"][:-1], str(directory / "alone.o")]
+    alone = _compile_words(entry, directory / "alone.o")
     compile_s = _median(repeat, lambda: _seconds(directory, alone))
     edit = _median(repeat, lambda: _edited(source, directory, replay))
     output = _write_ninja(directory, artifact)
@@ -114,14 +117,14 @@ def _write_ninja(directory: Path, artifact: Path) -> Path:
     scons_output = directory / "build" / "a2a3sim" / artifact.name
     output = directory / "ninja"
     shutil.copytree(scons_output, output, ignore=shutil.ignore_patterns("*.o", "*.so", "verdict.json", "actual"))
-    link = host_recipe(find_compiler(), PLATFORMS["a2a3sim"], 0)["aiv"].steps[-1]
+    link = _recipe()["aiv"].steps[-1]
     lines = ["rule run", "  command = $cmd", "  depfile = $depfile", "  deps = gcc", ""]
     binaries = []
     for entry in _commands(directory):
         relative = Path(entry["output"]).relative_to(scons_output)
         target = output / relative
         depfile = f"{target}.d"
-        compile_words = [*entry["arguments"][:-1], str(target), "-MD", "-MF", depfile]
+        compile_words = [*_compile_words(entry, target), "-MD", "-MF", depfile]
         lines += [
             f"build {target}: run {entry['file']}",
             f"  cmd = {shlex.join(compile_words)}",
@@ -139,6 +142,18 @@ def _write_ninja(directory: Path, artifact: Path) -> Path:
     rules = ["rule link", "  command = $cmd", ""]
     (output / "build.ninja").write_text("\n".join([*rules, *lines, ""]), encoding="utf-8")
     return output
+
+
+def _recipe() -> Recipe:
+    return host_recipe(find_compiler(), PLATFORMS["a2a3sim"])
+
+
+def _compile_words(entry: dict[str, Any], target: Path) -> list[str]:
+    """What SCons runs for an entry of compile_commands.json, which leaves the precompiled header to the editor."""
+    recipe = _recipe()["orchestration" if "/orchestration/" in entry["output"] else "aiv"]
+    header = stand_in(recipe, HeaderIndex(tuple(map(str, recipe.include_dirs))))
+    words = entry["arguments"][:-1]
+    return [words[0], *(["-include", str(header)] if header else []), *words[1:], str(target)]
 
 
 def _replay_words(artifact: Path, output: Path, directory: Path) -> list[str]:

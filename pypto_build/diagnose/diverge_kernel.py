@@ -37,9 +37,8 @@ def locate(launch: Launch, finding: TaskFinding, limits: Limits) -> list[KernelP
     directory = launch.build_dir / "diverge"
     shutil.rmtree(directory, ignore_errors=True)
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
-    vintage = int(launch.interface.vintage.replace("-", "")[:6] or 0)
     libraries = {
-        name: compile_probe(sources[name].source, name, sources[name].core_type, launch.platform, directory, vintage)
+        name: compile_probe(sources[name].source, name, sources[name].core_type, launch.platform, directory)
         for name in dict.fromkeys(name for _, _, name in finding.kernels)
     }
     at_task = _AtTask(launch, finding, directory)

@@ -91,7 +91,7 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def compile_probe(source: Path, name: str, core_type: str, platform: str, directory: Path, vintage: int) -> Path:
+def compile_probe(source: Path, name: str, core_type: str, platform: str, directory: Path) -> Path:
     """The instrumented kernel as a library. Raises a build_error."""
     from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
     from pypto_build.toolchain.platforms import PLATFORMS
@@ -101,7 +101,7 @@ def compile_probe(source: Path, name: str, core_type: str, platform: str, direct
     made, library = directory / f"{name}.cpp", directory / f"{name}.so"
     made.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
     compiler = find_compiler()
-    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type), f"-DPYPTO_VINTAGE={vintage}"]
+    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type)]
     words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
     words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(made), "-o", str(library)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -101,8 +101,9 @@ def _plans(workspace: Workspace, artifact: Artifact, platform: Platform, variant
     """The plan of every unit; none with SKIP_COMPILE=1."""
     if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == "simpler":
         return []
-    vintage = vintage_number(artifact.orchestration.source)
-    recipe = recipe_of(workspace, platform, variant, vintage, artifact.runtime)
+    entry = artifact.orchestration.source
+    detect_vintage(entry.read_text(encoding="utf-8", errors="replace"), entry)  # an unknown one ends here, in one line
+    recipe = recipe_of(workspace, platform, variant, artifact.runtime)
     return _plan(artifact, Compilation(workspace, recipe), splices)
 
 
@@ -129,12 +130,6 @@ def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:
     )
     env.Depends(nodes, setting(env, "the manifest reader", tool_digest("artifact")))
     return nodes
-
-
-def vintage_number(source: Path) -> int:
-    """The vintage of an orchestration as the number that headers test: yyyymmdd, day 0 where a month has one."""
-    name = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source).name
-    return int(name.replace("-", "").ljust(8, "0"))
 
 
 def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> list[Plan]:

@@ -14,7 +14,7 @@ from pypto_build.toolchain.recipe import Recipe
 from pypto_build.toolchain.simpler import TENSORMAP, simulator_recipe
 
 
-def recipe_of(workspace: Workspace, platform: Platform, variant: str, vintage: int, runtime: str = TENSORMAP) -> Recipe:
+def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: str = TENSORMAP) -> Recipe:
     """The recipe of an artifact's units. ``runtime`` is simpler's runtime that the artifact was compiled for.
 
     Raises:
@@ -26,4 +26,4 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, vintage: i
     if variant == FOR_SIMPLER.directory:
         return simulator_recipe(workspace.simpler.tree, platform, runtime)
     extra = (*VARIANTS[variant].kernel_flags, *shlex.split(workspace.options["KERNEL_FLAGS"]))
-    return host_recipe(workspace.compiler, platform, vintage, workspace.options["ARCH"], extra)
+    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], extra)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
-from pypto_build.rules.artifact import declare_config, vintage_number
+from pypto_build.rules.artifact import declare_config
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.recipes import recipe_of
 from pypto_build.rules.units import Compilation, declare_unit, plan_kernel, plan_orchestration
@@ -56,7 +56,7 @@ def declare_kernel(env: Any, **given: Any) -> Any:
     kernel = Kernel(
         0, values["name"], _source(workspace, values["source"]), values["core_type"], extra_include_dirs=dirs
     )
-    compilation, output = _loose(workspace, values["platform"], 0)
+    compilation, output = _loose(workspace, values["platform"])
     return declare_unit(env, output, plan_kernel(compilation, kernel))
 
 
@@ -65,7 +65,7 @@ def declare_orchestration(env: Any, **given: Any) -> Any:
     values = ORCHESTRATION.check(given)
     workspace = workspace_of(env)
     source = _source(workspace, values["source"])
-    compilation, output = _loose(workspace, values["platform"], vintage_number(source))
+    compilation, output = _loose(workspace, values["platform"])
     return declare_unit(env, output, plan_orchestration(compilation, Orchestration(source)))
 
 
@@ -86,7 +86,7 @@ def _source(workspace: Workspace, path: str | Path) -> Path:
     return absolute
 
 
-def _loose(workspace: Workspace, platform_name: str | None, vintage: int) -> tuple[Compilation, Path]:
+def _loose(workspace: Workspace, platform_name: str | None) -> tuple[Compilation, Path]:
     platform = workspace.platform(platform_name)
-    compilation = Compilation(workspace, recipe_of(workspace, platform, USUAL.directory, vintage))
+    compilation = Compilation(workspace, recipe_of(workspace, platform, USUAL.directory))
     return compilation, workspace.output(_LOOSE, workspace.top, platform)

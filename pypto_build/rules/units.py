@@ -12,6 +12,7 @@ from typing import Any
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.rules.actions import command
 from pypto_build.rules.frontier import Unit
+from pypto_build.rules.precompiled import precompile, stand_in
 from pypto_build.rules.reason import setting
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
@@ -26,6 +27,7 @@ class Plan:
     extra_dirs: tuple[Path, ...] = ()
     extra_flags: tuple[str, ...] = ()
     spliced: Path | None = None  # what is compiled instead of the unit's own source
+    header: Path | None = None  # what to include for the precompiled main header
 
     def with_splice(self, file: Path, key: str) -> Plan:
         """The plan for compiling ``file``, a new version of the source that depends on ``key`` besides."""
@@ -44,6 +46,7 @@ class Compilation:
     def __init__(self, workspace: Workspace, recipe: Recipe) -> None:
         self._workspace = workspace
         self._recipe = recipe
+        self._main_headers: dict[str, Path | None] = {}
 
     def plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
         """The plan of ``source``, keyed over everything its binary depends on."""
@@ -53,7 +56,16 @@ class Compilation:
         content += [headers.key(str(path)) for path in recipe.also]
         commands = [recipe.compile_argv("", "", extra_dirs), *(step.words for step in recipe.steps)]
         key = hashlib.sha256(json.dumps([content, recipe.identity, commands]).encode()).hexdigest()
-        return Plan(Unit(name, source, key, recipe.suffix), recipe, extra_dirs)
+        reached = headers.headers(str(source), [str(directory) for directory in extra_dirs])
+        return Plan(Unit(name, source, key, recipe.suffix), recipe, extra_dirs, header=self._header(kind, reached))
+
+    def _header(self, kind: str, reached: Sequence[str]) -> Path | None:
+        """The precompiled main header of a kind of unit, for one that reaches these headers."""
+        recipe = self._recipe[kind]
+        if kind not in self._main_headers:
+            self._main_headers[kind] = stand_in(recipe, self._workspace.headers(recipe.include_dirs))
+        used = any(str(directory / recipe.main_header) in reached for directory in recipe.include_dirs)
+        return self._main_headers[kind] if used and not self._workspace.launcher else None
 
 
 def plan_kernel(compilation: Compilation, kernel: Kernel) -> Plan:
@@ -72,17 +84,21 @@ def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
     workspace = workspace_of(env)
     unit, recipe = plan.unit, plan.recipe
     target = str(output / unit.name)
+    compiler, *words = _template(plan.compile_argv("$SOURCE", "${TARGET}.tmp"))
+    unsigned = ["$(", "-include", escape(str(plan.header)), "$)"] if plan.header else []
     node = env.Command(
         escape(f"{target}.o"),
         env.File(escape(str(plan.spliced or unit.source))),
         command(
             "[cpp->.so] compile",
-            [*workspace.launcher, *_template(plan.compile_argv("$SOURCE", "${TARGET}.tmp"))],
+            [*workspace.launcher, compiler, *unsigned, *words],
             show=lambda _: workspace.short(unit.source),
         ),
     )
     headers = workspace.headers(recipe.include_dirs)
     env.Depends(node, _files(env, headers.headers(str(unit.source), [str(path) for path in plan.extra_dirs])))
+    if plan.header and (header := precompile(env, recipe, plan.header)):
+        env.Requires(node, header)
     made = [node]
     for step in recipe.steps:
         binary = f"{unit.name}{step.suffix}"

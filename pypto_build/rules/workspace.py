@@ -31,6 +31,7 @@ class Workspace:
         self.databases = OutputDatabases()
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
+        self.precompiled: dict[Path, Any] = {}  # nodes of headers that have to be precompiled
         self.replays: list[Path] = []  # verdicts of the replays declared
         self.replayed: list[Path] = []  # those that ran
         self.builds_binaries = True  # whether somebody asked for what needs them

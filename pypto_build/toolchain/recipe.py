@@ -30,6 +30,7 @@ class UnitRecipe:
     """Everything that decides what a unit's binary is, besides its text and headers.
 
     ``identity`` are the programs involved and their versions; ``also`` are files that a step reads besides.
+    ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot.
     """
 
     identity: str
@@ -37,6 +38,7 @@ class UnitRecipe:
     include_dirs: tuple[Path, ...]
     steps: tuple[Step, ...]
     also: tuple[Path, ...] = ()
+    main_header: str = ""
 
     @property
     def suffix(self) -> str:
@@ -49,6 +51,11 @@ class UnitRecipe:
         """One translation unit to one object."""
         dirs = [f"-I{directory}" for directory in (*self.include_dirs, *extra_dirs)]
         return [*self.compiler, *extra_flags, *dirs, "-c", source, "-o", target]
+
+    def precompile_argv(self, header: str, target: str) -> list[str]:
+        """The header to the form that the compiler takes in place of its text."""
+        dirs = [f"-I{directory}" for directory in self.include_dirs]
+        return [*self.compiler, *dirs, "-x", "c++-header", header, "-o", target]
 
 
 #: A recipe for each kind of unit.

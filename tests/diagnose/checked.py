@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.diagnose.findings import Edit
-from pypto_build.rules.artifact import vintage_number
 from pypto_build.rules.variants import CHECKED
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
 from tests.replay.builder import PLATFORM
@@ -43,7 +42,7 @@ def build_checked(artifact_dir: Path, out: Path) -> None:
     }
     units = [(k.source, f"kernels/{k.core_type}/{k.name}", flags_of[k.core_type]) for k in artifact.kernels]
     entry = artifact.orchestration.source
-    units.append((entry, f"orchestration/{entry.stem}", orchestration_flags(compiler, PLATFORM, vintage_number(entry))))
+    units.append((entry, f"orchestration/{entry.stem}", orchestration_flags(compiler, PLATFORM)))
     for source, name, flags in units:
         target = out / CHECKED.directory / f"{name}.so"
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.rules.artifact import vintage_number
 from pypto_build.rules.embedded_runtime import module_path
 from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
@@ -57,7 +56,7 @@ def build_artifact(artifact_dir: Path, out: Path) -> None:
         for kernel in artifact.kernels
     ]
     entry = artifact.orchestration.source
-    flags = orchestration_flags(compiler, PLATFORM, vintage_number(entry))
+    flags = orchestration_flags(compiler, PLATFORM)
     units.append((entry, f"orchestration/{entry.stem}", flags))
     for source, name, flags in units:
         target = out / f"{name}.so"
