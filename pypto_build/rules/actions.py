@@ -32,6 +32,14 @@ def run_captured(_shell: str, _escape: Any, _command: str, args: Sequence[str], 
     return run.returncode
 
 
+def run_whole(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
+    """SCons ``SPAWN`` for one of several commands that report at length: each report in one piece."""
+    run = subprocess.run(_words(args), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    sys.stdout.write(run.stdout.decode(errors="replace"))
+    sys.stdout.flush()
+    return run.returncode
+
+
 def _words(args: Sequence[str]) -> list[str]:
     """The words of a command: SCons puts quotes around those with blanks, for a shell that is not there."""
     return [word[1:-1] if word[:1] == word[-1:] == '"' and (" " in word or "\t" in word) else word for word in args]

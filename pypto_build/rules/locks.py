@@ -21,8 +21,8 @@ def lock_output(output: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
-        owner = file.read().strip() or "another process"
-        print(f"scons: {output} is being built by process {owner}; waiting for it", file=sys.stderr, flush=True)
+        owner = f"process {number}" if (number := file.read().strip()) else "another process"
+        print(f"scons: {output} is being built by {owner}; waiting for it", file=sys.stderr, flush=True)
         fcntl.flock(file, fcntl.LOCK_EX)
     file.truncate(0)
     file.write(str(os.getpid()))

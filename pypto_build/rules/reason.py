@@ -27,9 +27,9 @@ def rebuild_reason(node: Any, name: Callable[[str], str], otherwise: str = "it w
     if changed:
         return f"{' and '.join(changed)} changed"
     if added := [name(key) for key in after if key not in before]:
-        return f"{_few(added)} is a new input"
+        return f"{_few(added)} {'is a new input' if len(added) == 1 else 'are new inputs'}"
     if gone := [name(key) for key in before if key not in after]:
-        return f"{_few(gone)} is no longer an input"
+        return f"{_few(gone)} {'is no longer an input' if len(gone) == 1 else 'are no longer inputs'}"
     if old.bactsig != new.bactsig:
         return "its command line changed"
     return otherwise

@@ -10,17 +10,19 @@ from typing import Any
 
 import msgspec
 from SCons.Action import Action
+from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
-from pypto_build.replay.verdict import Verdict, read_verdict, write_verdict
-from pypto_build.rules.actions import command, run_streaming
+from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
+from pypto_build.rules.actions import command, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import Platform
+from pypto_build.toolchain import Platform, ToolchainError
 
 _NUMBER = (int, float)
 
@@ -41,17 +43,82 @@ REPLAY_TEST = Rule(
 
 
 def declare_replay_test(env: Any, **given: Any) -> Any:
-    """Implements the rule; returns the alias of the test."""
+    """Implements the rule; returns the alias of the test.
+
+    Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
+    """
     values = REPLAY_TEST.check(given)
+    name, tags = values["name"], set(values["tags"] or ())
     workspace = workspace_of(env)
     wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
-    targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
-    chosen = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
-    node = declare_replay(env, targets, values["data"], chosen, values["comparators"] or {})
-    test = env.Alias(values["name"], node)
-    if not wanted or wanted & set(values["tags"] or ()):
+    if not workspace.tests and wanted:
+        env.AlwaysBuild(env.Alias("test", [], Action(_check_tags, None)))
+    workspace.tests[name] = tags
+    chosen = not wanted or bool(wanted & tags)
+    if not _asked_for(name, chosen):
+        return env.AlwaysBuild(env.Alias(name, [], Action(_unread, None)))
+    try:
+        replay = _declare_test(env, values)
+    except (ArtifactError, ToolchainError) as error:
+        workspace.broken[name] = str(error)
+        test = env.Alias(name, [], Action(_report_broken, None))
+    else:
+        test = env.Alias(name, replay, Action(finish_replays, None))
+    env.AlwaysBuild(test)
+    if chosen:
         env.Alias("test", test)
     return test
+
+
+def _asked_for(name: str, chosen: bool) -> bool:
+    """Whether a test may have to run. A target that is not ours may be an alias of the workspace's own."""
+    targets = list(map(str, COMMAND_LINE_TARGETS))
+    if name in targets or any(target not in TARGETS for target in targets):
+        return True
+    return "test" in targets and chosen
+
+
+def _declare_test(env: Any, values: Mapping[str, Any]) -> Any:
+    targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
+    if targets.output / "verdict.json" in workspace_of(env).replays:
+        raise ArtifactError(
+            f"ReplayTest '{values['name']}'",
+            f"another replay of {targets.artifact.name} on {targets.platform.name} is asked for",
+            "run them one after the other, or give the test an artifact or a platform of its own",
+        )
+    chosen = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    return declare_replay(env, targets, values["data"], chosen, values["comparators"] or {}, alone=False)
+
+
+def _check_tags(target: Any, source: Any, env: Any) -> int:
+    """TAGS= that choose no test are a mistake."""
+    workspace = workspace_of(env)
+    known = set().union(*workspace.tests.values())
+    if known & set(workspace.options["TAGS"].split(",")):
+        return 0
+    there_are = f"there are: {', '.join(sorted(known))}" if known else "no test has tags"
+    print(f"scons: *** TAGS={workspace.options['TAGS']}: no test has one of these; {there_are}", file=sys.stderr)
+    return EXIT_STATUS["usage_error"]
+
+
+def _report_broken(target: Any, source: Any, env: Any) -> int:
+    print(f"{target[0]}: {workspace_of(env).broken[str(target[0])]}", file=sys.stderr, flush=True)
+    return EXIT_STATUS["usage_error"]
+
+
+def _unread(target: Any, source: Any, env: Any) -> int:
+    """The target of a test that nobody named, as by ``Default``."""
+    print(f"scons: {target[0]}: a test runs where it is named: scons {target[0]}", file=sys.stderr, flush=True)
+    return EXIT_STATUS["usage_error"]
+
+
+def finish_replays(target: Any, source: Any, env: Any) -> int:
+    """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
+    verdicts = [Path(node.get_abspath()) for node in source if node.name == "verdict.json"]
+    for verdict in verdicts:
+        if verdict not in workspace_of(env).replayed:
+            _show_cached(verdict)
+    return next((status for verdict in verdicts if (status := read_verdict(verdict).exit_status)), 0)
 
 
 def declare_replay(
@@ -61,11 +128,13 @@ def declare_replay(
     chosen: Mapping[str, Any] | None = None,
     comparators: Mapping[str, str] | None = None,
     tolerant: bool = False,
+    alone: bool = True,
 ) -> Any:
     """The node of one replay: verdict.json, made from the binaries, the interface, the data and the options.
 
     ``chosen`` overrides options of the command line. A ``tolerant`` node counts as made whatever the verdict is, so
-    that a tool that looks at it runs; it is made again the next time if the verdict is not a good one.
+    that a tool that looks at it runs; it is made again the next time if the verdict is not a good one. One that is not
+    ``alone`` may run while others do: its report is printed in one piece.
     """
     workspace = workspace_of(env)
     options = _options(workspace, targets.platform) | dict(chosen or {})
@@ -95,7 +164,7 @@ def declare_replay(
             *_files(env, targets, found),
         ],
         [run, Action(_note_run, None)],
-        SPAWN=run_streaming,
+        SPAWN=run_streaming if alone else run_whole,
     )
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
     settings = {
@@ -120,7 +189,7 @@ def _note_run(target: Any, source: Any, env: Any) -> None:
     workspace_of(env).replayed.append(Path(target[0].get_abspath()))
 
 
-def show_cached(verdict: Path) -> None:
+def _show_cached(verdict: Path) -> None:
     """Say what an unchanged replay gave, and mark it in its verdict."""
     result = read_verdict(verdict)
     if not result.cached:
@@ -148,7 +217,7 @@ def _argv(
     for name, value in options.items():
         if value is True:
             words.append(OPTIONS[name].flag)
-        elif value not in (None, "", False):
+        elif value != OPTIONS[name].default:
             words += [OPTIONS[name].flag, str(value)]
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]

@@ -12,14 +12,14 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
-from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, read_verdict, write_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
-from pypto_build.rules.replay_test import declare_replay, show_cached
+from pypto_build.rules.replay_test import declare_replay, finish_replays
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verb_targets import declare_fetch, declare_verb
 from pypto_build.rules.verbs import VERBS, Needs, Verb
@@ -88,7 +88,10 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
     looked_at = any(verb.needs is Needs.REPLAY for verb in verbs)
     verdicts = []
     if "replay" in wanted or not wanted or looked_at:
-        verdicts = [declare_replay(env, targets, chosen=chosen, tolerant=looked_at) for targets in selected]
+        alone = len(selected) == 1
+        verdicts = [
+            declare_replay(env, targets, chosen=chosen, tolerant=looked_at, alone=alone) for targets in selected
+        ]
     for verb in verbs:
         for targets, verdict in zip(selected, verdicts or [None] * len(selected), strict=True):
             needed = declare_loaded(env, targets.artifact, variant=_variant(workspace, verb))
@@ -98,7 +101,7 @@ def _declare_nodes(env: Any, root: Path, wanted: list[str], verbs: list[Verb]) -
     env.Alias("build", built)
     declare_splice(env, selected)
     if verdicts:
-        env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(_finish_replays, None)))
+        env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(finish_replays, None)))
 
 
 def _variant(workspace: Workspace, verb: Verb) -> str | None:
@@ -130,15 +133,6 @@ def record_error(error: Exception) -> None:
     for output, name, options in _current:
         info = ErrorInfo(kind=kind, message=getattr(error, "message", str(error)), hint=getattr(error, "hint", ""))
         _write(output, name, options, kind, info)
-
-
-def _finish_replays(target: Any, source: Any, env: Any) -> int:
-    """Show those that did not have to run; the status of the first that did not pass."""
-    workspace = workspace_of(env)
-    for verdict in workspace.replays:
-        if verdict not in workspace.replayed:
-            show_cached(verdict)
-    return next((status for verdict in workspace.replays if (status := read_verdict(verdict).exit_status)), 0)
 
 
 def _record_build_failures() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import difflib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import SCons.Script
-from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetOption, SetOption
+from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption, SetOption
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.rules import selection
@@ -23,7 +25,7 @@ from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.replay_test import declare_replay_test
 from pypto_build.rules.single import declare_kernel, declare_kernel_config, declare_orchestration
-from pypto_build.rules.targets import check_taken
+from pypto_build.rules.targets import TARGETS, check_taken
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import ToolchainError
 
@@ -75,6 +77,7 @@ def generate(env: Any) -> None:
         for name, declare in RULES.items():
             env.AddMethod(_reporting(declare), name)
         declare_help(env)
+        atexit.register(_explain_unknown_targets)
         if GetOption("clean"):
             clean_outputs(workspace, options["JIT"])
         else:
@@ -101,6 +104,16 @@ def _reporting(declare: Callable[..., Any]) -> Callable[..., Any]:
             return declare(env, **attributes)
 
     return method
+
+
+def _explain_unknown_targets() -> None:
+    """SCons takes a mistyped target for a file that it cannot make."""
+    for failure in GetBuildFailures():
+        name = str(failure.node)
+        if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):
+            near = difflib.get_close_matches(name, TARGETS, n=1)
+            meant = f"did you mean {near[0]}?" if near else "'scons' alone lists them"
+            print(f"scons: there is no target {name}; {meant}", file=sys.stderr, flush=True)
 
 
 def _needs_whole_graph() -> bool:

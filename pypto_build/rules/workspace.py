@@ -34,6 +34,8 @@ class Workspace:
         self.precompiled: dict[Path, Any] = {}  # nodes of headers that have to be precompiled
         self.replays: list[Path] = []  # verdicts of the replays declared
         self.replayed: list[Path] = []  # those that ran
+        self.tests: dict[str, set[str]] = {}  # the tags of every replay test by its name
+        self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
         self.builds_binaries = True  # whether somebody asked for what needs them
         self._headers: dict[tuple[Path, ...], HeaderIndex] = {}
 

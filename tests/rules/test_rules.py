@@ -122,6 +122,43 @@ def test_replay_test_rule_and_tags(project: Project) -> None:
     assert project.scons("test").actions == []
 
 
+def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
+    """A test is read where it is asked for: not its artifact, lock or verdict for a replay of another one."""
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "env.ReplayTest(name='chain', artifact='build_output/_jit_chain', rtol=1, atol=100)\n"
+        "env.ReplayTest(name='gone', artifact='build_output/_jit_gone', tags=['slow'])\n"
+        "env.ReplayTest(name='twin', artifact='build_output/_jit_chain', tags=['twice'])\n"
+        "Default('chain')\n",
+    )
+    run = project.replay("RTOL=0", "ATOL=0")
+    assert run.status == 0, run.output
+    assert (project.verdict()["rtol"], run.output.count("[cpp->.so] cpp edits")) == (0.0, 1)
+    assert project.scons("replay", "JIT=_jit_chain", "RTOL=0", "ATOL=0").output.count("(cached)") == 1
+    run = project.scons("chain")
+    assert (run.status, run.actions, project.verdict()["rtol"]) == (0, ["run _jit_chain"], 1.0)
+    gone = f"gone: {project.root}/build_output/_jit_gone: no such directory; give the directory the compiler wrote\n"
+    twin = "twin: ReplayTest 'twin': another replay of _jit_chain on a2a3sim is asked for; run them one after the other"
+    run = project.scons("-k", "test")
+    assert run.status == 2
+    assert gone in run.output and twin in run.output
+    assert "[RUN] PASS (cached)  _jit_chain a2a3sim: 'y', 2 tasks; FORCE=1 runs it again\n" in run.output
+    run = project.scons("test", "TAGS=quick")
+    assert (run.status, run.actions) == (2, [])
+    assert "scons: *** TAGS=quick: no test has one of these; there are: slow, twice\n" in run.output
+    run = project.scons()
+    assert "scons: chain: a test runs where it is named: scons chain\n" in run.output
+
+
+def test_a_mistyped_target(project: Project) -> None:
+    run = project.scons("replai", "JIT=_jit_chain")
+    assert (run.status, run.actions) == (2, [])
+    assert run.output.endswith("scons: there is no target replai; did you mean replay?\n")
+    assert project.scons("qqq").output.endswith("scons: there is no target qqq; 'scons' alone lists them\n")
+
+
 def test_a_repository_of_kernels_uses_the_installed_package(project: Project, tmp_path: Path) -> None:
     site = tmp_path / "site"
     source = tmp_path / "source"
