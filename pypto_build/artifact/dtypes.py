@@ -22,6 +22,9 @@ ITEMSIZE: dict[str, int] = {
     "float8_e8m0fnu": 1,
 }
 
+#: dtypes that simpler has no name for, and those of the same size that carry their bits there.
+SIMPLER_CARRIERS: dict[str, str] = {"bool": "uint8", "uint64": "int64", "float8_e5m2": "uint8"}
+
 _ALIASES: dict[str, str] = {
     "fp64": "float64",
     "double": "float64",

@@ -9,7 +9,7 @@ import msgspec
 
 from .errors import ArtifactError
 from .params import Param, orchestration_signature, parameters
-from .records import Artifact, Kernel, Orchestration, Signature
+from .records import Artifact, Kernel, Orchestration, Signature, kernel_binary, orchestration_binary
 from .vintage import detect_vintage
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ class OrchestrationInterface(msgspec.Struct, frozen=True):
     config_name: str
     source: str
 
+    @property
+    def binary(self) -> str:
+        """Where it is built below OUT, without a suffix."""
+        return orchestration_binary(self.source)
+
 
 class KernelInterface(msgspec.Struct, frozen=True):
     """One kernel; ``source`` is relative to the artifact unless external, ``signature`` null if never submitted."""
@@ -34,6 +39,11 @@ class KernelInterface(msgspec.Struct, frozen=True):
     core_type: str
     source: str
     signature: tuple[str, ...] | None
+
+    @property
+    def binary(self) -> str:
+        """Where it is built below OUT, without a suffix."""
+        return kernel_binary(self.core_type, self.name)
 
 
 class Interface(msgspec.Struct, frozen=True):

@@ -27,6 +27,14 @@ class Param(msgspec.Struct, frozen=True):
     dtype: str | None
     shape: tuple[int, ...] | None
 
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of ``shape`` can be given for it: -1 stands for any size, no shape for any."""
+        if self.shape is None:
+            return True
+        return len(shape) == len(self.shape) and all(
+            wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True)
+        )
+
 
 def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
     """All tensors, then all scalars.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import msgspec
@@ -29,6 +29,16 @@ class ArgDirection(IntEnum):
 Signature = tuple[ArgDirection, ...]
 
 
+def kernel_binary(core_type: str, name: str) -> str:
+    """Where a kernel is built below OUT, without a suffix."""
+    return f"kernels/{core_type}/{name}"
+
+
+def orchestration_binary(source: str | Path) -> str:
+    """Where the orchestration in ``source`` is built below OUT, without a suffix."""
+    return f"orchestration/{PurePosixPath(source).stem}"
+
+
 class Kernel(msgspec.Struct, frozen=True):
     """One kernel: a C++ file that runs on one AIC or AIV core.
 
@@ -44,6 +54,11 @@ class Kernel(msgspec.Struct, frozen=True):
     external: bool = False
     extra_include_dirs: tuple[Path, ...] = ()
 
+    @property
+    def binary(self) -> str:
+        """Where it is built below OUT, without a suffix."""
+        return kernel_binary(self.core_type, self.name)
+
 
 class Orchestration(msgspec.Struct, frozen=True):
     """The C++ file that submits kernels as tasks; ``signature`` covers the entry's tensors in ``tensor(i)`` order."""
@@ -52,6 +67,11 @@ class Orchestration(msgspec.Struct, frozen=True):
     function_name: str = DEFAULT_ENTRY
     config_name: str = DEFAULT_CONFIG
     signature: Signature | None = None
+
+    @property
+    def binary(self) -> str:
+        """Where it is built below OUT, without a suffix."""
+        return orchestration_binary(self.source)
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from .dtypes import SIMPLER_CARRIERS as _CARRIERS
 from .interface import Interface
 from .params import Param
 from .records import Artifact
@@ -38,8 +39,8 @@ _CTYPES = {
     "uint64": "c_uint64",
     "bool": "c_bool",
 }
-#: dtypes that simpler has no name for, and those of the same size that carry their bits.
-_CARRIERS = {"bool": "uint8", "uint64": "int64", "float8_e5m2": "uint8"}
+#: dtypes that a snapshot may hold under another name of the same size.
+_RETYPED = ("uint16", "uint32")
 #: dtypes that torch.allclose does not take.
 _NOT_COMPARED = ("uint16", "uint32", "float8_e4m3fn", "float8_e8m0fnu")
 
@@ -122,7 +123,7 @@ class _Writer:
     def _initial(self, param: Param) -> str | None:
         """The expression for what a tensor holds before the run, if anything tells."""
         data, dtype = self._test.data, param.dtype
-        carrier = f", torch.{dtype}" if dtype in _CARRIERS or dtype in ("uint16", "uint32") else ""
+        carrier = f", torch.{dtype}" if dtype in _CARRIERS or dtype in _RETYPED else ""
         if param.name in data.inputs and param.direction != "OUT":
             self.helpers |= {"load", "argument"}
             return f'_argument(_load("in", "{param.name}"){carrier})'
@@ -164,7 +165,7 @@ class _Writer:
 
     def _expected(self, param: Param) -> str:
         carrier = f".view(torch.{_CARRIERS[param.dtype]})" if param.dtype in _CARRIERS else ""
-        typed = f".view(torch.{param.dtype})" if param.dtype in ("uint16", "uint32") else ""
+        typed = f".view(torch.{param.dtype})" if param.dtype in _RETYPED else ""
         return f'_load("out", "{param.name}").contiguous().view(-1){carrier}{typed}'
 
 
@@ -275,10 +276,10 @@ def _argument(tensor, dtype=None):
     \"\"\"The tensor as simpler takes it: contiguous, of rank one or more, in a dtype it has a name for.\"\"\"
     tensor = tensor.contiguous().clone()
     tensor = tensor.reshape(1) if tensor.dim() == 0 else tensor
-    carriers = {torch.bool: torch.uint8, torch.uint64: torch.int64, torch.float8_e5m2: torch.uint8}
+    carriers = {@CARRIERS@}
     dtype = carriers.get(dtype or tensor.dtype, dtype or tensor.dtype)
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
-"""
+""".replace("@CARRIERS@", ", ".join(f"torch.{name}: torch.{carrier}" for name, carrier in _CARRIERS.items()))
 )
 
 _GOLDEN_HELPERS = _lines(

@@ -6,6 +6,7 @@ somewhere inside a run, or give wrong numbers.
 
 from __future__ import annotations
 
+import platform as machine
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,8 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.interface import Interface
 from pypto_build.toolchain.elf import AARCH64, MACHINES, X86_64, Elf, ElfError, extract_text, read_elf
+from pypto_build.toolchain.simpler import HOST_GRAPH
 
-HOST_GRAPH = "host_build_graph"
 _Problems = Callable[[Elf, str, bool], Iterator[str]]
 #: Symbols that only binaries for the embedded runtime have.
 _EMBEDDED = ("pypto_bind_core", "pypto_bind_orchestration")
@@ -33,12 +34,8 @@ class Binaries:
 def built(interface: Interface, directory: Path, platform: str) -> Binaries:
     """The binaries that the rules put below ``directory``."""
     suffix = ".so" if platform.endswith("sim") else ".bin"
-    kernels = {
-        kernel.func_id: directory / "kernels" / kernel.core_type / f"{kernel.name}{suffix}"
-        for kernel in interface.kernels
-    }
-    stem = Path(interface.orchestration.source).stem
-    return Binaries(kernels, directory / "orchestration" / f"{stem}.so")
+    kernels = {kernel.func_id: directory / f"{kernel.binary}{suffix}" for kernel in interface.kernels}
+    return Binaries(kernels, directory / f"{interface.orchestration.binary}.so")
 
 
 def beside_sources(artifact_dir: Path, platform: str) -> Binaries:
@@ -111,6 +108,4 @@ def _abi_problem(elf: Elf) -> Iterator[str]:
 
 
 def _is_x86() -> bool:
-    import platform as machine
-
     return machine.machine() in ("x86_64", "AMD64")

@@ -147,11 +147,7 @@ def _saved(param: Param, argument: Argument) -> torch.Tensor:
 
 
 def _check(param: Param, dtype: str, shape: tuple[int, ...]) -> None:
-    fits = param.shape is None or (
-        len(shape) == len(param.shape)
-        and all(wanted in (-1, size) for wanted, size in zip(param.shape, shape, strict=True))
-    )
-    if not fits or param.dtype not in (None, dtype):
+    if not param.fits(shape) or param.dtype not in (None, dtype):
         wanted = f"{param.dtype or 'any dtype'} {list(param.shape) if param.shape is not None else 'of any shape'}"
         given = f"not {dtype} {list(shape)}"
         raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is {wanted}", given)

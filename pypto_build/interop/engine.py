@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.dtypes import SIMPLER_CARRIERS
 from pypto_build.artifact.interface import Interface
 from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
 from pypto_build.interop.faults import run_fault
@@ -28,17 +28,15 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import Death, RunFault, describe_death
+from pypto_build.replay.listener import Listener
 from pypto_build.replay.session import Request
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.toolchain.elf import extract_text, read_elf
 from pypto_build.toolchain.simpler_home import SimplerHome
 
 _CHILD = Path(__file__).with_name("simpler_child.py")
-#: dtypes that simpler has no name for travel as those of the same size that carry their bits.
-_CARRIERS = {"bool": "uint8", "uint64": "int64", "float8_e5m2": "uint8"}
 _DIAGNOSTICS = ("dump_args", "swimlane", "pmu", "dep_gen", "scope_stats")
 _WARNINGS = 30
-_TAIL_BYTES = 8192
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,6 @@ class SimplerRounds:
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._scratch = Path(tempfile.mkdtemp(prefix="pypto-simpler-", dir=shared))
         self._files = [self._scratch / f"{index}.tensor" for index in range(len(binding.tensors))]
-        self._tail, self._pending = b"", b""
         output = request.build_dir / "dfx_outputs"
         if any(request.options.get(name) for name in _DIAGNOSTICS):
             output.mkdir(parents=True, exist_ok=True)
@@ -108,16 +105,16 @@ class SimplerRounds:
         os.close(command_read)
         os.close(result_write)
         assert self._process.stderr is not None
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._results, selectors.EVENT_READ)
-        self._selector.register(self._process.stderr.fileno(), selectors.EVENT_READ)
+        self._said = Listener(self._results, self._process.stderr.fileno())
 
     def __enter__(self) -> SimplerRounds:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._kill()
-        self._selector.close()
+        self._said.close()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
         for descriptor in (self._commands, self._results):
             os.close(descriptor)
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -133,14 +130,13 @@ class SimplerRounds:
 
     def finish_round(self) -> Reply:
         """The numbers of the round, with the tensors brought back. Raises `RunFault`."""
-        while b"\n" not in self._pending:
+        while not self._said.has_reply:
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
                 raise self._hang()
-            if not self._collect(remaining) and b"\n" not in self._pending:
+            if not self._said.collect(remaining) and not self._said.has_reply:
                 raise self._death()
-        line, _, self._pending = self._pending.partition(b"\n")
-        reply: dict[str, Any] = json.loads(line)
+        reply: dict[str, Any] = json.loads(self._said.reply())
         if "fault" in reply:
             raise run_fault(reply["kind"], reply["fault"], self._request.platform, self._engine.device)
         for index, file in enumerate(self._files):
@@ -173,7 +169,7 @@ class SimplerRounds:
             "tensors": [
                 {
                     "file": str(file),
-                    "dtype": _CARRIERS.get(tensor.dtype, tensor.dtype),
+                    "dtype": SIMPLER_CARRIERS.get(tensor.dtype, tensor.dtype),
                     "shape": tensor.shape,
                     "nbytes": tensor.nbytes,
                     "direction": tensor.direction,
@@ -192,29 +188,15 @@ class SimplerRounds:
         code.write_bytes(extract_text(read_elf(path)))
         return str(code)
 
-    def _collect(self, timeout_s: float) -> bool:
-        """Take what the process wrote; its error output goes on to ours. False once it wrote its last."""
-        for key, _ in self._selector.select(timeout_s):
-            data = os.read(key.fd, 1 << 16)
-            if not data:
-                self._selector.unregister(key.fd)
-            elif key.fd == self._results:
-                self._pending += data
-            else:
-                self._tail = (self._tail + data)[-_TAIL_BYTES:]
-                sys.stderr.write(data.decode(errors="replace"))
-                sys.stderr.flush()
-        return bool(self._selector.get_map())
-
     def _death(self) -> RunFault:
         self._process.wait()
         status = self._process.returncode
         waited = -status if status < 0 else status << 8
         if status > 0:
-            last = self._tail.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
+            last = self._said.tail.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
             message = f"simpler's process ended with exit status {status}: {last[0]}"
             return RunFault("runtime_error", ErrorInfo("exit", message))
-        return RunFault("runtime_error", describe_death(Death(waited, 0, 1 << 62, self._tail), None))
+        return RunFault("runtime_error", describe_death(Death(waited, 0, 1 << 62, self._said.tail), None))
 
     def _hang(self) -> RunFault:
         self._kill()
@@ -227,10 +209,6 @@ class SimplerRounds:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        if self._process.stderr is not None:
-            with suppress(KeyError, ValueError):
-                self._selector.unregister(self._process.stderr.fileno())
-            self._process.stderr.close()
 
 
 def _count_tasks(output: Path) -> int:

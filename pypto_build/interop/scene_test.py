@@ -15,9 +15,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, is_edited, render_scene_test
 from pypto_build.replay.tolerances import tolerances
-
-#: What an artifact for one of these runs on: generated code is for a generation of the chip.
-_PLATFORMS = {arch: (arch, f"{arch}sim") for arch in ("a2a3", "a5")}
+from pypto_build.toolchain import PLATFORMS
 
 
 def write_scene_test(
@@ -44,7 +42,7 @@ def write_scene_test(
         artifact=artifact,
         interface=interface,
         data=snapshot(artifact, data),
-        platforms=_PLATFORMS[platform.removesuffix("sim")],
+        platforms=_of_one_generation(platform),
         rtol=rtol,
         atol=atol,
         golden=golden if golden.is_file() else None,
@@ -58,6 +56,11 @@ def write_scene_test(
             raise ArtifactError(path, "was edited since it was written", "FORCE=1 (--force) writes it anew")
     write_bytes(path, text.encode())
     return path
+
+
+def _of_one_generation(name: str) -> tuple[str, ...]:
+    """What an artifact for platform ``name`` runs on: generated code is for a generation of the chip."""
+    return tuple(platform.name for platform in PLATFORMS.values() if platform.arch == PLATFORMS[name].arch)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where its signed manifest is")
-    add("--platform", default="a2a3sim", choices=("a2a3sim", "a5sim", "a2a3", "a5"), help="what it was built for")
+    add("--platform", default="a2a3sim", choices=tuple(PLATFORMS), help="what it was built for")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--rtol", type=float, metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
     add("--atol", type=float, metavar="A", help="absolute tolerance (golden.py's ATOL, else 1e-5)")

@@ -21,7 +21,7 @@ from pypto_build.artifact.interface import Interface
 from pypto_build.artifact.params import Param
 from pypto_build.artifact.pt import PtTensor, read_pt
 from pypto_build.artifact.snapshot import Snapshot, require_goldens
-from pypto_build.replay.scalars import Scalar, scalar_bits, scalar_value
+from pypto_build.replay.scalars import Scalar, natural_dtype, scalar_bits, scalar_value
 
 Shape = tuple[int, ...]
 
@@ -236,10 +236,10 @@ def _read(path: Path, param: Param) -> PtTensor:
             "save it again in that dtype, or compile the artifact anew",
             kind="golden_error",
         )
-    if param.shape is not None and not _fits(tensor.shape, param.shape):
+    if not param.fits(tensor.shape):
         raise ArtifactError(
             path,
-            f"shape {list(tensor.shape)}, but parameter '{param.name}' is {list(param.shape)}",
+            f"shape {list(tensor.shape)}, but parameter '{param.name}' is {list(param.shape or ())}",
             "save it again in that shape, or compile the artifact anew",
             kind="golden_error",
         )
@@ -251,13 +251,6 @@ def _as_declared(tensor: PtTensor, dtype: str | None) -> PtTensor:
     if dtype is None or tensor.dtype != _CARRIERS.get(dtype):
         return tensor
     return msgspec.structs.replace(tensor, dtype=dtype)
-
-
-def _fits(actual: Shape, declared: Shape | list[int]) -> bool:
-    """Whether a shape is the declared one; -1 stands for any size."""
-    return len(actual) == len(declared) and all(
-        size in (want, -1) or want == -1 for size, want in zip(actual, declared, strict=True)
-    )
 
 
 def _snapshot_scalar(param: Param, data: Snapshot) -> ScalarArg:
@@ -291,9 +284,7 @@ def _seeded_scalar(param: Param, data: Snapshot) -> ScalarArg:
 
 
 def _given_scalar(param: Param, value: Scalar) -> ScalarArg:
-    dtype = param.dtype
-    if dtype is None:
-        dtype = "float32" if isinstance(value, float) else "bool" if isinstance(value, bool) else "int64"
+    dtype = param.dtype or natural_dtype(value)
     try:
         return ScalarArg(param.name, dtype, value, scalar_bits(value, dtype))
     except ValueError as error:

@@ -50,7 +50,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _scalar_pair(text: str) -> tuple[str, Scalar]:
     name, value = _pair(text)
     try:
-        return name, parse_scalar(value, None)
+        return name, parse_scalar(value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

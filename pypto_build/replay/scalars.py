@@ -7,6 +7,7 @@ bool as two's complement masked to 64 bits; a Python float without a declared ty
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 Scalar = int | float | bool
 
@@ -17,26 +18,19 @@ _FLOAT_CODES: dict[str, tuple[str, str]] = {
     "float16": ("<e", "<H"),
 }
 
-#: Integer dtypes and their ranges.
-_INT_BITS: dict[str, tuple[int, bool]] = {
-    "int8": (8, True),
-    "int16": (16, True),
-    "int32": (32, True),
-    "int64": (64, True),
-    "uint8": (8, False),
-    "uint16": (16, False),
-    "uint32": (32, False),
-    "uint64": (64, False),
-}
-
-SCALAR_DTYPES = (*_FLOAT_CODES, "bfloat16", *_INT_BITS, "bool")
-
-_INT_CODES = {"int8": "<b", "int16": "<h", "int32": "<i", "int64": "<q"} | {
+#: Integer dtype -> struct code; capitals are unsigned.
+_INT_CODES: dict[str, str] = {
+    "int8": "<b",
+    "int16": "<h",
+    "int32": "<i",
+    "int64": "<q",
     "uint8": "<B",
     "uint16": "<H",
     "uint32": "<I",
     "uint64": "<Q",
 }
+
+SCALAR_DTYPES = (*_FLOAT_CODES, "bfloat16", *_INT_CODES, "bool")
 
 
 def bfloat16_bits(value: float) -> int:
@@ -47,14 +41,16 @@ def bfloat16_bits(value: float) -> int:
     return int((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) & 0xFFFF
 
 
-def scalar_bits(value: Scalar, dtype: str | None = None) -> int:
+def natural_dtype(value: Scalar) -> str:
+    """The dtype of a Python scalar that nobody declared one for."""
+    return "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
+
+
+def scalar_bits(value: Scalar, dtype: str) -> int:
     """`value` as the unsigned 64-bit slot of a task argument.
 
-    `dtype` is a torch name, or None for a plain Python scalar. Raises `ValueError` for a value that the dtype cannot
-    hold and for a dtype that is no scalar type.
+    `dtype` is a torch name. Raises `ValueError` for a value that it cannot hold and for one that is no scalar type.
     """
-    if dtype is None:
-        dtype = "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
     if dtype == "bool":
         if value not in (0, 1):
             raise ValueError(f"{value!r} is not a bool")
@@ -67,12 +63,13 @@ def scalar_bits(value: Scalar, dtype: str | None = None) -> int:
             return int(struct.unpack(unsigned, struct.pack(code, float(value)))[0])
         except OverflowError:
             raise ValueError(f"{value!r} does not fit {dtype}") from None
-    if dtype in _INT_BITS:
-        bits, signed = _INT_BITS[dtype]
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if dtype in _INT_CODES:
+        code = _INT_CODES[dtype]
+        span = 1 << 8 * struct.calcsize(code)
+        low = 0 if code.isupper() else -span // 2
         if isinstance(value, float) and not value.is_integer():
             raise ValueError(f"{value!r} is not an integer, as {dtype} is")
-        if not low <= value <= high:
+        if not low <= value < low + span:
             raise ValueError(f"{value!r} does not fit {dtype}")
         return int(value) & 0xFFFFFFFFFFFFFFFF
     raise ValueError(f"{dtype} is no scalar type; the types are {', '.join(SCALAR_DTYPES)}")
@@ -91,18 +88,14 @@ def scalar_value(data: bytes, dtype: str) -> Scalar:
     return value
 
 
-def parse_scalar(text: str, dtype: str | None) -> Scalar:
+def parse_scalar(text: str) -> Scalar:
     """A scalar typed on the command line: `3`, `0.5`, `true`, `0x10`. Raises `ValueError` for anything else."""
     word = text.strip().lower()
     if word in ("true", "false"):
         return word == "true"
+    with suppress(ValueError):
+        return int(word, 0)
     try:
-        value: Scalar = int(word, 0)
+        return float(word)
     except ValueError:
-        try:
-            value = float(word)
-        except ValueError:
-            raise ValueError(f"{text!r} is not a number, true or false") from None
-    if dtype is not None and (dtype in _FLOAT_CODES or dtype == "bfloat16"):
-        return float(value)
-    return value
+        raise ValueError(f"{text!r} is not a number, true or false") from None

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -306,13 +306,12 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
     out = request.build_dir
     built = request.binaries or out
     kernels = tuple(
-        KernelBinary(k.func_id, k.name, k.core_type, built / "kernels" / k.core_type / f"{k.name}.so", k.signature)
-        for k in interface.kernels
+        KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in interface.kernels
     )
     entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
     if reference is not None:
         require_torch("RUNTIME=torch")
-    orchestration = built / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
+    orchestration = built / f"{entry.binary}.so"
     _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels if reference is None)])
     return Job(
         request.embedded,

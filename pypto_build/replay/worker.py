@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import selectors
 import signal
 import sys
 import time
@@ -16,6 +15,7 @@ import msgspec
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.child import LEAKED, RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
 from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
+from pypto_build.replay.listener import Listener
 from pypto_build.replay.verdict import ErrorInfo
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 REPORT_BYTES = 1 << 16
 
 _POLL_S = 0.05
-_TAIL_BYTES = 8192
 
 
 def default_memory_bytes() -> int:
@@ -45,8 +44,6 @@ class Worker:
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
         self._report = mmap.mmap(-1, REPORT_BYTES)
-        self._tail = b""
-        self._pending = b""
         self._status: int | None = None
         self._peak_bytes = 0
         command_read, self._commands = os.pipe()
@@ -72,16 +69,14 @@ class Worker:
             os.close(descriptor)
         with suppress(OSError):  # the child was faster, or is gone already
             os.setpgid(self.pid, self.pid)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._results, selectors.EVENT_READ)
-        self._selector.register(self._errors, selectors.EVENT_READ)
+        self._said = Listener(self._results, self._errors)
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._kill()
-        self._selector.close()
+        self._said.close()
         for descriptor in (self._commands, self._results, self._errors):
             os.close(descriptor)
 
@@ -97,40 +92,26 @@ class Worker:
         Raises `RunFault`: `hang` at the time limit, `runtime_error` for a crash, an exit or a fault of the runtime,
         `build_error` for files that cannot be loaded.
         """
-        while b"\n" not in self._pending:
+        while not self._said.has_reply:
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
                 raise self._hang()
             alive = self._alive()
-            self._collect(min(remaining, _POLL_S) if alive else 0)
-            if not alive and b"\n" not in self._pending:
-                self._collect(0)
+            self._said.collect(min(remaining, _POLL_S) if alive else 0)
+            if not alive and not self._said.has_reply:
+                self._said.collect(0)
                 raise RunFault("runtime_error", describe_death(self._death(), self._read_report()))
-        line, _, self._pending = self._pending.partition(b"\n")
-        reply = msgspec.json.decode(line, type=Reply)
+        reply = msgspec.json.decode(self._said.reply(), type=Reply)
         if reply.fault:
             self._drain()
             raise self._fault(reply)
         return reply
 
-    def _collect(self, timeout_s: float) -> None:
-        """Take what the child wrote; its error output goes on to ours."""
-        for key, _ in self._selector.select(timeout_s):
-            data = os.read(key.fd, 1 << 16)
-            if not data:
-                self._selector.unregister(key.fd)
-            elif key.fd == self._results:
-                self._pending += data
-            else:
-                self._tail = (self._tail + data)[-_TAIL_BYTES:]
-                sys.stderr.write(data.decode(errors="replace"))
-                sys.stderr.flush()
-
     def _drain(self) -> None:
         """Wait for the rest of what a finished child prints."""
         while self._alive() and time.monotonic() < self._deadline:
-            self._collect(_POLL_S)
-        self._collect(0)
+            self._said.collect(_POLL_S)
+        self._said.collect(0)
 
     def _alive(self) -> bool:
         if self._status is None:
@@ -148,7 +129,7 @@ class Worker:
 
     def _death(self) -> Death:
         assert self._status is not None
-        return Death(self._status, self._peak_bytes, self._memory_bytes, self._tail)
+        return Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
 
     def _read_report(self) -> Report | None:
         from pypto_build.runtime.report import read_report

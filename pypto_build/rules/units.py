@@ -70,13 +70,12 @@ class Compilation:
 
 def plan_kernel(compilation: Compilation, kernel: Kernel) -> Plan:
     """A kernel becomes ``kernels/<core type>/<name>`` under OUT."""
-    name = f"kernels/{kernel.core_type}/{kernel.name}"
-    return compilation.plan(name, kernel.core_type, kernel.source, kernel.extra_include_dirs)
+    return compilation.plan(kernel.binary, kernel.core_type, kernel.source, kernel.extra_include_dirs)
 
 
 def plan_orchestration(compilation: Compilation, orchestration: Orchestration) -> Plan:
     """The orchestration becomes ``orchestration/<stem>`` under OUT."""
-    return compilation.plan(f"orchestration/{orchestration.source.stem}", "orchestration", orchestration.source)
+    return compilation.plan(orchestration.binary, "orchestration", orchestration.source)
 
 
 def declare_unit(env: Any, output: Path, plan: Plan) -> Any:

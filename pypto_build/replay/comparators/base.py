@@ -63,17 +63,10 @@ def valid_prefix(
     size = actual.shape[valid_axis]
     if not 0 <= valid_rows <= size:
         return actual, expected, f"valid_rows={valid_rows} is outside 0..{size}, the size of axis {valid_axis}"
-    head, tail = (np.moveaxis(side, valid_axis, 0)[:valid_rows] for side in (actual, expected)), None
-    kept_actual, kept_expected = head
-    tail = np.moveaxis(actual, valid_axis, 0)[valid_rows:]
-    if zero_tail and np.count_nonzero(tail):
-        count = int(np.count_nonzero(tail))
-        return (
-            kept_actual,
-            kept_expected,
-            f"{count} non-zero elements after the first {valid_rows} of axis {valid_axis}",
-        )
-    return kept_actual, kept_expected, ""
+    ours, theirs = (np.moveaxis(side, valid_axis, 0) for side in (actual, expected))
+    stray = int(np.count_nonzero(ours[valid_rows:])) if zero_tail else 0
+    wrong = f"{stray} non-zero elements after the first {valid_rows} of axis {valid_axis}" if stray else ""
+    return ours[:valid_rows], theirs[:valid_rows], wrong
 
 
 def position(flat: int, shape: tuple[int, ...]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import snapshot
@@ -15,8 +16,6 @@ from pypto_build.replay.reference.launch import Launch, Progress, in_child
 
 #: What `--data` is given for this.
 REFERENCE = Path("reference")
-_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2, "bfloat16": 2,
-          "int16": 2, "uint16": 2}  # fmt: skip
 
 
 def make_goldens(artifact: Path, build_dir: Path, embedded: Path, platform: str, seed: int, timeout_s: float) -> Path:
@@ -70,6 +69,6 @@ def _write(root: Path, binding: Binding, arena: Arena) -> Path:
         if tensor.direction != "IN":
             write_pt(root / "out" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, arena.tensor(index))
     for scalar in binding.scalars:
-        raw = scalar.bits.to_bytes(8, "little")[: _BYTES.get(scalar.dtype, 1)]
+        raw = scalar.bits.to_bytes(8, "little")[: ITEMSIZE[scalar.dtype]]
         write_pt(root / "in" / f"{scalar.name}.pt", scalar.dtype, (), raw)
     return root

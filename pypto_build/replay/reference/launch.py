@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
+from pypto_build.artifact.records import kernel_binary
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
@@ -51,7 +52,7 @@ class Launch:
             text = self._built(kernel.core_type, kernel.name) if path is None else str(path)
             runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, text)
         entry = self.interface.orchestration
-        orchestration = self.build_dir / "orchestration" / f"{PurePosixPath(entry.source).stem}.so"
+        orchestration = self.build_dir / f"{entry.binary}.so"
         runtime.load_orchestration(str(orchestration), entry.function_name, entry.config_name)
         tensors = [
             (self.arena.tensor(index), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
@@ -69,7 +70,7 @@ class Launch:
 
     def library(self, core_type: str, name: str) -> Path:
         """Where a kernel is built."""
-        return self.build_dir / "kernels" / core_type / f"{name}.so"
+        return self.build_dir / f"{kernel_binary(core_type, name)}.so"
 
 
 def open_launch(
