@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
+
 from .emit_artifact import Options, generate
 from .emit_golden import generate_golden
 from .errors import CompileError
@@ -13,7 +15,7 @@ from .frontend import build_program
 from .language import JitFunction
 from .load import entries_of, load_module
 from .pipeline import run_passes
-from .write import FILES_NAME, files_text
+from .write import files_document
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,7 @@ def compile_file(
         if entry.reference_function is not None:
             roots.append(prefix.rstrip("/") or ".")
     sources = [path, *_imported(path, before)]
-    listed = {**files, FILES_NAME: ""}
-    files[FILES_NAME] = files_text(path, sources, listed)
+    files[COMPILED_FILES_NAME] = files_document(path, sources, files).decode()
     return Compiled(files, tuple(roots))
 
 

@@ -21,14 +21,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
+from pypto_build.toolchain import PLATFORMS
 
 from .errors import CompileError, Place
-from .write import FILES_NAME, files_text, forget, settle_order
+from .write import files_document, write_files
 
 _PROCESS = Path(__file__).with_name("pypto_process.py")
 _LEFT_OUT = ("report", "cache", "dfx_outputs")
 _STAMP = re.compile(r"_\d{8}_\d{6}$")
+
+
+class NoPypto(CompileError):
+    """There is nothing to compile with: no interpreter, or no PyPTO in it."""
 
 
 def compile_with_pypto(
@@ -51,8 +56,8 @@ def compile_with_pypto(
     beside = Path(program).parent
     here = beside.resolve()
     imported = [str(beside / Path(path).resolve().relative_to(here)) for path in found["sources"]]
-    files[FILES_NAME] = files_text(program, [program, *imported], dict.fromkeys([*files, FILES_NAME], "")).encode()
-    return _write(output, files)
+    files[COMPILED_FILES_NAME] = files_document(program, [program, *imported], dict.fromkeys(files, ""))
+    return write_files(output, files)
 
 
 def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list[str]]:
@@ -63,11 +68,11 @@ def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
     except OSError as error:
-        raise CompileError(Place(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
+        raise NoPypto(Place(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
     last = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode == 3:
         hint = "install PyPTO there (pip install pypto), or name the interpreter that has it with PYTHON="
-        raise CompileError(place, f"PyPTO cannot be imported: {last}", hint)
+        raise NoPypto(place, f"PyPTO cannot be imported: {last}", hint)
     if not report.exists():
         raise CompileError(place, f"PyPTO's process ended with status {done.returncode}: {last}")
     found = json.loads(report.read_text(encoding="utf-8"))
@@ -104,20 +109,6 @@ def _files(root: Path, dump_passes: bool) -> list[tuple[str, bytes]]:
     return found
 
 
-def _write(output: Path, files: dict[str, bytes]) -> list[str]:
-    """Only what changed, modules before what was made of them, the manifest last; stale files go."""
-    changed = [n for n, data in files.items() if not (output / n).is_file() or (output / n).read_bytes() != data]
-    changed.sort(key=lambda n: (n.endswith("kernel_config.py"), n == FILES_NAME, n))
-    stale = forget(output, files)
-    for name in changed:
-        (output / name).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(output / name, files[name])
-    for name in stale:
-        (output / name).unlink(missing_ok=True)
-    settle_order(output, changed)
-    return changed
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.compiler.pypto",
@@ -126,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("program", metavar="PROGRAM.py")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--platform", choices=("a2a3sim", "a5sim", "a2a3", "a5"), default="a2a3sim")
+    parser.add_argument("--platform", choices=tuple(PLATFORMS), default="a2a3sim")
     parser.add_argument("--python", default=sys.executable, metavar="EXE")
     parser.add_argument("--dump-passes", action="store_true")
     args = parser.parse_args(argv)
@@ -136,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except CompileError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2 if "cannot be imported" in error.message or "cannot be run" in error.message else 1
+        return 2 if isinstance(error, NoPypto) else 1
     except OSError as error:
         print(f"error: {args.output}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1

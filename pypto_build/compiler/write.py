@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.compiled_files import (
+    COMPILED_FILES_NAME,
+    CompiledFiles,
+    encode_compiled_files,
+    read_compiled_files,
+)
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
-FILES_NAME = "compiled_files.json"
+#: What says that all else is there is written last.
+_LAST = (COMPILED_FILES_NAME, "kernel_config.py")
 
 
-def files_text(program: str, sources: list[str], files: Mapping[str, str]) -> str:
+def files_document(program: str, sources: list[str], files: Mapping[str, str | bytes]) -> bytes:
     """The list of an artifact's generated files, of the Python files they were made from, and its references' digests,
     by which it is known when there is a golden to compute."""
-    goldens = {path: text for path, text in files.items() if Path(path).name == "golden.py" and text}
-    digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in sorted(goldens.items())}
-    document = {"schema": 1, "program": program, "sources": sorted(sources), "files": sorted(files), "goldens": digests}
-    return json.dumps(document, indent=2) + "\n"
+    goldens = {path: _encoded(text) for path, text in sorted(files.items()) if Path(path).name == "golden.py" and text}
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in goldens.items()}
+    names = tuple(sorted([*files, COMPILED_FILES_NAME]))
+    return encode_compiled_files(CompiledFiles(1, program, tuple(sorted(sources)), names, digests))
 
 
-def write_files(root: Path, files: dict[str, str]) -> list[str]:
+def write_files(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
     """Make `root` hold these files and none that an earlier run wrote besides; returns the paths that changed.
 
     Everything is written under temporary names first, so an error leaves what was there.
     """
-    stale = forget(root, files)
-    changed = [path for path, text in files.items() if _read(root / path) != text and not _is_users(root / path)]
-    changed.sort(key=lambda path: (path in ("kernel_config.py", FILES_NAME), path))
+    earlier = read_compiled_files(root / COMPILED_FILES_NAME)
+    stale = sorted(set(earlier.files) - set(files)) if earlier else []
+    encoded = {path: _encoded(content) for path, content in files.items()}
+    changed = [path for path, data in encoded.items() if _read(root / path) != data and not _is_users(root / path)]
+    changed.sort(key=lambda path: (path.endswith(_LAST), path))
     staged: list[tuple[Path, Path]] = []
     try:
         for path in changed:
@@ -39,7 +47,7 @@ def write_files(root: Path, files: dict[str, str]) -> list[str]:
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
             staged.append((temporary, target))
-            temporary.write_text(files[path], encoding="utf-8")
+            temporary.write_bytes(encoded[path])
         for temporary, target in staged:
             temporary.replace(target)
     except BaseException:
@@ -49,7 +57,7 @@ def write_files(root: Path, files: dict[str, str]) -> list[str]:
     for path in stale:
         with suppress(OSError):
             (root / path).unlink()
-    settle_order(root, changed)
+    _settle_order(root, changed)
     return changed
 
 
@@ -62,12 +70,7 @@ def write_dumps(root: Path, dumps: Mapping[str, str]) -> None:
         write_bytes(root / path, text.encode())
 
 
-def forget(root: Path, files: Iterable[str]) -> list[str]:
-    """What an earlier run wrote and this one does not."""
-    return sorted(_recorded(root) - set(files))
-
-
-def settle_order(root: Path, changed: Iterable[str]) -> None:
+def _settle_order(root: Path, changed: Iterable[str]) -> None:
     """PyPTO takes a module for edited that is newer than what was assembled from it, so that is made the newer one."""
     for path in changed:
         assembled = (root / path).with_suffix(".cpp")
@@ -77,20 +80,18 @@ def settle_order(root: Path, changed: Iterable[str]) -> None:
 
 def _is_users(path: Path) -> bool:
     """Whether this is a scene test that somebody changed."""
-    return path.name == SCENE_TEST_NAME and is_edited(_read(path) or "") if path.exists() else False
+    if path.name != SCENE_TEST_NAME:
+        return False
+    present = _read(path)
+    return present is not None and is_edited(present.decode(errors="replace"))
 
 
-def _read(path: Path) -> str | None:
+def _read(path: Path) -> bytes | None:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return path.read_bytes()
+    except OSError:
         return None
 
 
-def _recorded(root: Path) -> set[str]:
-    """Files an earlier run wrote; paths that lead out of the directory are not ours."""
-    try:
-        listed = json.loads((root / FILES_NAME).read_text(encoding="utf-8"))["files"]
-        return {p for p in listed if isinstance(p, str) and ".." not in Path(p).parts and not Path(p).is_absolute()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
+def _encoded(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content

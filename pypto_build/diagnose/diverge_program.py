@@ -6,7 +6,6 @@ what; the artifact's tasks have to be the same calls, and each module has to com
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
 from pypto_build.diagnose.diverge_findings import MODULE, ORCHESTRATION, element_text, relative
 from pypto_build.diagnose.diverge_golden import golden_findings
@@ -76,12 +76,12 @@ def examine_program(
 
 def program_of(artifact: Path) -> Path | None:
     """The program that an artifact names as its own, if it is still there."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        named = Path(json.loads((artifact / "compiled_files.json").read_text(encoding="utf-8"))["program"])
-        for place in (named, artifact / named, *(parent / named for parent in artifact.resolve().parents)):
-            if place.is_file():
-                return place
-    return None
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    if document is None:
+        return None
+    named = Path(document.program)
+    places = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
+    return next((place for place in places if place.is_file()), None)
 
 
 def read_program(path: Path, name: str, platform: str) -> ProgramText:

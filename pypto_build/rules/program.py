@@ -12,6 +12,7 @@ from typing import Any
 
 from SCons.Action import Action
 
+from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.rules.actions import command, run_streaming
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.reason import setting
@@ -30,9 +31,6 @@ PROGRAM = Rule(
     ),
 )
 
-# The list of an artifact's files that the compiler writes last.
-_FILES = "compiled_files.json"
-
 
 def declare_program(env: Any, **given: Any) -> Any:
     """Implements the rule; returns the alias of the program."""
@@ -44,7 +42,7 @@ def declare_program(env: Any, **given: Any) -> Any:
     platform = workspace.platform(values["platform"])
     artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{values['name']}"
     output = workspace.output("programs." + values["name"], source.parent, platform)
-    stamp = output / _FILES
+    stamp = output / COMPILED_FILES_NAME
     node = env.Command(
         escape(str(stamp)),
         [env.File(escape(str(path))) for path in _sources(stamp, source)],
@@ -58,7 +56,7 @@ def declare_program(env: Any, **given: Any) -> Any:
             Action(_keep_list, None),
         ],
         SPAWN=run_streaming,
-        PYPTO_LIST=(artifact / _FILES, stamp),
+        PYPTO_LIST=(artifact / COMPILED_FILES_NAME, stamp),
     )
     env.Depends(node, setting(env, "the compiler", tool_digest("compiler") + tool_digest("pto")))
     env.Depends(node, setting(env, "the assembler", _assembler(workspace, platform)))
@@ -99,8 +97,11 @@ def _keep_golden(target: Any, source: Any, env: Any) -> None:
 
 def _is_computed(artifact: Path) -> bool:
     """Whether the data of every reference are those that were computed, by the records kept beside them."""
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    if document is None:
+        return False
     try:
-        for golden in json.loads((artifact / _FILES).read_bytes())["goldens"]:
+        for golden in document.goldens:
             root = (artifact / golden).parent
             for name, digest in json.loads((root / "data/golden.json").read_bytes())["files"].items():
                 if hashlib.sha256((root / name).read_bytes()).hexdigest() != digest:
@@ -147,17 +148,12 @@ def _keep_list(target: Any, source: Any, env: Any) -> None:
 
 def _sources(stamp: Path, source: Path) -> list[Path]:
     """The program and the Python files it imported when it was last compiled."""
-    try:
-        listed = json.loads(stamp.read_bytes())["sources"]
-    except (OSError, ValueError, KeyError):
-        listed = []
+    document = read_compiled_files(stamp)
+    listed = document.sources if document else ()
     imported = [path for name in listed if (path := source.parent / name) != source and path.is_file()]
     return [source, *imported]
 
 
 def _is_there(artifact: Path) -> bool:
-    try:
-        files = json.loads((artifact / _FILES).read_bytes())["files"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return all((artifact / name).exists() for name in files)
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    return document is not None and all((artifact / name).exists() for name in document.files)
