@@ -18,65 +18,45 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pypto_build import __version__
 from pypto_build.artifact import ArtifactError
 from pypto_build.replay.verdict import EXIT_STATUS, Status
+from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
-# Where SCons is to write how the run ended.
-STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
 _VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("compile", "fetch", "test")}
 # Verbs that are no targets on an artifact, and the tools that they are.
 _TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
 
-# Flag names, the option they set, and what they mean.
-_FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("-p", "--platform"), "PLATFORM", "a2a3sim, a5sim, a2a3 or a5"),
-    (("--golden-data", "--data"), "DATA", "a directory with in/ and out/ instead of the artifact's data/"),
-    (("--rtol",), "RTOL", "relative tolerance"),
-    (("--atol",), "ATOL", "absolute tolerance"),
-    (("--seed",), "SEED", "seed of made-up inputs"),
-    (("--rounds",), "ROUNDS", "how often to run"),
-    (("--timeout",), "TIMEOUT", "seconds a run may take"),
-    (("--runtime",), "RUNTIME", "what executes the replay"),
-    (("-d", "--device"), "DEVICE", "the device of a hardware platform; a simulated one has none"),
-    (("--isa", "--pto-isa", "--pto-isa-commit"), "PTO_ISA", "a checkout or a revision of pto-isa"),
-    (("--dump-select",), "DUMP_ARGS", "which arguments a dump holds"),
-    (("--pmu", "--enable-pmu"), "PMU", "count hardware events"),
-    (("--log-level",), "LOG_LEVEL", "debug, info, timing, warn, error or null"),
-    (("--build-dir",), "BUILD_DIR", "where everything built goes"),
-    (("--build-output",), "BUILD_OUTPUT", "where artifacts are looked for"),
-    (("--cxx",), "CXX", "the C++ compiler"),
-    (("--arch",), "ARCH", "-march of the kernels"),
-    (("--launcher",), "LAUNCHER", "ccache, sccache, distcc or icecc"),
-)
-# Flags that take an optional level, and the level a bare flag means.
-_LEVELS: tuple[tuple[tuple[str, ...], str, int, str], ...] = (
-    (("--dump-args", "--dump-tensor", "--enable-dump-args", "--enable-dump-tensor"), "DUMP", 1, "dump arguments"),
-    (
-        ("--enable-chip-swimlane", "--enable-l2-swimlane", "--swimlane", "--swimlane-level", "--enable-profiling"),
-        "SWIMLANE",
-        4,
-        "write the timeline",
+# Options whose flags have other names than their own in small letters: those that upstream's runners take, of all ages.
+_FLAGS: dict[str, tuple[str, ...]] = {
+    "PLATFORM": ("-p", "--platform"),
+    "DATA": ("--golden-data", "--data"),
+    "DEVICE": ("-d", "--device"),
+    "PTO_ISA": ("--isa", "--pto-isa", "--pto-isa-commit"),
+    "DUMP": ("--dump-args", "--dump-tensor", "--enable-dump-args", "--enable-dump-tensor"),
+    "DUMP_ARGS": ("--dump-select",),
+    "SWIMLANE": (
+        "--enable-chip-swimlane",
+        "--enable-l2-swimlane",
+        "--swimlane",
+        "--swimlane-level",
+        "--enable-profiling",
     ),
-)
-_SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("-f", "--force"), "FORCE", "replay though nothing changed"),
-    (("-v", "--verbose"), "VERBOSE", "full commands"),
-    (("--enable-dep-gen", "--dep-gen"), "DEP_GEN", "write the task graph"),
-    (("--enable-scope-stats", "--scope-stats"), "SCOPE_STATS", "write the fill of the rings"),
-    (("--strict",), "STRICT", "also order readers before writers and overlapping outputs"),
-    (("--zero-fill",), "ZERO_FILL", "outputs start as zeros, not as NaN"),
-    (("--shuffle",), "SHUFFLE", "run ready tasks in a random legal order"),
-    (("--serial",), "SERIAL", "run tasks in submission order"),
-)
-_NAMED = [row[1] for rows in (_FLAGS, _LEVELS, _SWITCHES) for row in rows]
-# Options without a flag in the tables above have the one that their name makes.
-_OTHERS = [option for option in OPTIONS.values() if option.name not in (*_NAMED, "JIT")]
+    "PMU": ("--pmu", "--enable-pmu"),
+    "DEP_GEN": ("--enable-dep-gen", "--dep-gen"),
+    "SCOPE_STATS": ("--enable-scope-stats", "--scope-stats"),
+    "FORCE": ("-f", "--force"),
+    "VERBOSE": ("-v", "--verbose"),
+}
+# The level that a flag without one means.
+_BARE = {"DUMP": 1, "SWIMLANE": 4}
+_OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,7 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         file = Path(directory, "status")
         environment = {**os.environ, STATUS_VARIABLE: str(file)}
         status = subprocess.run(scons_command(given), env=environment, check=False).returncode
-        # SCons fails with 2 whatever happened; the file says what.
         status = int(file.read_text(encoding="utf-8")) if status and file.exists() else status
     if packed and given.verb == "replay" and status != EXIT_STATUS[packed]:
         print(f"[pack] the packed run ended otherwise: {packed}")
@@ -128,15 +107,11 @@ def _open_pack(given: argparse.Namespace) -> Status | None:
 
 def scons_command(given: argparse.Namespace) -> list[str]:
     """The SCons run that does what ``given`` asks for."""
-    options = {name: getattr(given, name) for name in _option_names()}
+    options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []
     jit = given.path or given.runtime_dir
     return [sys.executable, "-m", "SCons", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, f"JIT={jit}", *words]
-
-
-def _option_names() -> list[str]:
-    return [*_NAMED, *(option.name for option in _OTHERS)]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -149,24 +124,18 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
-    for names, option, doc in _FLAGS:
-        flags.add_argument(*names, dest=option, metavar="VALUE", help=f"{doc} ({option}=)")
-    for names, option, bare, doc in _LEVELS:
-        flags.add_argument(*names, dest=option, nargs="?", const=bare, metavar="LEVEL", help=f"{doc} ({option}=)")
-    for names, option, doc in _SWITCHES:
-        flags.add_argument(*names, dest=option, action="store_true", help=f"{doc} ({option}=1)")
-    for other in _OTHERS:
-        name = f"--{other.name.lower().replace('_', '-')}"
-        if other.default is False:
-            flags.add_argument(name, dest=other.name, action="store_true", help=f"{_plain(other.doc)} ({other.name}=1)")
+    for option in _OPTIONS:
+        names = _FLAGS.get(option.name, (f"--{option.name.lower().replace('_', '-')}",))
+        switch = option.default is False
+        doc = option.doc.removeprefix("1: ").replace("%", "%%")  # argparse formats it
+        about: dict[str, Any] = {"dest": option.name, "help": f"{doc} ({option.name}={'1' if switch else ''})"}
+        if switch:
+            flags.add_argument(*names, action="store_true", **about)
+        elif option.name in _BARE:
+            flags.add_argument(*names, nargs="?", const=_BARE[option.name], metavar="LEVEL", **about)
         else:
-            flags.add_argument(name, dest=other.name, metavar="VALUE", help=f"{_plain(other.doc)} ({other.name}=)")
+            flags.add_argument(*names, metavar="VALUE", **about)
     return flags
-
-
-def _plain(text: str) -> str:
-    """An option's text for argparse, which formats it."""
-    return text.removeprefix("1: ").replace("%", "%%")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tests.rules.project import Project
         (["--enable-profiling"], ["SWIMLANE=4"]),
         (["--enable-dep-gen", "--enable-scope-stats"], ["DEP_GEN=1", "SCOPE_STATS=1"]),
         (["--log-level", "v5"], ["LOG_LEVEL=v5"]),
-        (["-f", "-v"], ["FORCE=1", "VERBOSE=1"]),
+        (["-f", "-v"], ["VERBOSE=1", "FORCE=1"]),
         (["--seed", "3", "--shuffle"], ["SEED=3", "SHUFFLE=1"]),
         (["--rounds", "2", "--timeout", "5", "--rtol", "1e-3"], ["RTOL=1e-3", "ROUNDS=2", "TIMEOUT=5"]),
     ],

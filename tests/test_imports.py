@@ -3,55 +3,83 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "pypto_build"
+ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
 
-ALLOWED: dict[str, set[str]] = {
-    "artifact": set(),
-    "pto": set(),
-    "compiler": {"artifact", "pto", "toolchain"},
-    "toolchain": {"artifact"},
-    "runtime": set(),
-    "replay": {"artifact", "pto", "runtime"},
-    "diagnose": {"artifact", "pto", "compiler", "toolchain", "replay"},
-    "interop": {"artifact", "replay", "toolchain"},
-    "rules": {"artifact", "toolchain"},
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
 }
 
-# The records and recipes that rules read besides: typed data, no work.
-RULES_ALSO = {"pypto_build.replay.verdict", "pypto_build.runtime.build"}
+
+def allowed() -> dict[str, set[str]]:
+    """What each part may import, by the right-hand column of the table in the architecture's section 3."""
+    rows = re.findall(r"^  (\w+)(?:/|\.py) .*?  +(\S.*)$", ARCHITECTURE.read_text(encoding="utf-8"), re.MULTILINE)
+    found = {name: text.rsplit("  ", 1)[-1].strip() for name, text in rows}
+    return {name: set() if text == "nothing of ours" else set(text.split(", ")) for name, text in found.items()}
 
 
-def imported(path: Path) -> set[str]:
+def imported(module: str, path: Path, nodes: Iterable[ast.AST]) -> set[str]:
+    """The modules of ours that import statements name."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: set[str] = set()
-    package = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
-            module = ".".join(filter(None, (base, node.module)))
-            names |= {f"{module}.{alias.name}" for alias in node.names}
-    return {name for name in names if name.startswith("pypto_build.") and name != "pypto_build.__version__"}
+            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            source = ".".join(filter(None, (base, node.module)))
+            named = {f"{source}.{alias.name}" for alias in node.names}
+            names |= {name if name in MODULES else source for name in named}
+    return names & MODULES.keys() - {"pypto_build", module}
 
 
-@pytest.mark.parametrize("package", sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()))
-def test_imports_go_one_way(package: str) -> None:
-    wrong = []
-    for path in (PACKAGE / package).rglob("*.py"):
-        for name in imported(path):
-            other = name.split(".")[1]
-            is_record = package == "rules" and any(
-                name.startswith(record) or record.startswith(name) for record in RULES_ALSO
-            )
-            if other != package and other not in ALLOWED[package] and not is_record:
-                wrong.append(f"{path.relative_to(PACKAGE)}: {name}")
+def at_load(tree: ast.Module) -> Iterator[ast.AST]:
+    """What is executed when a module is loaded: no function bodies, nothing for type checkers alone."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += node.orelse
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            pending += ast.iter_child_nodes(node)
+
+
+def test_the_table_is_of_all_parts() -> None:
+    parts = {name.split(".")[1] for name in MODULES if "." in name}
+    assert allowed().keys() == parts
+
+
+def test_imports_go_one_way() -> None:
+    table, wrong = allowed(), []
+    for module, path in MODULES.items():
+        part = module.split(".")[1] if "." in module else ""
+        for name in imported(module, path, ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
+            _, other, *inner = name.split(".")
+            if part and other != part and not {other, ".".join([other, *inner[:1]])} & table[part]:
+                wrong.append(f"{module}: {name}")
     assert wrong == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {
+        module: imported(module, path, at_load(ast.parse(path.read_text(encoding="utf-8"))))
+        for module, path in MODULES.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
 def test_only_rules_import_scons() -> None:

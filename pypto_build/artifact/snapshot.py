@@ -12,6 +12,7 @@ from .errors import ArtifactError
 from .records import Artifact
 
 DATA_DIR = "data"
+REFERENCE = "reference"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -31,6 +32,14 @@ def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None) -> S
     own = artifact if isinstance(artifact, Path) else artifact.root
     root = own / DATA_DIR if data_dir is None else _data_root(data_dir)
     return Snapshot(root, _pt_files(root / "in"), _pt_files(root / "out"))
+
+
+def is_reference(data: str | Path | None, base: Path = Path()) -> bool:
+    """Whether ``DATA=`` asks for goldens by the PyTorch reference; a directory of that name is data as any other.
+
+    ``base`` is where relative paths begin.
+    """
+    return str(data) == REFERENCE and not (base / REFERENCE).exists()
 
 
 def missing_goldens(data: Snapshot, outputs: Iterable[str]) -> tuple[str, ...]:

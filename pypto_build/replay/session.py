@@ -16,7 +16,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
-from pypto_build.artifact.snapshot import Snapshot, snapshot
+from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded
@@ -158,7 +158,7 @@ class _Session:
     def _data(self) -> Path | None:
         """Where the snapshot lies; the reference makes one when it is asked for."""
         request = self._request
-        if request.data is None or str(request.data) != "reference" or request.data.exists():
+        if not is_reference(request.data):
             return request.data
         require_torch("DATA=reference")
         from pypto_build.replay.reference.goldens import make_goldens

@@ -11,7 +11,7 @@ from typing import Any
 
 from SCons.Action import Action
 
-from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
+from pypto_build.artifact import Artifact, detect_vintage
 from pypto_build.rules.actions import command
 from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.completion import open_artifact
@@ -21,7 +21,7 @@ from pypto_build.rules.reason import setting
 from pypto_build.rules.recipes import recipe_of
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.splice import Splices, declare_splices, find_splices
-from pypto_build.rules.units import Compilation, Plan, declare_unit, plan_kernel, plan_orchestration
+from pypto_build.rules.units import Compilation, Plan, declare_unit
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import PLATFORMS, Platform
 
@@ -133,16 +133,13 @@ def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:
 
 
 def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> list[Plan]:
-    plans: dict[str, Plan] = {}
+    plans = []
     for kernel in artifact.kernels:
-        plan = plan_kernel(compilation, kernel)
+        plan = compilation.kernel(kernel)
         if file := splices.file(kernel.name):
             plan = plan.with_splice(file, splices.key(kernel.name))
-        twin = plans.setdefault(plan.unit.name, plan)
-        if twin.unit.source != plan.unit.source:
-            message = f"two kernels on {kernel.core_type} are called {kernel.name}"
-            raise ArtifactError(artifact.manifest_path, message, "give one of them another name")
-    return [*plans.values(), plan_orchestration(compilation, artifact.orchestration)]
+        plans.append(plan)
+    return [*plans, compilation.orchestration(artifact.orchestration)]
 
 
 def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:

@@ -13,6 +13,7 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
+from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import command, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
@@ -140,9 +141,9 @@ def declare_replay(
     options = _options(workspace, targets.platform) | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
-    if data_dir is not None and str(data) == "reference" and not data_dir.exists():
-        data_dir = Path("reference")  # made by the replay from the artifact's own data
-    found = snapshot(targets.artifact, None if data_dir == Path("reference") else data_dir)
+    found = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir)
+    if is_reference(data, workspace.top):  # made by the replay from the artifact's own data
+        data_dir = Path(REFERENCE)
     interface = next(node for node in targets.config if str(node).endswith("interface.json"))
     argv = _argv(targets, workspace, data_dir, options, comparators or {})
     verdict = targets.output / "verdict.json"

@@ -13,6 +13,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
+from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
@@ -27,16 +28,13 @@ from pypto_build.rules.workspace import Workspace, examples_dir, mark_output, wo
 
 # Targets that work on the selected artifact.
 TARGETS = ("build", "replay", "splice", "pto_diff", *VERBS)
-# The file that `pypto-build` names to learn how a run ended: SCons itself fails with 2 whatever happened.
-STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 
 _FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$", re.MULTILINE)
 
 # The artifact being worked on, for the verdict of a run that ends before one is written: (OUT, artifact, options).
 _current: list[tuple[Path, str, Any]] = []
 
-
-#: Tools that need nothing built.
+# Tools that need nothing built.
 _WITHOUT_NODES = (Needs.FILES, Needs.ARTIFACT)
 
 

@@ -10,7 +10,7 @@ from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifac
 from pypto_build.rules.artifact import declare_config
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.recipes import recipe_of
-from pypto_build.rules.units import Compilation, declare_unit, plan_kernel, plan_orchestration
+from pypto_build.rules.units import Compilation, declare_unit
 from pypto_build.rules.variants import USUAL
 from pypto_build.rules.workspace import Workspace, workspace_of
 from pypto_build.toolchain import PLATFORMS
@@ -57,7 +57,7 @@ def declare_kernel(env: Any, **given: Any) -> Any:
         0, values["name"], _source(workspace, values["source"]), values["core_type"], extra_include_dirs=dirs
     )
     compilation, output = _loose(workspace, values["platform"])
-    return declare_unit(env, output, plan_kernel(compilation, kernel))
+    return declare_unit(env, output, compilation.kernel(kernel))
 
 
 def declare_orchestration(env: Any, **given: Any) -> Any:
@@ -66,7 +66,7 @@ def declare_orchestration(env: Any, **given: Any) -> Any:
     workspace = workspace_of(env)
     source = _source(workspace, values["source"])
     compilation, output = _loose(workspace, values["platform"])
-    return declare_unit(env, output, plan_orchestration(compilation, Orchestration(source)))
+    return declare_unit(env, output, compilation.orchestration(Orchestration(source)))
 
 
 def declare_kernel_config(env: Any, **given: Any) -> Any:

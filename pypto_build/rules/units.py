@@ -48,7 +48,15 @@ class Compilation:
         self._recipe = recipe
         self._main_headers: dict[str, Path | None] = {}
 
-    def plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
+    def kernel(self, kernel: Kernel) -> Plan:
+        """How a kernel is made."""
+        return self._plan(kernel.binary, kernel.core_type, kernel.source, kernel.extra_include_dirs)
+
+    def orchestration(self, orchestration: Orchestration) -> Plan:
+        """How an orchestration is made."""
+        return self._plan(orchestration.binary, "orchestration", orchestration.source)
+
+    def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
         """The plan of ``source``, keyed over everything its binary depends on."""
         recipe = self._recipe[kind]
         headers = self._workspace.headers(recipe.include_dirs)
@@ -66,16 +74,6 @@ class Compilation:
             self._main_headers[kind] = stand_in(recipe, self._workspace.headers(recipe.include_dirs))
         used = any(str(directory / recipe.main_header) in reached for directory in recipe.include_dirs)
         return self._main_headers[kind] if used and not self._workspace.launcher else None
-
-
-def plan_kernel(compilation: Compilation, kernel: Kernel) -> Plan:
-    """A kernel becomes ``kernels/<core type>/<name>`` under OUT."""
-    return compilation.plan(kernel.binary, kernel.core_type, kernel.source, kernel.extra_include_dirs)
-
-
-def plan_orchestration(compilation: Compilation, orchestration: Orchestration) -> Plan:
-    """The orchestration becomes ``orchestration/<stem>`` under OUT."""
-    return compilation.plan(orchestration.binary, "orchestration", orchestration.source)
 
 
 def declare_unit(env: Any, output: Path, plan: Plan) -> Any:

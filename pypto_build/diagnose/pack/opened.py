@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.snapshot import REFERENCE
 from pypto_build.diagnose.pack.form import DATA, SUFFIX, Pack
 from pypto_build.diagnose.pack.reader import edited, read_pack, unpack
 from pypto_build.diagnose.repeat import PASSED_ON
 
 #: Options that a pack may give: those of the run, and what changes the kernels' code.
 TAKEN = {*PASSED_ON, "ARCH", "KERNEL_FLAGS"}
-REFERENCE = "reference"
 
 _SHOWN = 3
 

@@ -9,13 +9,10 @@ from typing import Any
 from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.pt import write_pt
-from pypto_build.artifact.snapshot import snapshot
+from pypto_build.artifact.snapshot import REFERENCE, snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-
-#: What `--data` is given for this.
-REFERENCE = Path("reference")
 
 
 def make_goldens(artifact: Path, build_dir: Path, embedded: Path, platform: str, seed: int, timeout_s: float) -> Path:
