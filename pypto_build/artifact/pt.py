@@ -6,6 +6,7 @@ of its storage. The bytes are mapped, not copied.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import zipfile
@@ -18,6 +19,7 @@ from .atomic import replace_file
 from .dtypes import ITEMSIZE
 from .errors import ArtifactError, ErrorKind
 from .pt_pickle import RefusedPickle, TensorRecord, dump_record, load_record
+from .shapes import row_major_strides
 
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
@@ -45,20 +47,13 @@ class PtTensor(msgspec.Struct, frozen=True):
     @property
     def numel(self) -> int:
         """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        expected = 1
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and stride != expected and self.numel:
-                return False
-            expected *= extent
-        return True
+        rows = zip(self.shape, self.strides, row_major_strides(self.shape), strict=True)
+        return not self.numel or all(extent == 1 or stride == expected for extent, stride, expected in rows)
 
     def contiguous(self) -> memoryview:
         """The elements' bytes in row-major order; a copy only if they do not lie so already."""
@@ -108,9 +103,7 @@ def write_pt(path: str | Path, dtype: str, shape: Sequence[int], data: bytes | b
     at all. Raises ``ValueError`` if ``dtype`` is unknown or ``data`` has another size than ``shape`` says.
     """
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
-    expected = ITEMSIZE.get(dtype, 0)
-    for extent in shape:
-        expected *= extent
+    expected = ITEMSIZE.get(dtype, 0) * math.prod(shape)
     if dtype not in ITEMSIZE or view.nbytes != expected:
         raise ValueError(f"{path}: {view.nbytes} bytes are no {dtype} tensor of shape {list(shape)}")
     with replace_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import collections
 import io
+import math
 import pickle
 from typing import Any
 
 import msgspec
 
 from .dtypes import ITEMSIZE
+from .shapes import row_major_strides
 
 _MAX_PICKLE = 1 << 16
 _MAX_MEMO = 1 << 12
@@ -94,12 +96,8 @@ def load_record(data: bytes) -> TensorRecord:
 
 def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
     """The pickle of a contiguous tensor whose bytes are archive entry ``data/0``."""
-    numel = 1
-    strides: list[int] = []
-    for extent in reversed(shape):
-        strides.insert(0, numel)
-        numel *= max(extent, 1)
-    count = 0 if 0 in shape else numel
+    strides = row_major_strides([max(extent, 1) for extent in shape])
+    count = math.prod(shape)
     typed = next((name for name, element in STORAGES.items() if element == dtype), None)
     rebuild = "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3"
     storage = ("torch", typed) if typed else ("torch.storage", "UntypedStorage")
@@ -117,7 +115,7 @@ def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
             b"tQ",
             _integer(0),
             _integers(shape),
-            _integers(tuple(strides)),
+            _integers(strides),
             b"\x89",
             _global("collections", "OrderedDict"),
             b")R",

@@ -130,6 +130,11 @@ class Artifact(msgspec.Struct, frozen=True):
         return self.root / "kernel_config.py"
 
     @property
+    def sources(self) -> tuple[Path, ...]:
+        """The manifest and the C++ files: what decides how the artifact behaves on given data."""
+        return (self.manifest_path, self.orchestration.source, *(kernel.source for kernel in self.kernels))
+
+    @property
     def runtime(self) -> str:
         """Name of the runtime the artifact was compiled for."""
         return str(self.runtime_config.get("runtime", DEFAULT_RUNTIME))

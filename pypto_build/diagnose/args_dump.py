@@ -12,7 +12,6 @@ is the gathered view in row-major order in all of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +21,14 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
+from pypto_build.artifact.shapes import row_major_strides
+from pypto_build.diagnose.records import read_document
 from pypto_build.diagnose.tasks import parse_id
 from pypto_build.replay.values import Array, decode, storage
 
-_ROLES = {"in": "input", "out": "output", "input": "input", "output": "output", "inout": "inout"}
-_STAGES = {"before": "before", "after": "after", "before_dispatch": "before", "after_completion": "after"}
+#: Spellings of roles and stages in dumps and on command lines.
+ROLES = {"in": "input", "out": "output", "input": "input", "output": "output", "inout": "inout"}
+STAGES = {"before": "before", "after": "after", "before_dispatch": "before", "after_completion": "after"}
 _AGAIN = "run again with DUMP=2"
 
 #: Where a manifest lies, from the directory that a user names.
@@ -122,12 +124,7 @@ def find_manifest(place: Path) -> Path | None:
 
 def read_dump(path: Path) -> ArgsDump:
     """The dump whose manifest is `path`. Raises a usage error naming file and field for anything else."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", _AGAIN) from None
-    except ValueError as error:
-        raise ArtifactError(path, f"is not JSON: {error}", f"the run that wrote it did not finish; {_AGAIN}") from None
+    document = read_document(path, _AGAIN)
     entries = document.get("args", document.get("tensors")) if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise ArtifactError(path, "is no argument dump: it has neither args[] nor tensors[]", _AGAIN)
@@ -150,8 +147,8 @@ def _record(entry: Any, place: str) -> DumpedArg:
             task_id=parse_id(entry["task_id"]),
             func_ids=tuple(int(i) for i in func_id) if isinstance(func_id, Sequence) else (int(func_id),),
             index=int(entry["arg_index"]),
-            role=_ROLES[str(entry["role"]).lower()],
-            stage=_STAGES[str(entry["stage"]).lower()],
+            role=ROLES[str(entry["role"]).lower()],
+            stage=STAGES[str(entry["stage"]).lower()],
             kind=kind,
             dtype=dtype,
             shape=tuple(int(extent) for extent in entry.get("shape", ())),
@@ -180,10 +177,8 @@ def _layout(entry: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, int | Non
     raw, offsets = entry.get("raw_shape"), entry.get("offsets")
     if not raw or offsets is None:
         return None, None
-    strides = [1]
-    for extent in reversed(raw[1:]):
-        strides.insert(0, strides[0] * int(extent))
-    return tuple(strides), sum(int(offset) * stride for offset, stride in zip(offsets, strides, strict=False))
+    strides = row_major_strides([int(extent) for extent in raw])
+    return strides, sum(int(offset) * stride for offset, stride in zip(offsets, strides, strict=False))
 
 
 def _binary(path: Path, document: Mapping[str, Any]) -> Path | None:

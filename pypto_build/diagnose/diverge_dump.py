@@ -16,6 +16,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.diagnose.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.diagnose.diverge_compare import Limits, describe, mask_of
 from pypto_build.diagnose.diverge_lockstep import Outcome, Place, TaskFinding, window
+from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.tasks import Slot, TensorArgument, run_blocks
@@ -114,7 +115,7 @@ class _DumpHook:
         if not mask.any():
             return False
         finding.difference = describe(recorded, one, record.dtype, mask)
-        at = tuple(int(i) for i in np.unravel_index(finding.difference.first, record.shape)) if record.shape else ()
+        at = coordinates(finding.difference.first, record.shape)
         finding.place, finding.dtype, finding.shape = Place(index, at, 0), record.dtype, tuple(record.shape)
         return True
 

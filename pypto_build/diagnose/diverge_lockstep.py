@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
+from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.tasks import Slot, TensorArgument
 from pypto_build.replay.values import STORAGE, storage
@@ -143,7 +144,7 @@ class Copies:
         if not mask.any():
             return False
         finding.difference = describe(actual, expected, slot.dtype, mask)
-        index = tuple(int(i) for i in np.unravel_index(finding.difference.first, slot.shape)) if slot.shape else ()
+        index = coordinates(finding.difference.first, slot.shape)
         offset = slot.offset + sum(i * stride for i, stride in zip(index, slot.strides, strict=True))
         finding.place, finding.dtype, finding.shape = Place(number, index, offset), slot.dtype, slot.shape
         return True

@@ -21,6 +21,7 @@ from pypto_build.diagnose.diverge_findings import MODULE, ORCHESTRATION, element
 from pypto_build.diagnose.diverge_golden import golden_findings
 from pypto_build.diagnose.diverge_lockstep import Copies, Stop, window
 from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
@@ -316,7 +317,7 @@ class _Judge:
         body = self.references.members(call)
         path = body[0].body.unit.path if body else self.launch.artifact
         line, lines = self._changed_lines(path)
-        index = tuple(int(i) for i in np.unravel_index(difference.first, slot.shape))
+        index = coordinates(difference.first, slot.shape)
         detail = element_text(number, self._parameter(wanted, number), slot.shape, slot.dtype, index, difference)
         detail[1] = detail[1].replace("kernel   ", "module   ")
         detail[2] = detail[2].replace("reference", "program  ")

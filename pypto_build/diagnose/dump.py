@@ -14,7 +14,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.diagnose.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
+from pypto_build.diagnose.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.diagnose.console import one_of, run_tool, table
 from pypto_build.diagnose.graph import find_graph, read_graph
 from pypto_build.diagnose.names import Names, find_names
@@ -23,8 +23,6 @@ from pypto_build.diagnose.tasks import TaskOrder
 from pypto_build.replay.compare import coordinates, difference
 from pypto_build.replay.values import Array, decode, storage
 
-_ROLES = {"in": "input", "input": "input", "out": "output", "output": "output", "inout": "inout"}
-_STAGES = {"before": "before", "after": "after", "before_dispatch": "before", "after_completion": "after"}
 EXPORTS = ("pt", "npy", "txt")
 
 #: Tensors up to this many elements are printed whole.
@@ -55,7 +53,7 @@ class Viewer:
             records = self._of_kernel(records, given.kernel)
         if given.arg:
             records = self._of_arg(records, given.arg)
-        for key, value, table_ in (("role", given.role, _ROLES), ("stage", given.stage, _STAGES)):
+        for key, value, table_ in (("role", given.role, ROLES), ("stage", given.stage, STAGES)):
             if value:
                 records = [record for record in records if getattr(record, key) == table_[value]]
         return records
@@ -156,7 +154,7 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     lines.append(f"  {found.count} of {stored.size} elements differ from {path.name}, max abs error {found.max_abs:g}")
     actual, wanted = decode(stored, record.dtype).reshape(-1), decode(expected, record.dtype).reshape(-1)
     for flat in np.flatnonzero(found.mask.reshape(-1))[:_SHOWN_MISMATCHES].tolist():
-        at = tuple(coordinates(flat, record.shape))
+        at = coordinates(flat, record.shape)
         lines.append(f"    {at}: dumped {actual[flat]:.8g}, file {wanted[flat]:.8g}")
     return False, lines
 
@@ -208,8 +206,8 @@ def parser() -> argparse.ArgumentParser:
     add("--task", default="", help="number, ring:count or id of a task; several with commas")
     add("--kernel", default="", help="name or func_id of a kernel")
     add("--arg", default="", help="name or index of an argument")
-    add("--role", default="", choices=("", *_ROLES), metavar="ROLE", help="input, output or inout")
-    add("--stage", default="", choices=("", *_STAGES), metavar="STAGE", help="before or after")
+    add("--role", default="", choices=("", *ROLES), metavar="ROLE", help="input, output or inout")
+    add("--stage", default="", choices=("", *STAGES), metavar="STAGE", help="before or after")
     add("--export", default="", metavar="FORM", help="write the tensors as pt, npy or txt")
     add("--output", type=Path, help="where exported tensors go (default: export/ beside the dump)")
     add("--against", type=Path, metavar="FILE.pt", help="compare the tensor with this file")

@@ -187,9 +187,8 @@ def deliver(
 def state_of(root: Path) -> str:
     """A digest of manifest and sources: findings hold for the artifact as it was then. Empty for what is none."""
     try:
-        artifact = load_artifact(root)
-        files = [artifact.manifest_path, artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
-        return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+        digests = [hashlib.sha256(path.read_bytes()).digest() for path in load_artifact(root).sources]
+        return hashlib.sha256(b"".join(digests)).hexdigest()
     except (ArtifactError, OSError):
         return ""
 

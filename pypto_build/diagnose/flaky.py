@@ -23,6 +23,7 @@ from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky_orders import flipping_swap, random_order
 from pypto_build.replay import Request, replay
+from pypto_build.replay.compare import coordinates
 from pypto_build.replay.run_options import RunOption
 from pypto_build.replay.verdict import Verdict
 
@@ -178,7 +179,7 @@ def _varying(found: dict[str, Any], base: Outputs) -> str:
     name, places = next(iter(found.items()))
     shape = base.shapes[name]
     total = int(np.prod(shape, dtype=np.int64))
-    first = [str(tuple(int(i) for i in np.unravel_index(int(at), shape))) for at in places[:_TOLD_INDICES]]
+    first = [str(coordinates(int(at), shape)) for at in places[:_TOLD_INDICES]]
     others = [f"'{other}'" for other in list(found)[1:]]
     more = f" (so do {', '.join(others)})" if others else ""
     return f"output '{name}' varies in {len(places)} of {total} elements, first at {', '.join(first)}{more}"

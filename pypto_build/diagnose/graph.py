@@ -6,7 +6,7 @@ The first form (2026-05-11) has nothing but pairs of ids. What a form lacks is e
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,8 @@ from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
+from pypto_build.artifact.shapes import row_major_strides
+from pypto_build.diagnose.records import read_document
 from pypto_build.diagnose.tasks import TaskOrder, parse_id
 
 _AGAIN = "run again with DEP_GEN=1"
@@ -163,12 +165,7 @@ def find_graph(*places: Path) -> Path | None:
 
 def read_graph(path: Path) -> TaskGraph:
     """The graph at `path`. Raises a usage error naming file and field for anything else."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", _AGAIN) from None
-    except ValueError as error:
-        raise ArtifactError(path, f"is not JSON: {error}", f"the run that wrote it did not finish; {_AGAIN}") from None
+    document = read_document(path, _AGAIN)
     if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
         raise ArtifactError(path, "is no task graph: it has no edges[]", _AGAIN)
     tensors = {entry.id: entry for entry in _each(path, document, "tensors", _tensor)}
@@ -215,17 +212,8 @@ def _arg(entry: Mapping[str, Any]) -> TaskArg:
         dtype=torch_name(str(entry.get("dtype", ""))) or "",
         shape=shape,
         start_offset=int(entry.get("start_offset", 0)),
-        strides=_row_major(shape) if strides is None else tuple(int(i) for i in strides),
+        strides=row_major_strides(shape) if strides is None else tuple(int(i) for i in strides),
     )
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for extent in reversed(shape):
-        strides.insert(0, step)
-        step *= extent
-    return tuple(strides)
 
 
 def _edge(entry: Any) -> Edge:
@@ -245,9 +233,7 @@ def _edge(entry: Any) -> Edge:
 def _tensor(entry: Mapping[str, Any]) -> Tensor:
     numel = entry.get("buffer_numel")
     if numel is None:
-        numel = 1
-        for extent in entry.get("raw_shapes", ()):
-            numel *= int(extent)
+        numel = math.prod(int(extent) for extent in entry.get("raw_shapes", ()))
     return Tensor(
         id=parse_id(entry["tensor_id"]),
         address=parse_id(entry.get("buffer_addr", 0)),

@@ -7,13 +7,13 @@ Times count from the first dispatch, start or submission on record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.records import read_document
 from pypto_build.diagnose.tasks import parse_id
 
 _AGAIN = "run again with SWIMLANE=4"
@@ -80,13 +80,11 @@ def find_timeline(*places: Path) -> Path | None:
 
 def read_timeline(path: Path) -> Timeline:
     """The timeline at `path`. Raises a usage error naming the file and what is wrong with it."""
+    document = read_document(path, _AGAIN)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(document, dict):
             raise ValueError("it is no object")
         found = _microseconds(path, document) if "tasks" in document else _cycles(path, document)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", _AGAIN) from None
     except KeyError as error:
         raise ArtifactError(path, f"is no timeline: {error.args[0]} is missing", _AGAIN) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:

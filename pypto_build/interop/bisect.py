@@ -147,11 +147,7 @@ def _different(good: Artifact, bad: Artifact) -> list[str]:
 
 def _digest(artifact: Artifact) -> str:
     digest = hashlib.sha256()
-    for path in (
-        artifact.manifest_path,
-        artifact.orchestration.source,
-        *(kernel.source for kernel in artifact.kernels),
-    ):
+    for path in artifact.sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -47,7 +47,7 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
         if first is None and write is None:
             continue
         # The runtime may have kept the write from the tensor itself; then it knows where, not how many.
-        at = tuple(coordinates(first if first is not None else _element(tensor, write), tensor.shape))
+        at = coordinates(first if first is not None else _element(tensor, write), tensor.shape)
         kernel = f"kernel '{write.kernel}'" if write and write.kernel else "a kernel"
         share = f": {changed} of {tensor.numel} elements" if changed else ""
         return ErrorInfo(

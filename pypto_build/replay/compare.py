@@ -82,9 +82,9 @@ def _distance(a: Array, e: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[
     return np.abs(wide_a - wide_e), np.abs(wide_e)
 
 
-def coordinates(flat: int, shape: tuple[int, ...]) -> list[int]:
+def coordinates(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The index of an element in each dimension."""
-    return [int(i) for i in np.unravel_index(flat, shape)] if shape else []
+    return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
 
 
 def first_mismatches(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bool_]) -> list[Mismatch]:
@@ -92,6 +92,6 @@ def first_mismatches(actual: Array, expected: Array, dtype: str, mask: npt.NDArr
     positions = np.flatnonzero(mask)[:MAX_SHOWN]
     values = [decode(side.reshape(-1)[positions], dtype).tolist() for side in (actual, expected)]
     return [
-        Mismatch(coordinates(int(at), mask.shape), json_number(a), json_number(e))
+        Mismatch(list(coordinates(int(at), mask.shape)), json_number(a), json_number(e))
         for at, a, e in zip(positions, *values, strict=True)
     ]

@@ -123,7 +123,7 @@ def never_written(unwritten: Unwritten | None, shape: tuple[int, ...]) -> str | 
     total = math.prod(shape)
     if unwritten.count == total:
         return "never written: no task wrote to it; look at its direction and at the orchestration's add_output calls"
-    at = tuple(coordinates(unwritten.first[0], shape))
+    at = coordinates(unwritten.first[0], shape)
     return f"{unwritten.count} of {total} elements were never written, the first at {at}"
 
 
@@ -146,7 +146,7 @@ def _tainted(case: Case) -> str | None:
     count = int(np.count_nonzero(found))
     if not count:
         return None
-    at = tuple(coordinates(int(np.argmax(found)), case.shape))
+    at = coordinates(int(np.argmax(found)), case.shape)
     return (
         f"{count} of {found.size} elements were computed from memory that no task had written, the first at {at}; "
         "'scons hazards' names the load"
@@ -160,7 +160,7 @@ def _not_finite(case: Case) -> str | None:
         stray = test(case.actual) & ~test(case.expected)
         count = int(np.count_nonzero(stray))
         if count:
-            at = tuple(coordinates(int(np.argmax(stray)), case.shape))
+            at = coordinates(int(np.argmax(stray)), case.shape)
             cause = (
                 "0/0, inf-inf or memory that was never written" if name == "NaN" else "overflow or a division by zero"
             )

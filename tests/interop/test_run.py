@@ -61,14 +61,15 @@ def test_a_mismatch(tmp_path: Path) -> None:
         (
             {"PYPTO_STANDIN_FAULT": "run failed with code -2"},
             6,
-            "simpler: HEAP_RING_DEADLOCK (code 2): the outputs that are alive do not fit the heap of their ring; give "
-            "the rings more room with PTO2_RING_TASK_WINDOW, PTO2_RING_HEAP or PTO2_RING_DEP_POOL",
+            "simpler: HEAP_RING_DEADLOCK (code 2): the tensors that are alive at once need more than the ring's heap; "
+            "close scopes earlier or allocate inside the loop's scope, or raise PTO2_RING_HEAP",
         ),
         (
             {"PYPTO_STANDIN_FAULT": "simpler_run failed with code -5"},
             5,
-            "simpler: INVALID_ARGS (code 5): a task was submitted with arguments that do not fit; look at what the "
-            "orchestration submits",
+            "simpler: INVALID_ARGS (code 5): a submission was refused: its arguments are too many or in the wrong "
+            "order, or a scope is nested wrongly; add tensors before scalars, call set_dependencies once, keep "
+            "automatic scopes out of manual ones: scons lint",
         ),
         ({"PYPTO_STANDIN_FAULT": "something\nelse"}, 5, "simpler: something else; "),
         (

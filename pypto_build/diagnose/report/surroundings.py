@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.diagnose.evidence import Evidence
+from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.programs import version_text
 
 _SHOWN_DIGITS = 16
 
@@ -41,11 +42,7 @@ def digests(artifact: Artifact, data_dir: Path | None) -> dict[str, str]:
     """The beginnings of the digests of manifest, sources and data, by path."""
     files = {
         path.relative_to(artifact.root).as_posix() if path.is_relative_to(artifact.root) else str(path): path
-        for path in [
-            artifact.manifest_path,
-            artifact.orchestration.source,
-            *(kernel.source for kernel in artifact.kernels),
-        ]
+        for path in artifact.sources
     }
     try:
         data = snapshot(artifact, data_dir)
@@ -79,9 +76,8 @@ def _compiler(evidence: Evidence) -> list[list[str]]:
     except (OSError, ValueError, KeyError, StopIteration, AttributeError):
         return []
     try:
-        done = subprocess.run([words[0], "--version"], capture_output=True, text=True, timeout=10, check=False)
-        version = next(iter(done.stdout.splitlines()), "")
-    except (OSError, subprocess.TimeoutExpired):
+        version = version_text(words[0], "").partition("\n")[0]
+    except ToolchainError:
         version = ""
     flags = [word for word in words[1:] if word.startswith(("-O", "-m", "-std", "-D", "-f"))]
     return [["compiler", version or words[0]], ["flags", " ".join(flags)]]

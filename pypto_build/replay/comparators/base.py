@@ -69,11 +69,6 @@ def valid_prefix(
     return ours[:valid_rows], theirs[:valid_rows], wrong
 
 
-def position(flat: int, shape: tuple[int, ...]) -> str:
-    """Coordinates as text, `(3, 7)`."""
-    return str(tuple(int(i) for i in np.unravel_index(flat, shape))) if shape else "()"
-
-
 def listing(bad: Bools, max_show: int, line: Callable[[int], str]) -> str:
     """`line(flat index)` for the first `max_show` bad elements, one below the other."""
     return "".join(f"\n      {line(int(at))}" for at in np.flatnonzero(bad)[:max_show])

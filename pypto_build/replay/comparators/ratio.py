@@ -16,9 +16,9 @@ from pypto_build.replay.comparators.base import (
     as_float32,
     listing,
     named,
-    position,
     valid_prefix,
 )
+from pypto_build.replay.compare import coordinates
 from pypto_build.replay.values import Array
 
 #: Below this size a value counts as noise around zero in the relative rule.
@@ -80,7 +80,7 @@ def _largest(a: Floats, e: Floats, rtol: float, atol: float) -> str:
         return ""
     at = int(np.argmax(np.where(np.isfinite(delta), delta, -1.0)))
     tolerance = atol + rtol * abs(float(e.flat[at]))
-    return f"\n      max abs diff {delta.flat[at]:.6g} at {position(at, a.shape)}, tolerance {tolerance:.6g}"
+    return f"\n      max abs diff {delta.flat[at]:.6g} at {coordinates(at, a.shape)}, tolerance {tolerance:.6g}"
 
 
 def _line(a: Floats, e: Floats, rtol: float, atol: float) -> Callable[[int], str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.replay.comparators.base import Arrays, Comparator, Result, listing, named, position
+from pypto_build.replay.comparators.base import Arrays, Comparator, Result, listing, named
+from pypto_build.replay.compare import coordinates
 from pypto_build.replay.values import Array
 
 
@@ -41,7 +42,7 @@ def topk_pair_compare(vals_name: str, *, dim: int = -1, descending: bool = True,
             column = int(place[-1])
             window = scores[place[:-1]][max(0, column - 1) : column + 2]
             return (
-                f"{position(at, bad.shape)} actual_idx={int(ours[place])}, expected_idx={int(theirs[place])}, "
+                f"{coordinates(at, bad.shape)} actual_idx={int(ours[place])}, expected_idx={int(theirs[place])}, "
                 f"score={float(scores[place]):.8g}, neighbours={[float(f'{value:.8g}') for value in window]}"
             )
 
