@@ -105,26 +105,6 @@ void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {{
 """
 
 
-_EMPTY_KERNEL = """// Kernel Function: nothing
-#include <cstdint>
-
-extern "C" void kernel_entry(int64_t* args) { (void)args; }
-"""
-
-_LOOP = """        for (int64_t i = 0; i < {tasks}; i += 1) {{
-            PTO2_SCOPE() {{
-                CoreTaskArgs params_t0;
-                params_t0.add_scalar(i);
-                rt_submit_aiv_task(0, params_t0);
-            }}
-        }}
-        CoreTaskArgs params_t1;
-        params_t1.add_input(ext_x);
-        params_t1.add_output(ext_y);
-        rt_submit_aiv_task(1, params_t1);
-"""
-
-
 def write_chain(directory: Path, kernels: int) -> Path:
     """An artifact of ``kernels`` AIV kernels, each ``y = factor * x + offset`` on the output of the one before.
 
@@ -144,20 +124,6 @@ def write_chain(directory: Path, kernels: int) -> Path:
     _write_tensor(root / "data/out/y.pt", _rounded(golden))
     _write(root / "orchestration/chain.cpp", _ORCHESTRATION.format(body=body))
     _write(root / "kernel_config.py", _manifest(entries))
-    _write(root / "compiled_meta.json", _meta())
-    return root
-
-
-def write_independent_tasks(directory: Path, tasks: int) -> Path:
-    """An artifact that submits ``tasks`` tasks of an empty kernel, and one that writes the output."""
-    root = directory / f"_jit_tasks_{tasks}"
-    values = [float(i % 7) for i in range(_ROWS * _COLUMNS)]
-    _write_tensor(root / "data/in/x.pt", values)
-    _write_tensor(root / "data/out/y.pt", values)
-    _write(root / "kernels/aiv/nothing.cpp", _EMPTY_KERNEL)
-    _write(root / "kernels/aiv/copy.cpp", _kernel("copy", 1.0, 0.0))
-    _write(root / "orchestration/chain.cpp", _ORCHESTRATION.format(body=_LOOP.format(tasks=tasks)))
-    _write(root / "kernel_config.py", _manifest([_entry(0, "nothing", "[]"), _entry(1, "copy", "[_D.IN, _D.OUT]")]))
     _write(root / "compiled_meta.json", _meta())
     return root
 

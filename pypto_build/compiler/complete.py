@@ -39,6 +39,7 @@ from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.records import CORE_TYPES, DEFAULT_RUNTIME
 from pypto_build.pto import Function, Module, PtoError, parse_file
 from pypto_build.pto.assemble import assemble
+from pypto_build.pto.names import require_names
 from pypto_build.pto.wrapper import Payload, plan_arguments, write_wrapper
 
 from .assembler import assemble_unit, body_of
@@ -83,6 +84,8 @@ class Completion:
 
     def run(self) -> None:
         self.modules = {unit: parse_file(path) for unit, path in self.paths.items()}
+        for module in self.modules.values():
+            require_names(module)  # kernels' files are named after them
         members = self.members()
         before = self._record()
         done: dict[str, str] = {}

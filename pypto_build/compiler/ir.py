@@ -307,22 +307,6 @@ def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
     return replace(op, args=tuple(map_operand(a, change) for a in op.args), attrs=attrs)
 
 
-def map_dims(type_: Type, change: Callable[[Ref], Operand]) -> Type:
-    """The type with the names among its extents changed."""
-
-    def one(dim: Dim) -> Dim:
-        if not isinstance(dim, Ref):
-            return dim
-        new = change(dim)
-        return int(new.value) if isinstance(new, Const) else new if isinstance(new, Ref) else dim
-
-    if isinstance(type_, TileType):
-        return replace(type_, valid=(one(type_.valid[0]), one(type_.valid[1])))
-    if isinstance(type_, TensorType):
-        return replace(type_, shape=tuple(one(d) for d in type_.shape))
-    return type_
-
-
 def free_names(block: Block) -> set[str]:
     """Names a block uses but does not define."""
     used: set[str] = set()

@@ -6,6 +6,7 @@ python -m pypto_build.diagnose.dump ARTIFACT_DIR|DUMP_DIR [--build-dir OUT] [--t
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -166,7 +167,8 @@ _NO_DUMP = "replay with DUMP=2 first; DUMP_ARGS= and DUMP_TASKS= have to name wh
 def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
     """Write one tensor as `pt` (stored elements), `npy` or `txt` (numbers); returns the file."""
     number = viewer.order.numbers.get(record.task_id, record.task_id)
-    name = f"task{number}_{viewer.names.joined(record.func_ids).replace(' ', '')}_{viewer.arg_name(record)}"
+    kernels = re.sub(r"[^\w.+-]+", "_", viewer.names.joined(record.func_ids))  # names of a foreign record
+    name = f"task{number}_{kernels}_{viewer.arg_name(record)}"
     path = directory / f"{name}_{record.stage}.{form}"
     directory.mkdir(parents=True, exist_ok=True)
     if form == "pt":

@@ -64,7 +64,6 @@ class Task:
     lanes: tuple[int, ...] = (-1, -1, -1)
     block_num: int = 1
     manual: bool = False
-    early_dispatch: bool = False
     args: tuple[TaskArg, ...] = ()
 
 
@@ -196,7 +195,6 @@ def _task(entry: Mapping[str, Any]) -> Task:
         lanes=lanes or (-1, -1, -1),
         block_num=int(entry.get("block_num", 1)),
         manual=entry.get("scope") == "manual",
-        early_dispatch=bool(entry.get("early_dispatch", False)),
         args=tuple(_arg(arg) for arg in entry.get("args", ())),
     )
 

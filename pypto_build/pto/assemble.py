@@ -22,6 +22,7 @@ from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
 from .errors import Place, PtoError
 from .model import Function, Module, Operation
+from .names import require_names
 from .ops import TABLE
 from .parser import parse_file
 from .resolve import resolve
@@ -49,6 +50,7 @@ def assemble(module: Module, platform: str) -> Assembled:
         )
     if platform not in PLATFORMS:
         raise PtoError(Place(module.source.path), f"unknown platform '{platform}'; one of {', '.join(PLATFORMS)}")
+    require_names(module)
     arch = module_arch(module, platform)
     texts: list[str] = []
     tokens: list[int] = []

@@ -11,8 +11,6 @@ from .types import Type, parse_type
 if TYPE_CHECKING:
     from .parse_operations import OperationReader
 
-Args = tuple[tuple[str, Type | None], ...]
-
 
 def read_for(reader: OperationReader, op: Operation) -> None:
     """`%i = %a to %b step %c [iter_args(%x = %init) -> (T)] [: type] { … }`."""

@@ -120,6 +120,14 @@ def test_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) 
         ]
 
 
+def test_exports_stay_where_they_belong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names come with the records, which may be anybody's."""
+    place = _two_tasks(tmp_path)
+    write_json(place / "name_map_case.json", {"callable_id_to_name": {"0": "add", "1": "../../mul x"}})
+    _, out, _ = _run(capsys, place, "--task", "1", "--export", "npy", "--output", tmp_path / "e")
+    assert Path(out.strip()) == tmp_path / "e" / "task1_.._.._mul_x_0_before.npy"
+
+
 def test_comparison_with_a_torch_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = _two_tasks(tmp_path)
     other = _X + 1

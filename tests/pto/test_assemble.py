@@ -8,6 +8,7 @@ import pytest
 
 from pypto_build.pto import PtoError, parse
 from pypto_build.pto.assemble import assemble, main
+from pypto_build.pto.torch import generate
 from tests.pto.samples import module, tile
 
 T = tile(rows=16, cols=64)
@@ -271,3 +272,18 @@ def test_command_line_with_an_unknown_platform(tmp_path: Path, capsys: pytest.Ca
     unit.write_text(module(""))
     assert main([str(unit), "--platform", "a9", "-o", str(tmp_path / "o.cpp")]) == 1
     assert capsys.readouterr().err == f"error: {unit}: unknown platform 'a9'; one of a2a3, a5, a2a3sim, a5sim\n"
+
+
+@pytest.mark.parametrize("name", ["a.b", "a-b", '"../../k"', '"k"'])
+def test_functions_have_names_that_cpp_has(name: str) -> None:
+    """Kernels' files are named after them, so no path can be one either."""
+    text = f"module {{\n  func.func @{name}() {{\n    return\n  }}\n}}\n"
+    message = (
+        f"k.pto:2:3: func.func @{name}: its name is no identifier, as it has to be in C++; use letters, digits and _"
+    )
+    with pytest.raises(PtoError) as raised:
+        assemble(parse(text, "k.pto"), "a2a3sim")
+    assert str(raised.value) == message
+    with pytest.raises(PtoError) as raised:
+        generate(parse(text, "k.pto"))
+    assert str(raised.value) == message

@@ -95,6 +95,18 @@ def test_a_module_that_cannot_be_assembled(replayed: Saved) -> None:
     assert modules.replay().status == 0
 
 
+def test_a_module_that_names_a_kernel_by_a_path(modules: Project) -> None:
+    """Completion writes a file for each function: none of them lies elsewhere."""
+    name = "x/../../../../../../elsewhere"
+    modules.edit(UNIT, "@kernel_mul(", f'@"{name}"(')
+    modules.edit("orchestration/vector_dag.cpp", "// Task 3: kernel_mul", f'// Task 3: "{name}"')
+    run = modules.replay()
+    assert run.status == 2
+    path = modules.artifact / UNIT
+    assert f'scons: *** {path}:2:3: func.func @"{name}": its name is no identifier, as it has to be in' in run.output
+    assert not list(modules.root.rglob("elsewhere*"))
+
+
 def test_the_manifest_names_the_kernels(project: Project) -> None:
     """With a manifest there, its func_ids count, whatever the comments in the orchestration say."""
     project.use_example("_jit_vector_dag")

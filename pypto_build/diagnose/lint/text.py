@@ -30,10 +30,6 @@ class Code:
         """The line of a place, from 1."""
         return bisect_right(self._starts, offset)
 
-    def line_text(self, line: int) -> str:
-        """The text of a line, without its indentation."""
-        return self.raw.split("\n")[line - 1].strip()
-
 
 def matching(code: str, opening: int) -> int:
     """The place of the bracket that closes the one at `opening`; the end of the text if there is none."""

@@ -7,12 +7,12 @@ Exit status: 0, 2 for wrong usage, 3 when a module cannot be translated; the oth
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import PtoError, parse_file
+from ..atomic import write_atomically
 from . import UnsupportedOperations, torch_codegen
 
 
@@ -45,13 +45,10 @@ def _headed(path: Path, text: str) -> str:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a text by one rename; False when the file has it already."""
+    """Write a text; False when the file has it already."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    write_atomically(path, text)
     return True
 
 

@@ -9,6 +9,7 @@ from functools import singledispatch
 from ..attributes import EnumAttr, StrAttr
 from ..errors import Place
 from ..model import Function, Module, Operation
+from ..names import require_names
 from .groups import Group, find_groups, has_barrier, lanes, unsplit_modes
 from .lowering import find_lowering
 from .names import Names
@@ -64,6 +65,7 @@ def generate(
     """The file of a module with the places its lines come from; `lone` leaves out groups and the entry, `probes` adds
     calls of `_probe(line, operation, what it wrote)`, which the caller defines. With `in_memory` all tiles are views of
     on-chip memories, as with `probes`; else those are plain tensors for which that makes no difference."""
+    require_names(module)
     return _File(module, check_shapes, lone, probes, in_memory).write()
 
 

@@ -8,8 +8,7 @@ import struct
 from ..attributes import FloatAttr, case_of
 from ..model import Operation
 from ..ops import TABLE
-from ..resolve import Value
-from ..types import Type, ViewType
+from ..types import Type
 from . import dtypes
 from .windows import joined
 from .writer import Unsupported, Writer
@@ -235,7 +234,3 @@ def load_scalar(w: Writer, op: Operation) -> None:
 
 def store_scalar(w: Writer, op: Operation) -> None:
     w.add(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}] = {w.operand(op, 'value')}")
-
-
-def is_view(value: Value) -> bool:
-    return isinstance(value.type, ViewType)
