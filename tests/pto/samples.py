@@ -39,11 +39,12 @@ def tile(loc: str = "vec", rows: int = 16, cols: int = 64, dtype: str = "f32", *
 
 def module(body: str, args: str = "", kind: str = "vector", arch: str = "a2a3") -> str:
     """A module with one function `k`; `body` is its operations, `return` left out."""
+    return f'module attributes {{pto.target_arch = "{arch}"}} {{\n{function(body, args, kind)}}}\n'
+
+
+def function(body: str, args: str = "", kind: str = "vector", name: str = "k") -> str:
     attributes = f" attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}}" if kind else ""
-    return (
-        f'module attributes {{pto.target_arch = "{arch}"}} {{\n'
-        f"  func.func @k({args}){attributes} {{\n{body}\n  return\n  }}\n}}\n"
-    )
+    return f"  func.func @{name}({args}){attributes} {{\n{body}\n  return\n  }}\n"
 
 
 _KIND_TYPES = {

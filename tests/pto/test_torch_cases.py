@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.pto.torch_operations import CASES as OPERATIONS
+
 TESTS = Path(__file__).parents[1]
-PTO, OPS, MOVES, GROUPS, TILES = (
-    f"pto/test_torch_{name}.py" for name in ("codegen", "ops", "moves", "groups", "tiles")
+PTO, CONVERT, MOVES, GROUPS, TILES = (
+    f"pto/test_torch_{name}.py" for name in ("codegen", "convert", "moves", "groups", "tiles")
 )
+#: A case of the table that every element type goes through.
+OPERATION = "pto/test_torch_operations.py::test_operation"
 PROGRAM, REPLAY = "compiler/test_torch_program.py", "replay/test_reference.py"
 KERNEL = f"{PROGRAM}::test_kernel"
 
@@ -23,20 +27,20 @@ CASES = {
     "tensor_scalar_add": f"{KERNEL}[scalar add]",
     "tensor_unary_ops": f"{KERNEL}[unary]",
     "tensor_cast": f"{KERNEL}[cast]",
-    "cast rounding modes": f"{MOVES}::test_conversion_to_16_bits",
+    "cast rounding modes": f"{CONVERT}::test_conversion",
     "matmul_with_transpose": f"{KERNEL}[product with a transposed operand]",
     "matmul_respects_out_dtype": f"{KERNEL}[16-bit products are summed in float32]",
     "tile_matmul_acc": f"{MOVES}::test_products",
     "nested_call_arg": f"{KERNEL}[nested calls]",
-    "row_reduction": f"{OPS}::test_reductions",
+    "row_reduction": f"{OPERATION}[trowsum]",
     "tile_load_store": f"{KERNEL}[windows]",
     "tile_transpose_view": f"{PTO}::test_boxed_bytes_seen_transposed",
-    "tile_compute_ops": f"{OPS}::test_binary_of_floats",
-    "bitwise, tensor and tile": f"{OPS}::test_binary_of_integers_wraps",
-    "bitwise, scalar": f"{OPS}::test_scalar_of_integers",
-    "bitwise_not": f"{OPS}::test_not",
-    "tile_sels_and_prelu": f"{MOVES}::test_selection_with_a_number_and_prelu",
-    "tile_cmp": f"{MOVES}::test_comparison_and_selection",
+    "tile_compute_ops": f"{OPERATION}[tadd]",
+    "bitwise, tensor and tile": f"{OPERATION}[tand]",
+    "bitwise, scalar": f"{OPERATION}[tands]",
+    "bitwise_not": f"{OPERATION}[tnot]",
+    "tile_sels_and_prelu": f"{OPERATION}[tsels]",
+    "tile_cmp": f"{OPERATION}[tcmp_lt]",
     "tensor_view, codegen and execution": f"{TILES}::test_strided_views[nd]",
     "tensor_view, shape and layout stride": f"{TILES}::test_strided_views[dn]",
     "tensor_view, explicit valid shape": f"{TILES}::test_parts_whose_extents_change_from_round_to_round",
@@ -130,6 +134,8 @@ def test_case_is_tested(case: str) -> None:
     tree = ast.parse((TESTS / path).read_text(encoding="utf-8"))
     function, _, parameter = name.partition("[")
     assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if name.startswith("test_operation["):
+        assert parameter[:-1] in OPERATIONS
     if path == PROGRAM and parameter:
         table = next(n for n in tree.body if isinstance(n, ast.AnnAssign) and getattr(n.target, "id", "") == "KERNELS")
         assert isinstance(table.value, ast.Dict)

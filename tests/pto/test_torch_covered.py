@@ -1,44 +1,123 @@
-"""Every operation that PyTorch is written for is used by a test of it: by its name in the tests' texts."""
+"""Every operation that PyTorch is written for is tested: by a case of the table, on all its element types, or by its
+name in another test."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from pypto_build.pto.checks.elements import element_types
 from pypto_build.pto.model import Operation
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.torch.lowering import find_lowering, nothing
+from tests.pto.torch_operations import CASES
 
-#: Without a test of their own so far; nothing else may join them.
-UNTESTED = {
+HERE = Path(__file__).parent
+#: Operations that take tiles and are not in the table of cases -> the file whose test asks the table of operations for
+#: their element types, or why they have none.
+ELSEWHERE = {
+    "pto.tcvt": "test_torch_convert.py",
+    "pto.tfillpad": "test_torch_rearranging.py",
+    "pto.tfillpad_inplace": "test_torch_rearranging.py",
+    "pto.tfillpad_expand": "test_torch_rearranging.py",
+    "pto.tgatherb": "test_torch_rearranging.py",
+    "pto.tsort32": "test_torch_rearranging.py",
+    "pto.tmrgsort": "test_torch_rearranging.py",
+    "pto.mgather": "test_torch_transfers.py",
+    "pto.mscatter": "test_torch_transfers.py",
+    "pto.tsetval": "test_torch_tiles.py",
+}
+EVERYWHERE = {"pto.tload", "pto.tstore"}  # every case loads and stores its tiles
+
+
+#: Without a test so far; nothing else may join them.
+UNTESTED: set[str] = {
+    "arith.bitcast",
+    "arith.cmpf",
+    "arith.extf",
+    "arith.extsi",
+    "arith.extui",
+    "arith.fptosi",
+    "arith.fptoui",
+    "arith.index_castui",
+    "arith.select",
+    "arith.sitofp",
+    "arith.truncf",
+    "arith.trunci",
+    "arith.uitofp",
+    "builtin.unrealized_conversion_cast",
+    "func.call",
+    "func.return",
+    "math.absi",
+    "memref.alloc",
     "pto.aic_initialize_pipe",
     "pto.aiv_initialize_pipe",
+    "pto.alloc_multi_tile",
+    "pto.bitcast",
+    "pto.castptr",
+    "pto.declare_eventid_array",
+    "pto.declare_local_array",
+    "pto.declare_tile",
+    "pto.eventid_array_get",
+    "pto.eventid_array_set",
+    "pto.get_block_num",
+    "pto.get_subblock_num",
+    "pto.get_tensor_view_dim",
+    "pto.get_validshape",
+    "pto.import_reserved_buffer",
+    "pto.inttoptr",
+    "pto.local_array_get",
+    "pto.local_array_set",
+    "pto.multi_tile_get",
+    "pto.ptrtoint",
+    "pto.reserve_buffer",
     "pto.section.cube",
     "pto.section.vector",
-    "pto.tcolexpand",
-    "pto.tconcatidx",
-    "pto.tfree_from_aic",
+    "pto.set_validshape",
+    "pto.subset",
+    "pto.tassign",
+    "pto.tfree",
     "pto.tfree_from_aiv",
-    "pto.thistogram",
-    "pto.tquant",
-    "pto.trandom",
-    "pto.trowexpand",
-    "pto.ttri",
+    "pto.tile_buf_addr",
+    "pto.tpop",
+    "pto.tpush",
+    "pto.trap",
 }
 
 
+def handled() -> list[str]:
+    return [name for name in TABLE if find_lowering(Operation(name)) not in (None, nothing)]
+
+
 def used_in(text: str, name: str) -> bool:
-    """Written out, or as a string that a test puts behind the dialect (or behind `trow` and `tcol`)."""
+    """Written out, or as a string that a test puts behind the dialect."""
     short = re.sub(r"^(pto|arith|math)\.", "", name)
     base = re.sub(r"(\.mx)?\.(acc|bias)$", r"\1", short)  # forms of products
-    narrow = re.sub(r"^t(row|col)(expand)?(?=.)", "", short)
     written = rf"{re.escape(name)}(?![\w.])"
-    return bool(re.search(written, text)) or any(f'"{word}"' in text for word in (short, base, narrow))
+    return bool(re.search(written, text)) or any(f'"{word}"' in text for word in (short, base))
 
 
-def test_every_operation_of_vectors_and_matrices_is_used() -> None:
-    here = Path(__file__).parent
-    text = "\n".join(p.read_text() for p in sorted(here.glob("test_torch_*.py")) if p != Path(__file__))
-    supported = [n for n, d in TABLE.items() if d.core and find_lowering(Operation(n)) not in (None, nothing)]
-    missing = {name for name in supported if not used_in(text, name)}
-    assert missing == UNTESTED
+def test_every_operation_is_used() -> None:
+    files = [p for p in sorted(HERE.glob("*torch_*.py")) if p != Path(__file__)]
+    text = "\n".join(p.read_text() for p in files)
+    in_table = {case.op for case in CASES.values()}
+    assert {name for name in handled() if name not in in_table and not used_in(text, name)} == UNTESTED
+
+
+def test_the_cases_have_every_element_type() -> None:
+    """What the table of operations admits is what runs: a type that it gains, or a case loses, is noticed."""
+    types: dict[str, set[str]] = {}
+    for case in CASES.values():
+        types.setdefault(case.op, set()).update(case.types())
+    assert types == {op: set(element_types(op)) for op in types}
+
+
+def test_all_other_operations_on_tiles_ask_for_their_element_types() -> None:
+    in_table = {case.op for case in CASES.values()}
+    computing = {name for name in handled() if TABLE[name].cpp and TABLE[name].core != "cube"}
+    tiles = {n for n in computing if any(r.kind in ("tile", "shaped") for r in TABLE[n].roles())} - in_table
+    assert tiles == ELSEWHERE.keys() | EVERYWHERE
+    for name, file in ELSEWHERE.items():
+        text = (HERE / file).read_text()
+        assert "element_types(" in text or name == "pto.tsetval"
+        assert used_in(text, name)

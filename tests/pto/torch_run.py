@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from pypto_build.pto import parse
 from pypto_build.pto.torch import generate
-from tests.pto.samples import module
+from tests.pto.samples import function
 
 DTYPES = {
     "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16,
     "i32": torch.int32, "i64": torch.int64, "ui8": torch.uint8, "ui16": torch.uint16, "ui32": torch.uint32,
+    "ui64": torch.uint64, "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2, "f8E8M0": torch.float8_e8m0fnu,
 }  # fmt: skip
 FLOATS, INTEGERS = ("f32", "f16", "bf16"), ("i8", "i16", "i32", "ui8", "ui16", "ui32")
 HEAD = "  %c0 = arith.constant 0 : index\n  %c1 = arith.constant 1 : index\n"
@@ -29,6 +32,47 @@ def wrap(value: int, dtype: str) -> int:
 
 def as_floats(tensor: torch.Tensor) -> np.ndarray:
     return tensor.double().numpy()
+
+
+Exact = npt.NDArray[Any]  # float64, or Python's integers
+
+
+def exact(tensor: torch.Tensor) -> Exact:
+    """The numbers of a tensor as numbers that do not round or wrap: float64, or Python's integers."""
+    if tensor.dtype.is_floating_point:
+        return tensor.double().numpy()
+    return np.array(tensor.tolist(), dtype=object).reshape(tensor.shape)
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest integer of an element type."""
+    bits = int(dtype.lstrip("ui"))
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+_LAST = {"f32": (-23, -126), "f16": (-10, -14), "bf16": (-7, -126)}  # of the fraction, and of the exponent
+
+
+def assert_equal(actual: torch.Tensor, expected: Exact, dtype: str, ulps: float = 0, name: str = "") -> None:
+    """Integers have to be equal once `expected` has wrapped, floats once it has been rounded; or they may be so many
+    units in the last place away from `expected`."""
+    found = exact(actual)
+    if found.dtype == object:
+        low, high = limits(dtype)
+        wrapped = [(int(x) - low) % (high - low + 1) + low for x in expected.reshape(-1)]
+        assert found.reshape(-1).tolist() == wrapped, name
+        return
+    if not ulps:
+        rounded = torch.from_numpy(np.array(expected, np.float64)).float().to(DTYPES[dtype]).double().numpy()
+        np.testing.assert_array_equal(found, rounded, name)
+        return
+    fraction, least = _LAST[dtype]
+    with np.errstate(all="ignore"):
+        exponent = np.maximum(np.floor(np.log2(np.abs(expected))), least)
+        far = np.abs(found - expected) > ulps * np.exp2(np.where(np.isfinite(exponent), exponent, least) + fraction)
+    far |= np.isnan(found) != np.isnan(expected)
+    far &= found != expected  # infinities
+    assert not far.any(), [(tuple(at), found[tuple(at)], expected[tuple(at)]) for at in np.argwhere(far)[:4]]
 
 
 def assert_floats(actual: torch.Tensor, expected: np.ndarray, dtype: str, slack: float = 1.0) -> None:
@@ -96,20 +140,40 @@ class Kernel:
         self.body += f"  {line}\n"
 
     def store(self, name: str, type_: str, shape: tuple[int, int], dtype: str) -> torch.Tensor:
-        result = torch.zeros(shape, dtype=DTYPES[dtype])
+        return self.store_to(name, type_, shape, dtype)
+
+    def store_to(
+        self, name: str, type_: str, shape: tuple[int, int], dtype: str, more: str = "", types: str = "", how: str = ""
+    ) -> torch.Tensor:
+        """A store with further operands and attributes."""
+        result = torch.zeros(shape, dtype=torch.uint8).to(DTYPES[dtype])
         pointer = self.pointer(result, dtype)
         self.body += view(f"{name[1:]}_o", pointer, *shape, dtype)
         part = f"!pto.partition_tensor_view<{shape[0]}x{shape[1]}x{dtype}>"
-        self.body += f"  pto.tstore ins({name} : {type_}) outs({name}_o : {part})\n"
+        self.body += f"  pto.tstore ins({name}{more} : {type_}{types}) outs({name}_o : {part}){how}\n"
         return result
 
     def run(self) -> None:
+        Kernels({"k": self}).run("k")
+
+
+class Kernels:
+    """Several kernels in one module, which is cheaper than a module for each."""
+
+    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
+        self.kernels = kernels
+        self.arch = next(iter(kernels.values())).arch
+        functions = (function(k.body, ", ".join(k.arguments), k.kind, name) for name, k in kernels.items())
+        self.text = f'module attributes {{pto.target_arch = "{self.arch}"}} {{\n{"".join(functions)}}}\n'
+        self.made = [namespace(self.text, in_memory=in_memory) for in_memory in (True, False)]
+
+    def run(self, name: str) -> None:
         """Fill the results. Tiles in memories have to give the same bits as tiles that are tensors where they can."""
-        text = module(self.body, ", ".join(self.arguments), self.kind, self.arch)
-        copies = [tensor.clone() for tensor in self.tensors]
-        namespace(text, in_memory=True)["k"](*copies)
-        namespace(text)["k"](*self.tensors)
-        for tensor, copy in zip(self.tensors, copies, strict=True):
+        tensors = self.kernels[name].tensors
+        copies = [tensor.clone() for tensor in tensors]
+        for made, arguments in zip(self.made, (copies, tensors), strict=True):
+            made[name](*arguments)
+        for tensor, copy in zip(tensors, copies, strict=True):
             assert torch.equal(tensor.view(torch.uint8), copy.view(torch.uint8))
 
 

@@ -35,6 +35,14 @@ _TYPES: dict[str, tuple[tuple[str, str], ...]] = {
         ("trelu tcmp", "i32 f16 f32"),
         ("tnot", "i16"),
         ("tsel texpands", "i16 i32 f16 bf16 f32"),
+        (
+            "trowexpand tcolexpand tcolargmax tcolargmin ttrans tconcat tconcatidx tscatter",
+            "i8 i16 i32 f16 bf16 f32",
+        ),
+        ("tgather", "i16 i32 f16 bf16 f32"),
+        ("mgather mscatter", "i8 i16 i32 f16 bf16 f32"),
+        ("taddc taddsc tsubc tsubsc", "i16 i32 f16 f32"),  # what the two instructions take that they become
+        ("tlrelu", "f16 f32"),
     ),
     "a5": (
         (
@@ -48,7 +56,11 @@ _TYPES: dict[str, tuple[tuple[str, str], ...]] = {
             "tpows trowexpandadd trowexpanddiv trowexpandmax trowexpandmin trowexpandmul trowexpandsub tsels tsub",
             "i8 i16 i32 f16 f32",
         ),
-        ("tcolprod tscatter", "i16 i32 f16 bf16 f32"),
+        ("taddc taddsc tconcatidx tscatter", "i8 i16 i32 f16 bf16 f32"),
+        ("tsubc tsubsc", "i8 i16 i32 f16 f32"),
+        ("tgather mgather mscatter", "i8 i16 i32 f16 bf16 f32 f8E4M3FN f8E5M2"),
+        ("tlrelu", "f16 f32"),
+        ("tcolprod", "i16 i32 f16 bf16 f32"),
         (
             "tdiv tfmod tfmods tmul trem trems trowargmax trowargmin trowmax trowmin trowprod trowsum",
             "i16 i32 f16 f32",
@@ -64,10 +76,18 @@ _TYPES: dict[str, tuple[tuple[str, str], ...]] = {
         ("tci", "i16 i32"),
     ),
 }
+_BOTH = (
+    ("tquant", "f32"),
+    ("tdequant", "i8 i16 i32"),
+    ("tpack trandom", "i16 i32"),
+    ("thistogram", "ui16 ui32"),
+)
 _ALLOWED = {
-    arch: {f"pto.{name}": set(types.split()) for names, types in rows for name in names.split()}
+    arch: {f"pto.{name}": set(types.split()) for names, types in rows + _BOTH for name in names.split()}
     for arch, rows in _TYPES.items()
 }
+#: What tiles may have: one of these where no row says less.
+_ANY = frozenset(("i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "f8E8M0"))
 _ONLY = {"pto.trandom": "a5", "pto.thistogram": "a5", "pto.tquant.mx": "a5"}
 
 # operations, operands, and whether those are row-major (`r`) or have no boxes either (`rn`)
@@ -94,6 +114,12 @@ _LAYOUT = {
     f"pto.{name}": (roles.split(), kind) for names, roles, kind in _LAYOUTS for name in names.split()
 }  # fmt: skip
 _FRACTALS = (32, 512, 1024)
+
+
+def element_types(name: str) -> frozenset[str]:
+    """The element types that an operation takes on any platform, signed and unsigned ones apart: `i32`, `ui32`, …"""
+    widths = frozenset().union(*(allowed.get(name, _ANY) for allowed in _ALLOWED.values()))
+    return widths | {f"u{width}" for width in widths if width.startswith("i")}
 
 
 def check_elements(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
@@ -132,7 +158,7 @@ def _types(resolved: Resolved, op: Operation, arch: str) -> Iterator[str]:
         found = _tile(resolved, op, role)
         if allowed is None or found is None:
             continue
-        if found[1].loc == "vec" and _kind(found[1].dtype) not in allowed:
+        if found[1].loc == "vec" and not {_kind(found[1].dtype), str(found[1].dtype)} & allowed:
             yield f"{role} has elements {found[1].dtype}, {arch} takes {', '.join(sorted(allowed))}"
         return
 

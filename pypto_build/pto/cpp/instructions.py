@@ -162,8 +162,8 @@ def random(e: Emitter, op: Operation) -> None:
 
 
 def histogram(e: Emitter, op: Operation) -> None:
-    """`isMSB` is the older way to name the byte of a 16-bit element."""
-    byte = int_value(op.attrs["byte"]) if "byte" in op.attrs else int_value(op.attrs.get("isMSB"))
+    """`isMSB` is the older way to name the byte of a 16-bit element; it is 1 where neither is given."""
+    byte = int_value(op.attrs.get("byte", op.attrs.get("isMSB")), 1)
     call(e, "THISTOGRAM", operands(e, op), [f"HistByte::BYTE_{byte}"])
 
 

@@ -232,7 +232,7 @@ for _name, _cpp in (
 define(
     "pto.tconcatidx",
     f"src0:{V} src1:{V} idx0:{V} idx1:{V}",
-    f"dst:{V}",
+    f"dst:{V}=rw",
     family="concat",
     fn="index",
     core="vector",

@@ -7,16 +7,19 @@ from ..model import Operation
 from ..types import Type
 from . import dtypes
 from .elementwise import element
-from .writer import Writer
+from .writer import Unsupported, Writer
 
 _ROUND = {"RINT": "rint", "CAST_RINT": "rint", "ROUND": "round", "FLOOR": "floor", "CEIL": "ceil", "TRUNC": "trunc",
           "ODD": "odd", "NONE": ""}  # fmt: skip
+_NOT_CONVERTED = {"ui64", "f8E8M0"}  # no platform has an instruction for them
 
 
 def convert(w: Writer, op: Operation) -> None:
-    """Over the valid region of the source. Without a mode, conversions to integers truncate and others round to the
-    nearest."""
+    """Over the valid region of the source. The mode is RINT where none is written; with NONE, conversions to integers
+    truncate and others round to the nearest."""
     source, target = element(w, op, "src"), element(w, op)
+    if {dtypes.name_of(source), dtypes.name_of(target)} & _NOT_CONVERTED:
+        raise Unsupported(f"from {source} to {target}")
     mode = _ROUND[_mode(op.attrs.get("rmode"))]
     saturate = "ON" in (case_of(op.attrs.get("sat_mode")), case_of(op.attrs.get("satmode")))
     text = converted(w.own(op, "src"), source, target, mode, saturate)
@@ -26,7 +29,7 @@ def convert(w: Writer, op: Operation) -> None:
 def _mode(attribute: object) -> str:
     if isinstance(attribute, IntAttr):
         return ("NONE", "RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "ODD", "CAST_RINT")[attribute.value]
-    return case_of(attribute, "NONE") if isinstance(attribute, (EnumAttr, StrAttr)) else "NONE"
+    return case_of(attribute, "RINT") if isinstance(attribute, (EnumAttr, StrAttr)) else "RINT"
 
 
 def converted(text: str, source: Type, target: Type, mode: str, saturate: bool) -> str:
@@ -38,7 +41,7 @@ def converted(text: str, source: Type, target: Type, mode: str, saturate: bool) 
     if not dtypes.is_float(target):
         return f"saturated({text}, {to})" if saturate else text
     if name.startswith("f8"):
-        return f"to_float8({text}, {to}, {saturate})"
+        return f'to_float8({text}, {to}, "{mode or "rint"}", {saturate})'
     if source == target:
         return text if not mode else f'integral({text}, "{mode}")' if name == "f32" else text
     exact = dtypes.bits(source) < dtypes.bits(target) or (name == "f32" and dtypes.bits(source) <= 16)

@@ -28,7 +28,7 @@ BINARY: dict[str, tuple[str, str]] = {
     "shr": ("", "shift_right({a}, {b}, {bits})"),
     "prelu": ("torch.where({a} > 0, {a}, {a} * {b})",) * 2,
     "expdif": ("torch.exp({a} - {b})", ""),
-    "axpy": ("torch.add({d}, {a}, alpha={b})",) * 2,
+    "axpy": ("{d} + {a} * {b}",) * 2,
 }  # fmt: skip
 # with a number instead of the second tile, where that is written otherwise
 _WITH_SCALAR: dict[str, tuple[str, str]] = {
@@ -46,7 +46,7 @@ _UNARY: dict[str, tuple[str, str]] = {
     "neg": ("-{a}",) * 2,
     "exp": ("torch.exp({a})", ""),
     "log": ("torch.log({a})", ""),
-    "sqrt": ("torch.sqrt({a})", ""),
+    "sqrt": ("square_root({a})", ""),
     "rsqrt": ("torch.rsqrt({a})", ""),
     "recip": ("torch.reciprocal({a})", ""),
     "relu": ("torch.relu({a})",) * 2,
@@ -103,6 +103,8 @@ def kept(w: Writer, op: Operation, fn: str) -> bool:
     """Whether the expression of a function has the element type of the destination."""
     type_ = element(w, op)
     same = all(element(w, op, role) == type_ for role in ("src", "src0", "src1") if role in op.operands)
+    if fn == "axpy" and dtypes.bits(type_) == 16:
+        return False
     return same and (fn in _KEEPS or (fn in ("div", "fmod") and dtypes.is_float(type_)))
 
 
@@ -113,6 +115,7 @@ def elementwise(w: Writer, op: Operation) -> None:
     if "scalar" in op.operands:
         number, src = within(scalar(w, op)), w.read(op, "src")
         if fn == "axpy":
+            src = f"{src}.float()" if dtypes.bits(type_) == 16 else src  # rounded once, at the end
             text = form(BINARY, fn, type_).format(d=w.own(op, "dst"), a=src, b=number, **more)
         elif next(iter(op.operands)) == "scalar":  # number / tile
             text = form(BINARY, fn, type_).format(a=_tensor(number, type_), b=src, **more)
@@ -132,8 +135,9 @@ def elementwise(w: Writer, op: Operation) -> None:
 
 
 def _tensor(number: str, type_: Type) -> str:
-    """A number as the left operand: dividing it by a tile of integers needs a tensor."""
-    return number if dtypes.is_float(type_) else f"torch.tensor({number})"
+    """A number as the left operand: torch divides a plain one by multiplying with the reciprocal, which rounds twice,
+    and has no division of integers for it."""
+    return f"torch.tensor({number}{f', dtype={dtypes.torch_dtype(type_)}' if dtypes.is_float(type_) else ''})"
 
 
 def ternary(w: Writer, op: Operation) -> None:

@@ -25,9 +25,14 @@ def gather(w: Writer, op: Operation) -> None:
         w.assign(op, f"gather({src}, {w.read(op, 'idx')})")
     else:
         period, first = _pattern(op)
-        text = f"{src}.read(*{src}.valid)[:, {first}::{period}]"
-        same = element(w, op, "src") == element(w, op)
-        w.assign(op, text if same else f"{text}.contiguous().view({dtypes.torch_dtype(element(w, op))})")
+        rows = f"{first}::{period}" if _by_column(op) else f":, {first}::{period}"
+        w.add(op, f"put_packed({dst}, {src}.read(*{src}.valid)[{rows}], rows={not _by_column(op)})")
+
+
+def _by_column(op: Operation) -> bool:
+    """Whether a mask pattern selects rows: elements of each column."""
+    axis = op.attrs.get("axis")
+    return axis is not None and "col" in str(axis).lower()
 
 
 def _pattern(op: Operation) -> tuple[int, int]:
@@ -46,12 +51,11 @@ def gather_blocks(w: Writer, op: Operation) -> None:
 def scatter(w: Writer, op: Operation) -> None:
     src, dst = w.operand(op, "src"), w.operand(op, "dst")
     if "idx" in op.operands:
-        w.add(op, f"scatter({dst}, {src}.read(*{src}.valid), {w.read(op, 'idx', 'src')})")
+        index = w.operand(op, "idx")
+        w.add(op, f"scatter({dst}, {src}.read(*{index}.valid), {index}[:])")
         return
     period, first = _pattern(op)
-    axis = op.attrs.get("axis")
-    dim = 0 if axis is not None and "col" in str(axis).lower() else 1
-    w.assign(op, f"spread({src}[:], {period}, {first}, {dim})")
+    w.assign(op, f"spread({src}.read(*{src}.valid), {period}, {first}, {0 if _by_column(op) else 1})")
 
 
 def gather_global(w: Writer, op: Operation) -> None:
@@ -126,8 +130,7 @@ def dequantize(w: Writer, op: Operation) -> None:
 
 
 def histogram(w: Writer, op: Operation) -> None:
-    byte, width = int_value(op.attrs.get("byte")), dtypes.bits(element(w, op, "src")) // 8
-    if "isMSB" in op.attrs and "byte" not in op.attrs:
-        byte = width - 1 if int_value(op.attrs["isMSB"]) else 0
+    byte = int_value(op.attrs.get("byte", op.attrs.get("isMSB")), 1)
+    width = dtypes.bits(element(w, op, "src")) // 8
     src, dst, index = (w.operand(op, role) for role in ("src", "dst", "idx"))
     w.add(op, f"histogram({dst}, {src}[:], {index}, byte={byte}, width={width})")

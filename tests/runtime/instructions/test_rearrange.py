@@ -13,6 +13,8 @@ DTYPES = ("f32", "bf16", "i8")
 REGIONS = ((8, 64), (5, 34), (1, 2), (0, 4), (4, 0))
 PACKED = (("u32", "u16"), ("i32", "i8"), ("u16", "u8"))
 S0, S1, D0, D1, INDEX = 0, 16384, 32768, 49152, 65536
+#: For each row, or for each column, the more significant bytes of the elements that count.
+HISTOGRAM_INDEX = {"u16": Tile("u8", 32, 1, "DN"), "u32": Tile("u8", 4, 256)}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def core(build_directory: Path) -> Core:
     for dtype, count in (("u16", 2), ("u32", 4)):
         tiles = declare(
             ("s", Tile(dtype, 4, 256), S0, 0),
-            ("i", Tile("u8", 32, 4, "DN"), INDEX, 2),
+            ("i", HISTOGRAM_INDEX[dtype], INDEX, 2),
             ("d", Tile("u32", 4, 256), D0, 0),
         )
         for byte in range(count):
@@ -107,13 +109,17 @@ def test_histogram(core: Core, dtype: str, byte: int) -> None:
     parts = [rng.integers(0, 256 if k == byte else 2, (4, 256)).astype(np.uint32) << (8 * k) for k in range(bytes_)]
     values = np.bitwise_or.reduce(parts)
     asked = rng.integers(0, 2, (4, 4)).astype(np.uint8)  # of each row, the most significant byte first
+    if dtype == "u32":
+        asked[:] = asked[0]  # the same for all rows
     core.put(Tile(dtype, 4, 256), S0, values.astype(np.uint16 if dtype == "u16" else np.uint32))
-    core.put(Tile("u8", 32, 4, "DN"), INDEX, asked)
+    index = np.repeat(asked[0, :, None], 256, axis=1) if dtype == "u32" else np.resize(asked[:, :1], (32, 1))
+    core.put(HISTOGRAM_INDEX[dtype], INDEX, index)
     for rows, cols in ((4, 256), (3, 100), (1, 0)):
-        core.call(f"histogram_{dtype}_{byte}", rows, cols, 4, 4)
+        core.call(f"histogram_{dtype}_{byte}", rows, cols, *((3, cols) if dtype == "u32" else (rows, 1)))
         for r in range(rows):
             counted = np.ones(cols, bool)
             for k in range(byte + 1, bytes_):
                 counted &= ((values[r, :cols] >> (8 * k)) & 255) == asked[r, bytes_ - 1 - k]
             chosen = ((values[r, :cols] >> (8 * byte)) & 255)[counted]
-            assert np.array_equal(core.get(Tile("u32", 4, 256), D0)[r], np.bincount(chosen, minlength=256))
+            wanted = np.cumsum(np.bincount(chosen, minlength=256))
+            assert np.array_equal(core.get(Tile("u32", 4, 256), D0)[r], wanted)

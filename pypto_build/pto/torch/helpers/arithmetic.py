@@ -83,6 +83,11 @@ def remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where((found != 0) & ((found < 0) != (b < 0)) & (b != 0), found + b, found)
 
 
+def square_root(value: torch.Tensor) -> torch.Tensor:
+    """Rounded once: torch's own of float32 is one unit off at times."""
+    return torch.sqrt(value.double()).to(value.dtype)
+
+
 def power(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a to the power b; of integers it wraps, and a negative power is the truncated reciprocal. Of floats in float64,
     rounded once to float32: torch's own float32 power depends on how the elements lie in memory."""
@@ -108,22 +113,15 @@ def shift_right(a: torch.Tensor, by: torch.Tensor, bits: int) -> torch.Tensor:
     return a.to(torch.int64) >> by
 
 
-def _bits_of(value: torch.Tensor) -> torch.Tensor:
-    return value.view({2: torch.int16, 4: torch.int32, 1: torch.int8}[value.element_size()])
+def bits_of(value: torch.Tensor) -> torch.Tensor:
+    """The same bytes as signed integers, with which torch can do more than with other types."""
+    return value.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.element_size()])
 
 
-def round_to(value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor:
-    """Numbers rounded to a narrower floating-point type: to nearest (ties to even: rint, away from zero: round), down
-    (floor), up (ceil), towards zero (trunc), or to the neighbour with an odd last bit (odd)."""
-    exact = value.to(torch.float64)
-    nearest = exact.to(torch.float32).to(dtype) if dtype != torch.float32 else exact.to(dtype)
-    inner = torch.where(nearest.double().abs() > exact.abs(), (_bits_of(nearest) - 1).view(dtype), nearest)
-    outer = (_bits_of(inner) + 1).view(dtype)
-    beyond = 2.0 ** (128 if dtype != torch.float16 else 16)  # what comes after the largest number
-    far = torch.where(outer.isinf(), torch.full_like(exact, beyond), outer.double().abs())
-    below, above = exact.abs() - inner.double().abs(), far - exact.abs()
-    odd = (_bits_of(inner) & 1) == 1
-    take = {
+def _away(mode: str, exact: torch.Tensor, below: torch.Tensor, above: torch.Tensor, odd: torch.Tensor) -> torch.Tensor:
+    """Whether a number that lies so far from two neighbours becomes the one away from zero; `odd`: the last bit of the
+    other one."""
+    return {
         "rint": (below > above) | ((below == above) & odd),
         "round": below >= above,
         "floor": (exact < 0) & (below > 0),
@@ -131,6 +129,23 @@ def round_to(value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor
         "trunc": torch.zeros_like(odd),
         "odd": (below > 0) & ~odd,
     }[mode]
+
+
+def round_to(value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor:
+    """Numbers rounded to a narrower floating-point type: to nearest (ties to even: rint, away from zero: round), down
+    (floor), up (ceil), towards zero (trunc), or to the neighbour with an odd last bit (odd)."""
+    exact = value.to(torch.float64)
+    if value.dtype == torch.int64:  # what float64 cannot hold must not round twice: its lowest bits become one
+        low = (value >> 11 << 11 != value).to(torch.int64)
+        exact = torch.where(value.abs() >> 53 != 0, ((value >> 11) | low).double() * 2048, exact)
+    nearest = exact.to(torch.float32).to(dtype) if dtype != torch.float32 else exact.to(dtype)
+    inner = torch.where(nearest.double().abs() > exact.abs(), (bits_of(nearest) - 1).view(dtype), nearest)
+    outer = (bits_of(inner) + 1).view(dtype)
+    beyond = 2.0 ** (128 if dtype != torch.float16 else 16)  # what comes after the largest number
+    far = torch.where(outer.isinf(), torch.full_like(exact, beyond), outer.double().abs())
+    below, above = exact.abs() - inner.double().abs(), far - exact.abs()
+    odd = (bits_of(inner) & 1) == 1
+    take = _away(mode, exact, below, above, odd)
     return torch.where(exact.isfinite() & inner.isfinite(), torch.where(take, outer, inner), nearest)
 
 
@@ -162,7 +177,16 @@ def saturated(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return value.to(torch.int64).clamp(limits.min, min(limits.max, 2**63 - 1))
 
 
-def to_float8(value: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
-    """Numbers in an eight-bit floating-point type, to nearest; what it cannot hold is not a number, or the greatest."""
-    limit = torch.finfo(dtype).max
-    return (value.float().clamp(-limit, limit) if saturate else value.float()).to(dtype)
+def to_float8(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: bool) -> torch.Tensor:
+    """Numbers rounded to an eight-bit floating-point type; those beyond its greatest are not a number (of f8E5M2
+    infinite), or the greatest."""
+    greatest, beyond = (0x7E, 0x7F) if dtype == torch.float8_e4m3fn else (0x7B, 0x7C)
+    steps = torch.arange(greatest + 1, dtype=torch.uint8).view(dtype).double()
+    steps = torch.cat((steps, 2 * steps[-1:] - steps[-2:-1]))  # and what would come next
+    exact, size = value.double(), value.double().abs()
+    inner = (torch.searchsorted(steps, size, right=True) - 1).clamp(0, greatest)
+    below, above = size - steps[inner], steps[inner + 1] - size
+    code = inner + _away(mode, exact, below, above, inner % 2 == 1).to(torch.int64)
+    code = torch.where((code > greatest) | (size >= steps[-1]), greatest if saturate else beyond, code)
+    code = torch.where(exact.isnan(), 0x7F, code) + 128 * torch.signbit(exact)
+    return code.to(torch.uint8).view(dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .arithmetic import bits_of
 from .memory import Tile, View
 
 
@@ -99,6 +100,28 @@ def gather(source: Tile, index: torch.Tensor) -> torch.Tensor:
     return torch.where(inside, found, torch.zeros((), dtype=found.dtype)) if not bool(inside.all()) else found
 
 
+def put_packed(target: Tile, chosen: torch.Tensor, *, rows: bool) -> None:
+    """Elements that a mask pattern chose. Of rows: those of one follow those of the row before at once, whatever the
+    width of the tile."""
+    chosen = chosen.contiguous().view(target.dtype)
+    if rows:
+        target.flat[: chosen.numel()] = chosen.reshape(-1)
+    else:
+        target[:] = chosen
+
+
+def concat_counted(target: Tile, a: Tile, b: Tile, a_counts: Tile, b_counts: Tile) -> None:
+    """For each row, as many elements of both tiles as the first columns of the other two say."""
+    rows, cols = target.valid
+    first = a_counts[rows, 1].to(torch.int64).clamp(0, min(a.valid[1], cols))
+    second = torch.minimum(b_counts[rows, 1].to(torch.int64).clamp(0, b.valid[1]), cols - first)
+    column = torch.arange(cols).expand(rows, cols)
+    parts = [bits_of(tile.read(rows, width)) for tile, width in ((a, a.valid[1]), (b, b.valid[1]), (target, cols))]
+    place = torch.where(column < first, column, a.valid[1] + column - first)
+    place = torch.where(column < first + second, place, a.valid[1] + b.valid[1] + column)
+    target[:] = torch.cat(parts, dim=1).gather(1, place).view(target.dtype)
+
+
 def gather_blocks(target: Tile, source: Tile, offsets: torch.Tensor) -> None:
     """Blocks of 32 bytes by their distance in bytes from the tile's first."""
     rows, cols = target.valid
@@ -127,10 +150,10 @@ def gather_compared(
 
 def scatter(target: Tile, source: torch.Tensor, index: torch.Tensor) -> None:
     """Elements to positions in memory, counted from the tile's first; the last of equal positions wins."""
-    elements = target.flat
-    place, value = index.to(torch.int64).reshape(-1), source.reshape(-1)
+    elements = bits_of(target.flat)
+    place, value = index.to(torch.int64).reshape(-1), bits_of(source).reshape(-1)
     inside = (place >= 0) & (place < elements.numel())
-    place, value = place[inside], value[inside].to(elements.dtype)
+    place, value = place[inside], value[inside]
     last = {int(where): number for number, where in enumerate(place)}
     chosen = torch.tensor(list(last.values()), dtype=torch.int64)
     elements[place[chosen]] = value[chosen]
@@ -301,14 +324,17 @@ def random_words(shape: tuple[int, int], key: tuple[int, int], counter: tuple[in
 
 
 def histogram(target: Tile, source: torch.Tensor, index: Tile, *, byte: int, width: int) -> None:
-    """For each row, how often each value of a byte occurs among the elements whose higher bytes `index` gives."""
-    for row, values in enumerate(source):
-        values = values.to(torch.int64) & ((1 << (8 * width)) - 1)
-        for k in range(width - 1, byte, -1):
-            wanted = int(index.read(row + 1, width - k)[row, width - 1 - k]) & 255
-            values = values[((values >> (8 * k)) & 255) == wanted]
-        counts = torch.bincount((values >> (8 * byte)) & 255, minlength=256)
-        target.window(row, 0, 1, 256)[:] = counts[None]
+    """For each row and each value of a byte, how many elements have at most this value there, of those whose higher
+    bytes `index` gives: of 16-bit elements a column, of 32-bit elements a row for each byte, the highest first."""
+    rows, cols = source.shape
+    wide = source.to(torch.int64)
+    counts = torch.ones(rows, cols, dtype=torch.bool)
+    for k in range(width - 1, byte, -1):
+        wanted = index.read(rows, 1) if width == 2 else index.read(width - k, cols)[-1:]
+        counts &= ((wide >> (8 * k)) & 255) == (wanted.to(torch.int64) & 255)
+    found = torch.zeros(rows, 256, dtype=torch.int64)
+    found.scatter_add_(1, (wide >> (8 * byte)) & 255, counts.to(torch.int64))
+    target[:] = found.cumsum(1)
 
 
 def row_parameter(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:

@@ -92,8 +92,10 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TPACK(D &dst, co
     return {};
 }
 
-// THISTOGRAM<byte>(dst, src, index): for each row, how often each value of the byte occurs among the elements whose
-// more significant bytes are those that index names, the most significant first.
+// THISTOGRAM<byte>(dst, src, index): for each row and each b, how many of the elements whose more significant bytes are
+// those that index names have a byte of at most b: counts that add up. The most significant byte comes first in index:
+// of 16-bit elements there is one for each row, in a column; of 32-bit elements one for each column, a row of them for
+// each byte.
 template <HistByte byte, class D, class S, class I, class... Rest>
 PTO_INST RecordEvent THISTOGRAM(D &dst, const S &src, const I &index, Rest &...) {
     detail::check_plain<D, S>();
@@ -109,14 +111,16 @@ PTO_INST RecordEvent THISTOGRAM(D &dst, const S &src, const I &index, Rest &...)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
             const uint32_t value = uint32_t(src.data()[r * S::Cols + c]);
             bool counts = true;
-            for (int k = bytes - 1; k > chosen; --k)
-                counts =
-                    counts && ((value >> (8 * k)) & 255u) == uint8_t(index.data()[I::plane.offset(r, bytes - 1 - k)]);
+            for (int k = bytes - 1; k > chosen; --k) {
+                const int64_t at = bytes == 2 ? I::plane.offset(r, 0) : I::plane.offset(bytes - 1 - k, c);
+                counts = counts && ((value >> (8 * k)) & 255u) == uint8_t(index.data()[at]);
+            }
             if (counts)
                 ++count[(value >> (8 * chosen)) & 255u];
         }
+        uint32_t sum = 0;
         for (int64_t b = 0; b < 256; ++b)
-            dst.data()[r * D::Cols + b] = typename D::DType(count[b]);
+            dst.data()[r * D::Cols + b] = typename D::DType(sum += count[b]);
     }
     return {};
 }

@@ -1,0 +1,28 @@
+"""Every vector operation as PyTorch, on every element type that the table of operations admits, against an
+independent computation (torch_operations.py)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.pto.torch_case import Use, safe, use
+from tests.pto.torch_operations import CASES
+from tests.pto.torch_run import Kernels
+
+TYPES = sorted({dtype for case in CASES.values() for dtype in case.types()})
+
+
+@cache
+def module(dtype: str) -> tuple[Kernels, dict[str, Use]]:
+    """All cases with one element type, in one module."""
+    uses = {safe(case.name): use(case, dtype) for case in CASES.values() if dtype in case.types()}
+    return Kernels({name: made.kernel for name, made in uses.items()}), uses
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(d, c.name) for d in TYPES for c in CASES.values() if d in c.types()])
+def test_operation(dtype: str, name: str) -> None:
+    kernels, uses = module(dtype)
+    kernels.run(safe(name))
+    uses[safe(name)].check()
