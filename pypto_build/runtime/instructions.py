@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 FLOATS = ("float", "half", "bfloat16_t")
 INTS = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t")
 NUMBERS = FLOATS + INTS
+ANY = (*NUMBERS, "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t")
 NARROW = tuple(name for name in NUMBERS if "64" not in name)
+HALVES = tuple(name for name in NUMBERS if name in ("float", "half", "bfloat16_t") or name[-4:] in ("16_t", "32_t"))
+
+ROW_MAJOR = ("row-major",)
+PLAIN = ("row-major", "column-major")
+LAYOUTS = (*PLAIN, "boxed")
 
 #: Operands that are no tiles.
 VALUES = {
@@ -32,8 +38,9 @@ _SHARED = ("TPUT", "TGET", "TNOTIFY", "TWAIT", "TTEST")
 class Instruction:
     """One instruction; ``rank`` is must, should or rest, by how often compiled kernels use it.
 
-    ``dtypes`` are the element types it takes, empty where ``types`` says it in words. ``unsupported`` is the sentence
-    that a use ends the compilation with.
+    ``dtypes`` are the element types that its data operands take, which ``types`` says in words where there is more to
+    say, and ``layouts`` those of its tiles; both are empty where a tile is only named or passed on. ``unsupported`` is
+    the sentence that a use ends the compilation with.
     """
 
     name: str
@@ -43,6 +50,7 @@ class Instruction:
     does: str
     dtypes: tuple[str, ...] = ()
     types: str = ""
+    layouts: tuple[str, ...] = LAYOUTS
     memory: str = "Vec"
     pipe: str = "V"
     also_read: tuple[str, ...] = ()
@@ -88,11 +96,11 @@ def _moves() -> Iterator[Instruction]:
     )  # fmt: skip
     yield Instruction(
         "TLOAD", "global memory", "must", ("dst, global",), "the valid region from global memory; the rest is padded",
-        types="any, of one size", memory="Vec, Mat", pipe="MTE2",
+        ANY, types="any, of one size", memory="Vec, Mat", pipe="MTE2",
     )  # fmt: skip
     yield Instruction(
         "TSTORE", "global memory", "must", ("global, src", "global, src, scale"),
-        "the valid region to global memory; AtomicAdd adds atomically; the accumulator is converted on the way",
+        "the valid region to global memory; AtomicAdd adds atomically; the accumulator is converted on the way", ANY,
         types="any, of one size; Acc: floats among each other, i32 or float to 8 and 16 bits with a scale",
         memory="Vec, Mat, Acc", pipe="MTE3 (Acc: FIX)", writes=(),
     )  # fmt: skip
@@ -101,8 +109,8 @@ def _moves() -> Iterator[Instruction]:
         types="Acc to 8 or 16 bits", memory="Acc", pipe="FIX", writes=(),
     )  # fmt: skip
     yield Instruction(
-        "TPREFETCH", "global memory", "rest", ("dst, global",), "TLOAD, without padding", types="any, of one size",
-        memory="Vec, Mat", pipe="MTE2",
+        "TPREFETCH", "global memory", "rest", ("dst, global",), "TLOAD, without padding", ANY,
+        types="any, of one size", memory="Vec, Mat", pipe="MTE2",
     )  # fmt: skip
     for name, rank, does in (
         ("TMOV", "must", "dst = src, between memories and layouts; from Acc with conversion"),
@@ -111,7 +119,7 @@ def _moves() -> Iterator[Instruction]:
     ):
         place = "" if name == "TMOV" else ", row, col"
         yield Instruction(
-            name, "moves", rank, (f"dst, src{place}", f"dst, src, scale{place}"), does,
+            name, "moves", rank, (f"dst, src{place}", f"dst, src, scale{place}"), does, ANY,
             types="equal; from Acc: floats among each other, i32 or float to 8 and 16 bits with a scale",
             memory="Vec, Mat, Left, Right, Acc, Bias, Scaling", pipe="V, MTE1 or FIX",
         )  # fmt: skip
@@ -119,14 +127,14 @@ def _moves() -> Iterator[Instruction]:
             f"{name}_FP", "moves", "rest", (f"dst, src, scales{place}",), f"{name} with a scale for each column",
             types="Acc to 8 or 16 bits", memory="Acc", pipe="FIX",
         )  # fmt: skip
-    yield Instruction("TTRANS", "moves", "should", ("dst, src, tmp",), "dst[c, r] = src[r, c]", types="equal")
+    yield Instruction("TTRANS", "moves", "should", ("dst, src, tmp",), "dst[c, r] = src[r, c]", ANY)
     yield Instruction(
-        "TCONCAT", "moves", "should", ("dst, src0, src1",), "src1 to the right of src0", types="equal"
+        "TCONCAT", "moves", "should", ("dst, src0, src1",), "src1 to the right of src0", ANY
     )  # fmt: skip
     for name, rank in (("TFILLPAD", "must"), ("TFILLPAD_INPLACE", "should"), ("TFILLPAD_EXPAND", "should")):
         yield Instruction(
             name, "moves", rank, ("dst, src",), "src's valid region, and the pad value of dst everywhere else",
-            types="equal",
+            ANY,
         )  # fmt: skip
 
 
@@ -190,32 +198,33 @@ def _elementwise() -> Iterator[Instruction]:
     yield Instruction(
         "TCVT", "conversion", "must",
         ("dst, src, mode", "dst, src, mode, saturation", "dst, src, tmp, mode", "dst, src, tmp, mode, saturation"),
-        "dst = src in dst's type, rounded and saturated as hardware does",
-        types="any two numbers; fp8 to and from float",
+        "dst = src in dst's type, rounded and saturated as hardware does", NUMBERS,
+        types="any two numbers; fp8 to and from float", layouts=PLAIN,
     )  # fmt: skip
     yield Instruction(
         "TQUANT", "conversion", "rest", ("dst, src, scales", "dst, src, scales, tmp"),
-        "dst = round(src / scale) + offset, saturated; a scale for each row", types="f32 to i8 or u8",
+        "dst = round(src / scale) + offset, saturated; a scale for each row", ("float",),
+        types="f32 to i8 or u8",
     )  # fmt: skip
     yield Instruction(
-        "TDEQUANT", "conversion", "rest", ("dst, src, scales, offsets",), "dst = (src - offset) * scale",
-        types="i8, i16 or i32 to f32",
+        "TDEQUANT", "conversion", "rest", ("dst, src, scales, offsets",), "dst = (src - offset) * scale", INTS,
+        types="integers to f32",
     )  # fmt: skip
     yield Instruction(
         "TCMP", "comparison", "should", ("mask, src0, src1, mode",), "mask = src0 ? src1, a bit an element", NARROW,
-        writes=("mask",),
+        layouts=ROW_MAJOR, writes=("mask",),
     )  # fmt: skip
     yield Instruction(
         "TCMPS", "comparison", "should", ("mask, src, scalar, mode",), "mask = src ? scalar, a bit an element", NARROW,
-        writes=("mask",),
+        layouts=ROW_MAJOR, writes=("mask",),
     )  # fmt: skip
     yield Instruction(
-        "TSEL", "comparison", "should", ("dst, mask, src0, src1, tmp",), "dst = mask ? src0 : src1",
-        types="any, of 2 or 4 bytes",
+        "TSEL", "comparison", "should", ("dst, mask, src0, src1, tmp",), "dst = mask ? src0 : src1", NUMBERS,
+        layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
-        "TSELS", "comparison", "should", ("dst, mask, src, tmp, scalar",), "dst = mask ? src : scalar",
-        types="any, of 2 or 4 bytes",
+        "TSELS", "comparison", "should", ("dst, mask, src, tmp, scalar",), "dst = mask ? src : scalar", NUMBERS,
+        layouts=ROW_MAJOR,
     )  # fmt: skip
 
 
@@ -228,18 +237,18 @@ def _shapes() -> Iterator[Instruction]:
             form = "dst, src, tmp" if axis == "ROW" else "dst, src"
             yield Instruction(
                 f"T{axis}{name}", "reduction", rank, (form,), f"{does} of each {line}; 16-bit floats add up in f32",
-                NUMBERS,
+                NUMBERS, layouts=PLAIN,
             )  # fmt: skip
         for name, does in (("ARGMAX", "greatest"), ("ARGMIN", "least")):
             yield Instruction(
                 f"T{axis}{name}", "reduction", "should" if axis == "ROW" else "rest",
                 ("positions, src, tmp", "values, positions, src, tmp"),
-                f"where in each {line} the {does} is first, and what it is", types="numbers; positions: i32 or u32",
-                writes=("positions", "values"),
+                f"where in each {line} the {does} is first, and what it is", NUMBERS,
+                types="numbers; positions: i32 or u32", layouts=PLAIN, writes=("positions", "values"),
             )  # fmt: skip
         yield Instruction(
             f"T{axis}EXPAND", "expansion", "should", ("dst, src",), f"the value of each {line}, all over it",
-            types="equal",
+            NUMBERS, layouts=ROW_MAJOR,
         )  # fmt: skip
         for name, does in (
             ("ADD", "src0 + src1"), ("SUB", "src0 - src1"), ("MUL", "src0 * src1"), ("DIV", "src0 / src1"),
@@ -249,17 +258,17 @@ def _shapes() -> Iterator[Instruction]:
             narrow = "one source has a value a row" if axis == "ROW" else "src1 is a row"
             yield Instruction(
                 f"T{axis}EXPAND{name}", "expansion", "must" if must else "should", ("dst, src0, src1",),
-                f"dst = {does}; {narrow}", types="floats" if name == "EXPDIF" else "numbers",
+                f"dst = {does}; {narrow}", FLOATS if name == "EXPDIF" else NUMBERS, layouts=ROW_MAJOR,
             )  # fmt: skip
     for name, does in (("ADD", "sum"), ("MUL", "product"), ("MAX", "greater"), ("MIN", "less")):
         yield Instruction(
             f"TPART{name}", "partial", "rest", ("dst, src0, src1",),
-            f"the {does} where both sources are valid, a copy where one is", NUMBERS,
+            f"the {does} where both sources are valid, a copy where one is", NUMBERS, layouts=ROW_MAJOR,
         )  # fmt: skip
     for name in ("ARGMAX", "ARGMIN"):
         yield Instruction(
             f"TPART{name}", "partial", "rest", ("dst, src0, src1, positions, index0, index1",),
-            "the value and the position taken with it", types="numbers; positions: i32 or u32",
+            "the value and the position taken with it", NUMBERS, types="numbers; positions: i32 or u32",
             writes=("dst", "positions"),
         )  # fmt: skip
 
@@ -267,61 +276,69 @@ def _shapes() -> Iterator[Instruction]:
 def _indexed() -> Iterator[Instruction]:
     yield Instruction(
         "TCI", "indices", "should", ("dst, start", "dst, start, tmp"), "start, start + 1, ...; or descending",
-        types="integers", pipe="S",
+        NUMBERS, layouts=ROW_MAJOR, pipe="S",
     )  # fmt: skip
     yield Instruction(
-        "TTRI", "indices", "rest", ("dst, diagonal",), "1 in the lower or upper triangle, else 0", types="numbers"
+        "TTRI", "indices", "rest", ("dst, diagonal",), "1 in the lower or upper triangle, else 0", NUMBERS,
+        layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
-        "TRANDOM", "indices", "rest", ("dst, key, counter",), "Philox 4x32 with seven or ten rounds", types="u32, i32"
+        "TRANDOM", "indices", "rest", ("dst, key, counter",), "Philox 4x32 with seven or ten rounds",
+        ("int32_t", "uint32_t"), layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
         "TGATHER", "indexed", "should",
         ("dst, src, index", "dst, src", "dst, src, threshold, count, tmp, offset", "group, global, stage"),
         "elements by index; columns or rows by a mask pattern; positions of those that pass a comparison; "
-        "the rows of all ranks",
-        types="any; index: integers",
+        "the rows of all ranks", ANY,
+        types="any; index: integers", layouts=ROW_MAJOR,
         writes=("dst", "count"),
     )  # fmt: skip
     yield Instruction(
-        "TGATHERB", "indexed", "rest", ("dst, src, offsets",), "blocks of 32 bytes by byte offset", types="any"
+        "TGATHERB", "indexed", "rest", ("dst, src, offsets",), "blocks of 32 bytes by byte offset", ANY,
+        layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
         "TSCATTER", "indexed", "should", ("dst, src, index", "dst, src", "group, global, stage"),
-        "elements to an index; columns or rows to some by a mask pattern; rows to the ranks",
-        types="any; index: integers", pipe="S, V",
+        "elements to an index; columns or rows to some by a mask pattern; rows to the ranks", ANY,
+        types="any; index: integers", layouts=ROW_MAJOR, pipe="S, V",
     )  # fmt: skip
     yield Instruction(
         "MGATHER", "indexed", "should", ("dst, global, index", "dst, global, global"),
-        "rows or elements of global memory by index, which may be in global memory too",
-        types="any; index: i32", pipe="MTE2, S",
+        "rows or elements of global memory by index, which may be in global memory too", NUMBERS,
+        types="numbers; index: i32", pipe="MTE2, S",
     )  # fmt: skip
     yield Instruction(
         "MSCATTER", "indexed", "should", ("global, src, index",), "rows or elements to global memory; also atomically",
-        types="any; index: i32", pipe="MTE3, S", writes=(),
+        NUMBERS, types="numbers; index: i32", pipe="MTE3, S", writes=(),
     )  # fmt: skip
     yield Instruction(
         "TSORT32", "sorting", "should", ("dst, src, index",), "groups of 32, descending, as pairs of value and index",
-        types="float, half; index: u32",
+        ("float", "half"), types="float, half; index: u32", layouts=ROW_MAJOR,
     )  # fmt: skip
     lists = ("dst, executed, tmp, src0, src1", "dst, executed, tmp, src0, src1, src2")
     yield Instruction(
         "TMRGSORT", "sorting", "should",
         ("dst, src, block_length", *lists, "dst, executed, tmp, src0, src1, src2, src3"),
-        "merges sorted lists of pairs: blocks of one tile, or two to four tiles", types="float, half",
-        writes=("dst", "tmp"),
+        "merges sorted lists of pairs: blocks of one tile, or two to four tiles", ("float", "half"),
+        layouts=ROW_MAJOR, writes=("dst", "tmp"),
     )  # fmt: skip
     for name, does in (
         ("TINTERLEAVE", "the elements of two tiles in turn"), ("TDEINTERLEAVE", "even and odd elements apart"),
     ):  # fmt: skip
         forms = ("dst1, dst0, src1, src0",) + (("dst1, dst0, src",) if name == "TDEINTERLEAVE" else ())
-        yield Instruction(name, "rearranging", "rest", forms, does, types="equal", writes=("dst1", "dst0"))
-    yield Instruction("TPACK", "rearranging", "rest", ("dst, src",), "the low bits of each element", types="integers")
+        yield Instruction(name, "rearranging", "rest", forms, does, ANY, layouts=ROW_MAJOR, writes=("dst1", "dst0"))
     yield Instruction(
-        "TPAIRREDUCESUM", "rearranging", "rest", ("dst, src",), "sums of neighbours in a row", types="floats"
+        "TPACK", "rearranging", "rest", ("dst, src",), "the low bits of each element", HALVES,
+        types="numbers of 16 or 32 bits to narrower integers", layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
-        "THISTOGRAM", "rearranging", "rest", ("dst, src, index",), "how often each byte occurs", types="u16, u32 to u32"
+        "TPAIRREDUCESUM", "rearranging", "rest", ("dst, src",), "sums of neighbours in a row", FLOATS,
+        layouts=ROW_MAJOR,
+    )  # fmt: skip
+    yield Instruction(
+        "THISTOGRAM", "rearranging", "rest", ("dst, src, index",), "how often each byte, or a lesser one, occurs",
+        ("uint16_t", "uint32_t"), types="u16, u32 to u32", layouts=ROW_MAJOR,
     )  # fmt: skip
 
 
@@ -371,7 +388,10 @@ def _between_cores() -> Iterator[Instruction]:
             name, "communication", "should" if name in _SHARED else "rest", (form,), does, types="any; signals: i32",
             memory="global", pipe="S", writes=(),
         )  # fmt: skip
-    yield Instruction("TPRINT", "communication", "rest", ("tile",), "prints a tile", types="any", pipe="S", writes=())
+    yield Instruction(
+        "TPRINT", "communication", "rest", ("tile", "tile, tmp", "global"), "prints a matrix", types="any", pipe="S",
+        writes=(),
+    )  # fmt: skip
 
 
 def _unsupported() -> Iterator[Instruction]:
@@ -393,7 +413,8 @@ _INTRODUCTION = """# Instructions
 
 What `pto/pto-inst.hpp` of the embedded runtime has, for both generations of the platform. An instruction works on the
 valid region of the tile it writes, which comes first; layouts and paddings are those of the tiles. *Reads* and *writes*
-are what the checked build (`CHECK=1`) records; *rank* is how often compiled kernels use it.
+are what the checked build (`CHECK=1`) records; *rank* is how often compiled kernels use it. *Types* are those of the
+elements that it computes with or moves, one type for all operands where the row does not say otherwise.
 """
 
 
@@ -401,7 +422,11 @@ def document() -> str:
     """The page docs/instructions.md."""
     lines = [_INTRODUCTION]
     groups = dict.fromkeys(row.group for row in INSTRUCTIONS.values())
-    names = {FLOATS: "floats", INTS: "integers", NUMBERS: "numbers", NARROW: "numbers of at most 32 bits"}
+    names = {
+        FLOATS: "floats", INTS: "integers", NUMBERS: "numbers", NARROW: "numbers of at most 32 bits", ANY: "any",
+        ("int32_t", "uint32_t"): "i32, u32", ("float", "half"): "float, half",
+    }  # fmt: skip
+    layouts = {ROW_MAJOR: "row-major", PLAIN: "row- or column-major", LAYOUTS: "any"}
     for group in groups:
         rows = [row for row in INSTRUCTIONS.values() if row.group == group]
         if rows[0].unsupported:
@@ -414,11 +439,12 @@ def document() -> str:
             ]
             continue
         lines += [f"## {group[0].upper()}{group[1:]}", ""]
-        lines += ["| instruction | form | does | types | memory | pipe | reads | writes | rank |", "|" + "---|" * 9]
+        lines += ["| instruction | form | does | types | layouts | memory | pipe | reads | writes | rank |"]
+        lines += ["|" + "---|" * 10]
         for row in rows:
             forms = "<br>".join(f"`({form})`" for form in row.forms)
-            types = names[row.dtypes] if row.dtypes else row.types
-            cells = (row.name, forms, row.does.replace("|", "\\|"), types, row.memory, row.pipe)
+            types = row.types or names[row.dtypes]
+            cells = (row.name, forms, row.does.replace("|", "\\|"), types, layouts[row.layouts], row.memory, row.pipe)
             lines.append(f"| {' | '.join((*cells, ', '.join(row.reads), ', '.join(row.writes), row.rank))} |")
         lines.append("")
     lines += ["`floats` are float, half and bfloat16_t; `integers` those of 8 to 64 bits; `numbers` both.", ""]

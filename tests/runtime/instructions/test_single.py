@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, encode
+from tests.runtime.instructions.tile_harness import CPP, Cases, Core, Tile, declare, encode
 
 ROWS, COLS = 16, 32
 SRC, DST = 0, 16384
@@ -32,6 +33,10 @@ def core(build_directory: Path) -> Core:
     flat = Tile("i32", 1, ROWS * COLS)
     cases.add("reshape", declare(("s", FULL, SRC, 0), ("d", flat, DST, 2)) + "TRESHAPE(d, s); TADDS(d, d, 1);")
     cases.add("print", declare(("s", FULL, SRC, 0)) + "TPRINT(s);")
+    cases.add("print_precisely", declare(("s", FULL, SRC, 0)) + "TPRINT<PrintFormat::Width10_Precision6>(s, s);")
+    for dtype in ("i8", "u64"):
+        view = f"GlobalTensor<{CPP[dtype]}, Shape<1, 1, 2, 1, 2>, Stride<9, 9, 3, 3, 1>> g(({CPP[dtype]} *)v[0]);"
+        cases.add(f"print_global_{dtype}", f"{view} TPRINT(g);")
     for dtype in ("i32", "u16", "i8"):
         tiles = declare(("s", Tile(dtype, ROWS, COLS), SRC, 0), ("d", Tile(dtype, ROWS, COLS), DST, 0))
         for shift in ("TSHLS", "TSHRS"):
@@ -62,13 +67,24 @@ def test_a_reshaped_tile_has_the_same_bytes(core: Core) -> None:
     assert np.array_equal(core.elements(FULL.at("i32"), SRC), values + 1)
 
 
-def test_printing_a_row_a_line(core: Core, capfd: pytest.CaptureFixture[str]) -> None:
-    import ctypes
-
-    core.put(FULL, SRC, np.array([[1, 2.5, -3], [0.125, 4, 1e9]], np.float32))
-    core.call("print", 2, 3)
+def _printed(core: Core, capfd: pytest.CaptureFixture[str], name: str, *arguments: int) -> str:
+    core.call(name, *arguments)
     ctypes.CDLL(None).fflush(None)
-    assert capfd.readouterr().out == "  1.0000   2.5000  -3.0000\n  0.1250   4.0000 1000000000.0000\n"
+    return capfd.readouterr().out
+
+
+def test_printing_a_row_a_line(core: Core, capfd: pytest.CaptureFixture[str]) -> None:
+    core.put(FULL, SRC, np.array([[1, 2.5, -3], [0.125, 4, 1e9]], np.float32))
+    assert _printed(core, capfd, "print", 2, 3) == (
+        "TPRINT 2x3\n  1.0000   2.5000  -3.0000\n  0.1250   4.0000 1000000000.0000\n"
+    )
+    assert _printed(core, capfd, "print_precisely", 2, 1) == "TPRINT 2x1\n  1.000000\n  0.125000\n"
+    small, large = np.arange(-2, 4, dtype=np.int8), np.uint64(2**64 - 6) + np.arange(6, dtype=np.uint64)
+    line = "TPRINT 2x2\n      -2       -1\n       1        2\n"
+    assert _printed(core, capfd, "print_global_i8", small.ctypes.data) == line
+    numbers = [2**64 - 6, 2**64 - 5, 2**64 - 3, 2**64 - 2]
+    line = "TPRINT 2x2\n{} {}\n{} {}\n".format(*numbers)
+    assert _printed(core, capfd, "print_global_u64", large.ctypes.data) == line
 
 
 @pytest.mark.parametrize("dtype,limits", [("i32", (-(2**31), 2**31)), ("u16", (0, 2**16)), ("i8", (-128, 128))])

@@ -38,6 +38,7 @@ template <bool greatest, bool rows, class I, class S, class V>
 PTO_INLINE void arg_reduce_tile(V *value, int64_t value_stride, I &index, const S &src) {
     static_assert(!S::isBoxedLayout && !I::isBoxedLayout, "argmax and argmin: tiles without boxes");
     static_assert(is_int<ElementType<I>>, "argmax and argmin: the index is an integer tile");
+    static_assert(is_same<V, ElementType<S>>, "argmax and argmin: the values have the source's element type");
     const int64_t r = src.GetValidRow(), c = src.GetValidCol();
     if constexpr (rows)
         arg_reduce<greatest>(value, value_stride, index.data(), I::RowStride, src.data(), S::RowStride, S::ColStride, r,
@@ -53,11 +54,12 @@ PTO_INLINE void part_arg(D &dst, const A &a, const B &b, DI &dst_index, const AI
         for (int64_t c = 0; c < dst.GetValidCol(); ++c) {
             const bool in_a = r < a.GetValidRow() && c < a.GetValidCol(),
                        in_b = r < b.GetValidRow() && c < b.GetValidCol();
-            const auto x = a.data()[A::plane.offset(r, c)];
-            const auto y = b.data()[B::plane.offset(r, c)];
-            const bool take_a = in_a && (!in_b || (greatest ? x > y : x < y));
             if (!in_a && !in_b)
                 continue;
+            // Elements outside a valid region may lie outside the tile: they are not looked at.
+            const auto x = in_a ? a.data()[A::plane.offset(r, c)] : ElementType<A>{};
+            const auto y = in_b ? b.data()[B::plane.offset(r, c)] : ElementType<B>{};
+            const bool take_a = in_a && (!in_b || (greatest ? x > y : x < y));
             dst.data()[D::plane.offset(r, c)] = take_a ? x : y;
             dst_index.data()[DI::plane.offset(r, c)] =
                 take_a ? a_index.data()[AI::plane.offset(r, c)] : b_index.data()[BI::plane.offset(r, c)];
@@ -78,6 +80,7 @@ namespace pto {
     template <class V, class I, class S, class Tmp>                                                                    \
     PTO_INST auto NAME(V &value, I &index, const S &src, Tmp &)                                                        \
         -> detail::enable_if_t<detail::is_tile<Tmp>, RecordEvent> {                                                    \
+        static_assert(!V::isBoxedLayout, "argmax and argmin: tiles without boxes");                                    \
         PTO_CHECK(NAME, PIPE_V, reads(src), writes(index, line_results(src, rows)),                                    \
                   writes(value, line_results(src, rows)));                                                             \
         detail::arg_reduce_tile<greatest, rows>(value.data(), rows ? V::RowStride : V::ColStride, index, src);         \
@@ -91,11 +94,15 @@ PTO_ARG_REDUCTION(TCOLARGMIN, false, false)
 // TPARTARG*(value, src0, src1, index, index0, index1): where both sources are valid the second one wins ties.
 template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
 PTO_INST RecordEvent TPARTARGMAX(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
+    PTO_CHECK(TPARTARGMAX, PIPE_V, reads(a), reads(b), reads(ai, valid(a)), reads(bi, valid(b)), writes(dst),
+              writes(index, valid(dst)));
     detail::part_arg<true>(dst, a, b, index, ai, bi);
     return {};
 }
 template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
 PTO_INST RecordEvent TPARTARGMIN(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
+    PTO_CHECK(TPARTARGMIN, PIPE_V, reads(a), reads(b), reads(ai, valid(a)), reads(bi, valid(b)), writes(dst),
+              writes(index, valid(dst)));
     detail::part_arg<false>(dst, a, b, index, ai, bi);
     return {};
 }

@@ -54,8 +54,10 @@ template <class T> PTO_INLINE Rectangle whole(const T &) {
     return {0, 0, T::Rows, T::Cols};
 }
 
-// The results of a reduction of a matrix: one a row, or one a column.
+// The results of a reduction of a matrix: one a row, or one a column; none of an empty matrix.
 template <class S> PTO_INLINE Rectangle line_results(const S &src, bool of_rows) {
+    if (src.GetValidRow() == 0 || src.GetValidCol() == 0)
+        return {0, 0, 0, 0};
     return of_rows ? Rectangle{0, 0, src.GetValidRow(), 1} : Rectangle{0, 0, 1, src.GetValidCol()};
 }
 // What an expansion of rows to the shape of dst reads of an operand that may have one value, or 32 bytes, a row.

@@ -16,6 +16,7 @@ template <class T> inline constexpr bool is_column = !T::isRowMajor && !T::isBox
 template <class T> inline constexpr bool is_block = T::isRowMajor && T::Cols * int(sizeof(typename T::DType)) == 32;
 
 template <class S> PTO_INLINE PerRow<ElementType<S>> per_row(const S &src) {
+    static_assert(!S::isBoxedLayout, "row expansion: the operand with a value a row is without boxes");
     return {src.data(), S::RowStride};
 }
 

@@ -187,7 +187,8 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
 // TCI<Tile, T, descending>(dst, start[, tmp]): start, start + 1, ... (or - 1) along the first row.
 template <class D, class T, int descending, class Start, class... Rest>
 PTO_INST RecordEvent TCI(D &dst, Start start, Rest &...) {
-    static_assert(D::isRowMajor || D::Cols == 1, "TCI: the destination is one row");
+    static_assert((D::isRowMajor || D::Cols == 1) && !D::isBoxedLayout,
+                  "TCI: the destination is one row, row-major without boxes");
     PTO_CHECK(TCI, PIPE_S, writes(dst));
     for (int64_t i = 0; i < dst.GetValidCol(); ++i)
         dst.data()[i] = typename D::DType(descending ? T(start) - T(i) : T(start) + T(i));

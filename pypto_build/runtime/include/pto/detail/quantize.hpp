@@ -203,6 +203,9 @@ template <QuantType type, class D, class S, class P>
 PTO_INST RecordEvent TQUANT(D &dst, const S &src, const P &scale, const P *offset = nullptr) {
     static_assert(type == QuantType::INT8_SYM || type == QuantType::INT8_ASYM,
                   "TQUANT: only to int8; mx formats are not supported");
+    static_assert(detail::is_same<detail::ElementType<S>, float> &&
+                      detail::is_one_of<detail::ElementType<D>, int8_t, uint8_t>,
+                  "TQUANT: from a float to an int8_t or uint8_t tile");
     PTO_CHECK(TQUANT, PIPE_V, reads(src), reads(scale), writes(dst, valid(src)));
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {

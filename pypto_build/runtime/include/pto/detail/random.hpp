@@ -29,7 +29,8 @@ PTO_INLINE void philox(uint32_t (&word)[4], uint32_t key0, uint32_t key1, int ro
 // whose counter is `counter` + i / 4 (128 bits, least significant word first).
 template <uint16_t rounds = 10, class D, class... Rest>
 PTO_INST RecordEvent TRANDOM(D &dst, const TRandomKey &key, const TRandomCounter &counter, Rest &...) {
-    static_assert(sizeof(typename D::DType) == 4 && D::isRowMajor && !D::isBoxedLayout,
+    static_assert(detail::is_int<detail::ElementType<D>> && sizeof(typename D::DType) == 4 && D::isRowMajor &&
+                      !D::isBoxedLayout,
                   "TRANDOM: the destination has 32-bit integers, row-major without boxes");
     static_assert(rounds == 7 || rounds == 10, "TRANDOM: seven or ten rounds");
     PTO_CHECK(TRANDOM, PIPE_V, writes(dst));

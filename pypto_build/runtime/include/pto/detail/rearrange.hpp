@@ -65,6 +65,7 @@ template <class D, class S> PTO_INST RecordEvent TDEINTERLEAVE(D &dst1, D &dst0,
 template <class D, class S, class... Rest> PTO_INST RecordEvent TPAIRREDUCESUM(D &dst, const S &src, Rest &...) {
     detail::check_plain<D, S>();
     using T = detail::ElementType<D>;
+    static_assert(detail::is_float<T>, "TPAIRREDUCESUM: the element type is a floating-point type");
     const int64_t cols = dst.GetValidCol(), pairs = (cols + 1) / 2;
     PTO_CHECK(TPAIRREDUCESUM, PIPE_V, reads(src, valid(dst)), writes(dst));
     for (int64_t r = 0; r < dst.GetValidRow(); ++r) {
@@ -100,7 +101,8 @@ template <HistByte byte, class D, class S, class I, class... Rest>
 PTO_INST RecordEvent THISTOGRAM(D &dst, const S &src, const I &index, Rest &...) {
     detail::check_plain<D, S>();
     constexpr int bytes = int(sizeof(typename S::DType)), chosen = int(byte);
-    static_assert(bytes == 2 || bytes == 4, "THISTOGRAM: the source has 16 or 32 bits");
+    static_assert(detail::is_one_of<detail::ElementType<S>, uint16_t, uint32_t>,
+                  "THISTOGRAM: the source has unsigned integers of 16 or 32 bits");
     static_assert(chosen < bytes, "THISTOGRAM: the byte lies beyond the source's elements");
     static_assert(D::Cols >= 256 && sizeof(typename D::DType) == 4,
                   "THISTOGRAM: the destination has 256 counters of 32 bits");

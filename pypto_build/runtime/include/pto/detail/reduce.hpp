@@ -1,4 +1,5 @@
-// Reductions along rows and columns. Half and bfloat16 are accumulated in float and rounded once.
+// Reductions along rows and columns. Half and bfloat16 are accumulated in float and rounded once. Of nothing there is
+// no result: an empty valid region leaves the destination as it is.
 #ifndef PTO_DETAIL_REDUCE_HPP
 #define PTO_DETAIL_REDUCE_HPP
 
@@ -57,7 +58,7 @@ PTO_NOINLINE void reduce_along(T *to, int64_t to_stride, const T *from, int64_t 
     constexpr int64_t step = lanes<T>;
     const Op op;
     const Register<T> identity = splat<T>(Op::template identity<T>());
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t r = 0; r < rows && cols > 0; ++r) {
         const T *row = from + r * stride;
         Register<T> total[4] = {identity, identity, identity, identity};
         int64_t i = 0;
@@ -88,6 +89,8 @@ PTO_NOINLINE void reduce_across(T *to, int64_t to_stride, const T *from, int64_t
             for (int64_t i = 0; i < count; ++i)
                 to[(at + i) * to_stride] = from_compute<T>(value[i]);
     };
+    if (rows == 0)
+        return;
     for (; c + 4 * step <= cols; c += 4 * step) {
         Register<T> total[4] = {identity, identity, identity, identity};
         for (int64_t r = 0; r < rows; ++r) {
@@ -134,12 +137,12 @@ namespace pto {
 // TROW*(dst, src, tmp): dst[r, 0] over the valid region of src. TCOL*(dst, src[, tmp, ...]): dst[0, c].
 #define PTO_REDUCTION(ROW, COL, OPERATION)                                                                             \
     template <class D, class S, class... Rest> PTO_INST RecordEvent ROW(D &dst, const S &src, const Rest &...) {       \
-        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidRow(), 1}));                                 \
+        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, line_results(src, true)));                                      \
         detail::reduce_rows<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }                                                                                                                  \
     template <class D, class S, class... Rest> PTO_INST RecordEvent COL(D &dst, const S &src, const Rest &...) {       \
-        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, {0, 0, 1, src.GetValidCol()}));                                 \
+        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, line_results(src, false)));                                     \
         detail::reduce_cols<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }

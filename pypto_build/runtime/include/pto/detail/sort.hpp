@@ -2,7 +2,7 @@
 #ifndef PTO_DETAIL_SORT_HPP
 #define PTO_DETAIL_SORT_HPP
 
-#include "elementwise.hpp"
+#include "index.hpp"
 
 namespace pto::detail {
 
@@ -83,9 +83,7 @@ template <class T> PTO_NOINLINE int64_t merge_lists(SortRecord *to, SortLists &l
 
 template <class T> inline constexpr int64_t elements_a_record = 8 / int64_t(sizeof(T));
 
-template <class T> constexpr void check_sort() {
-    static_assert(is_one_of<T, float, half>, "TSORT32 and TMRGSORT: values are float or half");
-}
+template <class T> inline constexpr bool sorts = is_one_of<T, float, half>;
 
 } // namespace pto::detail
 
@@ -95,7 +93,8 @@ namespace pto {
 template <class D, class S, class I, class... Rest>
 PTO_INST RecordEvent TSORT32(D &dst, const S &src, const I &index, Rest &...) {
     using T = detail::ElementType<S>;
-    detail::check_sort<T>();
+    static_assert(detail::sorts<T>, "TSORT32 and TMRGSORT: values are float or half");
+    detail::check_plain<D, S, I>();
     static_assert(sizeof(typename I::DType) == 4, "TSORT32: the indices have 32 bits");
     const int64_t cols = src.GetValidCol();
     PTO_CHECK(TSORT32, PIPE_V, reads(src), reads(index, {0, 0, I::Rows == 1 ? 1 : src.GetValidRow(), cols}),
@@ -113,7 +112,8 @@ template <class D, class S, class Block, class... Rest>
 PTO_INST auto TMRGSORT(D &dst, const S &src, Block block, Rest &...)
     -> detail::enable_if_t<!detail::is_tile<Block>, RecordEvent> {
     using T = detail::ElementType<S>;
-    detail::check_sort<T>();
+    static_assert(detail::sorts<T>, "TSORT32 and TMRGSORT: values are float or half");
+    detail::check_plain<D, S>();
     using detail::SortRecord;
     const int64_t records = src.GetValidCol() / detail::elements_a_record<T>;
     const int64_t length = int64_t(block) / detail::elements_a_record<T>;
@@ -137,7 +137,8 @@ namespace detail {
 template <bool exhausted, class D, class Tmp, class... S>
 PTO_INLINE void merge_tiles(D &dst, MrgSortExecutedNumList &executed, Tmp &tmp, const S &...src) {
     using T = ElementType<D>;
-    check_sort<T>();
+    static_assert(sorts<T>, "TSORT32 and TMRGSORT: values are float or half");
+    check_plain<D, Tmp, S...>();
     constexpr int64_t per = elements_a_record<T>;
     PTO_CHECK(TMRGSORT, PIPE_V, reads(src, {0, 0, 1, src.GetValidCol()})..., writes(dst, whole(dst)),
               writes(tmp, whole(tmp)));

@@ -3,7 +3,7 @@
 #define PTO_DETAIL_SYSTEM_HPP
 
 #include "elementwise.hpp"
-#include "memory.hpp"
+#include "global_index.hpp"
 
 extern "C" int printf(const char *, ...);
 
@@ -92,20 +92,42 @@ template <class D, class G, class... Rest> PTO_INST RecordEvent TPREFETCH(D &dst
     return {};
 }
 
-// TPRINT<format>(tile): the valid region, a row a line.
+// TPRINT<format>(tile or global tensor[, tmp]): its extent, then the valid region, a row a line.
+namespace detail {
+template <class E, class At>
+PTO_NOINLINE void print_matrix(int64_t rows, int64_t cols, int width, int precision, At at) {
+    ::printf("TPRINT %lldx%lld\n", (long long)rows, (long long)cols);
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c) {
+            const E value = at(r, c);
+            const char end = c + 1 < cols ? ' ' : '\n';
+            if constexpr (is_int<E>)
+                ::printf(E(-1) < E(0) ? "%*lld%c" : "%*llu%c", width, (long long)value, end);
+            else
+                ::printf("%*.*f%c", width, precision, double(float(value)), end);
+        }
+}
+} // namespace detail
 template <PrintFormat format = PrintFormat::Width8_Precision4, class T, class... Rest>
-PTO_INST RecordEvent TPRINT(const T &tile, Rest &...) {
-    static_assert(detail::is_tile<T>, "TPRINT: only tiles can be printed");
+PTO_INST RecordEvent TPRINT(const T &printed, Rest &...) {
     constexpr int width = format == PrintFormat::Width10_Precision6 ? 10 : 8;
     constexpr int precision = format == PrintFormat::Width10_Precision6  ? 6
                               : format == PrintFormat::Width8_Precision4 ? 4
                                                                          : 2;
-    using E = detail::remove_cv_t<typename T::DType>;
-    for (int64_t r = 0; r < tile.GetValidRow(); ++r)
-        for (int64_t c = 0; c < tile.GetValidCol(); ++c)
-            ::printf("%*.*f%c", width, detail::is_int<E> ? 0 : precision,
-                     double(detail::to_compute(E(tile.data()[T::plane.offset(r, c)]))),
-                     c + 1 < tile.GetValidCol() ? ' ' : '\n');
+    using E = detail::ElementType<T>;
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0); // it waits for all that went before
+    if constexpr (detail::is_tile<T>) {
+        PTO_CHECK(TPRINT, PIPE_S, carries(printed, valid(printed)));
+        detail::print_matrix<E>(printed.GetValidRow(), printed.GetValidCol(), width, precision,
+                                [&](int64_t r, int64_t c) { return printed.data()[T::plane.offset(r, c)]; });
+    } else {
+        static_assert(detail::is_global_tensor<T>, "TPRINT: only tiles and global tensors can be printed");
+        const detail::Extent5 extent = detail::extent_of(printed);
+        PTO_CHECK(TPRINT, PIPE_S, loads(printed, all, all));
+        detail::print_matrix<E>(
+            detail::row_count(extent), detail::col_count(extent), width, precision,
+            [&](int64_t r, int64_t c) { return printed.data()[detail::element_offset(extent, r, c)]; });
+    }
     return {};
 }
 
