@@ -37,7 +37,8 @@ def test_round_trip_through_global_memory(tmp_path: Path) -> None:
 
 
 def test_checked_replay_ends_at_the_first_error(tmp_path: Path) -> None:
-    project = Project(tmp_path)
+    """Where nobody expects it to: the line comes from a program that is given the library's path."""
+    project = Project(tmp_path / "it's ;false")
     project.use_example("_jit_softmax")
     project.edit("kernels/aiv/softmax_rows.cpp", "  TROWMAX(v15, v7, v13);\n", "")
     run = project.scons("replay", "JIT=_jit_softmax", "CHECK=1")

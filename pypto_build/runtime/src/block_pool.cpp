@@ -60,7 +60,6 @@ uint8_t *BlockPool::map(uint64_t bytes) {
     if (base == MAP_FAILED)
         return nullptr;
     chunks_.push_back({static_cast<uint8_t *>(base), bytes});
-    mapped_ += bytes;
     return static_cast<uint8_t *>(base);
 }
 

@@ -27,8 +27,6 @@ public:
     Block take(uint64_t bytes);
     void give(const Block &block);
 
-    uint64_t mapped_bytes() const { return mapped_; }
-
 private:
     struct Chunk {
         uint8_t *base;
@@ -41,7 +39,6 @@ private:
     std::vector<Chunk> chunks_;
     uint8_t *carve_next_ = nullptr;
     uint8_t *carve_end_ = nullptr;
-    uint64_t mapped_ = 0;
 };
 
 } // namespace pypto::runtime

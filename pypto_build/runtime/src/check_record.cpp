@@ -1,10 +1,9 @@
 #include "check_record.h"
 #include "poison.h"
+#include "source_line.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <dlfcn.h>
 
 namespace pypto::runtime {
 
@@ -71,30 +70,6 @@ void hook_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_
 constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order};
 
 } // namespace
-
-std::string source_line(const void *address) {
-    Dl_info info{};
-    if (!dladdr(address, &info) || info.dli_fname == nullptr)
-        return {};
-    const uint64_t offset = reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(info.dli_fbase) - 1;
-    const std::string command =
-        format("addr2line -Cfie '%s' 0x%llx 2>/dev/null", info.dli_fname, static_cast<unsigned long long>(offset));
-    std::FILE *pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr)
-        return {};
-    // Function and place by turns, from the innermost out: the first place outside our headers is the kernel's.
-    char text[4096];
-    std::string found;
-    for (int line = 0; std::fgets(text, sizeof(text), pipe) != nullptr; ++line) {
-        if (line % 2 == 0 || !found.empty() || std::strstr(text, "/include/pto/") != nullptr)
-            continue;
-        text[std::strcspn(text, " (\n")] = 0;
-        if (text[0] != '?')
-            found = text;
-    }
-    pclose(pipe);
-    return found;
-}
 
 // --- one core ---
 

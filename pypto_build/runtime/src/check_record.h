@@ -145,7 +145,4 @@ private:
     std::vector<std::pair<std::vector<uint64_t>, bool>> host_waits_;
 };
 
-/// "kernels/aiv/x.cpp:12", "TADD": the kernel's line that an address belongs to, by way of addr2line; empty if unknown.
-std::string source_line(const void *address);
-
 } // namespace pypto::runtime

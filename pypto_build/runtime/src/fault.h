@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace pypto::runtime {
 
@@ -28,7 +29,7 @@ inline constexpr uint64_t kNoTask = ~uint64_t{0};
 
 struct Fault {
     Code code = Code::None;
-    const char *kind = "runtime_error"; // or "hang", "usage_error"
+    std::string_view kind = "runtime_error"; // or "hang", "usage_error", "build_error"; always a literal
     std::string message = {};
     std::string hint = {};
     uint64_t task = kNoTask;    // number of the task, counted from 0 in submission order

@@ -64,7 +64,6 @@ public:
     bool quiesce(int milliseconds);
 
     uint64_t tasks_run() const { return tasks_run_; }
-    uint32_t busy() const { return running_; }
 
 private:
     void run_one(Lock &lock, Core &core);

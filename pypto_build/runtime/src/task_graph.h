@@ -55,7 +55,6 @@ public:
 
     uint64_t created() const { return created_; }
     uint64_t unfinished() const { return created_ - finished_; }
-    uint64_t live_tasks(uint32_t ring) const { return rings_[ring].next - rings_[ring].oldest; }
     const Task *oldest(uint32_t ring) const;
 
     struct Usage {
