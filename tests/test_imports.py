@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -19,6 +20,12 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
 }
+
+
+@cache
+def syntax(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def allowed() -> dict[str, set[str]]:
@@ -64,7 +71,7 @@ def test_imports_go_one_way() -> None:
     table, wrong = allowed(), []
     for module, path in MODULES.items():
         part = module.split(".")[1] if "." in module else ""
-        for name in imported(module, path, ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
+        for name in imported(module, path, ast.walk(syntax(path))):
             _, other, *inner = name.split(".")
             if part and other != part and not {other, ".".join([other, *inner[:1]])} & table[part]:
                 wrong.append(f"{module}: {name}")
@@ -72,10 +79,7 @@ def test_imports_go_one_way() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph = {
-        module: imported(module, path, at_load(ast.parse(path.read_text(encoding="utf-8"))))
-        for module, path in MODULES.items()
-    }
+    graph = {module: imported(module, path, at_load(syntax(path))) for module, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -86,7 +90,7 @@ def test_only_rules_import_scons() -> None:
     users = {
         path.relative_to(PACKAGE).parts[0]
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(syntax(path))
         if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("SCons"))
         or (isinstance(node, ast.Import) and any(alias.name.startswith("SCons") for alias in node.names))
     }

@@ -3,50 +3,31 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from pypto_build.artifact import load_artifact
+from pypto_build.artifact import CORE_TYPES, load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.diagnose.findings import Edit
 from pypto_build.rules.variants import CHECKED
-from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
-from tests.replay.builder import PLATFORM
+from pypto_build.toolchain.host import find_compiler, kernel_flags, orchestration_flags
+from tests.replay.builder import PLATFORM, library
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
-
-
-@cache
-def library(name: str, text: str, flags: tuple[str, ...]) -> bytes:
-    """One C++ text as a loadable library whose debug information calls it `name`; the same is compiled once."""
-    with TemporaryDirectory() as directory:
-        source, target = Path(directory, name), Path(directory, "unit.so")
-        source.parent.mkdir(parents=True)
-        source.write_text(text)
-        compiler = find_compiler().path
-        here = f"-fdebug-prefix-map={directory}=."
-        argv = [compiler, "-shared", *flags, here, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
-        subprocess.run(argv, check=True, cwd=directory)
-        return target.read_bytes()
 
 
 def build_checked(artifact_dir: Path, out: Path) -> None:
     """What `scons build CHECK=1` leaves."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
-    flags_of = {
-        core: [*kernel_flags(compiler, PLATFORM, core), *CHECKED.kernel_flags, "-O1"] for core in ("aic", "aiv")
-    }
-    units = [(k.source, f"kernels/{k.core_type}/{k.name}", flags_of[k.core_type]) for k in artifact.kernels]
-    entry = artifact.orchestration.source
-    units.append((entry, f"orchestration/{entry.stem}", orchestration_flags(compiler, PLATFORM)))
-    for source, name, flags in units:
-        target = out / CHECKED.directory / f"{name}.so"
+    of_core = {core: [*kernel_flags(compiler, PLATFORM, core), *CHECKED.kernel_flags, "-O1"] for core in CORE_TYPES}
+    kernels = [(kernel.source, kernel.binary, of_core[kernel.core_type]) for kernel in artifact.kernels]
+    entry = (artifact.orchestration.source, artifact.orchestration.binary, orchestration_flags(compiler, PLATFORM))
+    for source, binary, flags in (*kernels, entry):
+        target = out / CHECKED.directory / f"{binary}.so"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(library(source.relative_to(artifact_dir).as_posix(), source.read_text(), tuple(flags)))
+        name = source.relative_to(artifact_dir).as_posix()
+        target.write_bytes(library(source.read_text(), tuple(flags), name))
     out.mkdir(parents=True, exist_ok=True)
     (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
 

@@ -113,3 +113,29 @@ def timeline_document(rows: Sequence[tuple[int, int, float, float]], cores: Sequ
         "aicpu_scheduler_phases": [],
         "aicpu_orchestrator_phases": [],
     }
+
+
+# vector_dag: c = a + b; d = shift(c); e = shift(c); g = d * e; f = g + c
+_A, _B, _C, _D, _E, _G, _F = range(10, 17)
+_DAG_KERNELS = (0, 1, 1, 2, 0)
+_DAG_EDGES = ((0, 1, 0), (0, 2, 0), (1, 3, 0), (2, 3, 1), (3, 4, 0), (0, 4, 1))
+_DAG_ARGS = {
+    0: (("INPUT", _A), ("INPUT", _B), ("OUTPUT_EXISTING", _C)),
+    1: (("INPUT", _C), ("OUTPUT_EXISTING", _D)),
+    2: (("INPUT", _C), ("OUTPUT_EXISTING", _E)),
+    3: (("INPUT", _D), ("INPUT", _E), ("OUTPUT_EXISTING", _G)),
+    4: (("INPUT", _G), ("INPUT", _C), ("OUTPUT_EXISTING", _F)),
+}
+# Two vector cores: 0 and 2 and 3 and 4 on the first, 1 on the second.
+_DAG_ROWS = ((0, 0, 10, 20), (1, 1, 25, 45), (0, 2, 22, 30), (0, 3, 50, 60), (0, 4, 61, 70))
+
+
+def vector_dag_graph() -> dict[str, Any]:
+    """The deps.json of a run of vector_dag."""
+    return graph_document(_DAG_KERNELS, _DAG_EDGES, _DAG_ARGS)
+
+
+def write_vector_dag(records: Path) -> None:
+    """What a run of vector_dag with DEP_GEN=1 SWIMLANE=4 leaves in its directory of records."""
+    write_json(records / "deps.json", vector_dag_graph())
+    write_json(records / "chip_swimlane_records.json", timeline_document(_DAG_ROWS, ("aiv", "aiv")))

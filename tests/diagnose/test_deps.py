@@ -13,30 +13,14 @@ from pypto_build.diagnose.critical_path import analyse, occupancy
 from pypto_build.diagnose.graph import find_graph, read_graph
 from pypto_build.diagnose.sites import read_sites
 from pypto_build.diagnose.timeline import read_timeline
-from tests.diagnose.runs import RING1, graph_document, timeline_document, write_json
+from tests.diagnose.runs import RING1, graph_document, timeline_document, write_json, write_vector_dag
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_dag"
-
-# vector_dag: c = a + b; d = shift(c); e = shift(c); g = d * e; f = g + c
-_A, _B, _C, _D, _E, _G, _F = range(10, 17)
-_KERNELS = (0, 1, 1, 2, 0)
-_EDGES = ((0, 1, 0), (0, 2, 0), (1, 3, 0), (2, 3, 1), (3, 4, 0), (0, 4, 1))
-_ARGS = {
-    0: (("INPUT", _A), ("INPUT", _B), ("OUTPUT_EXISTING", _C)),
-    1: (("INPUT", _C), ("OUTPUT_EXISTING", _D)),
-    2: (("INPUT", _C), ("OUTPUT_EXISTING", _E)),
-    3: (("INPUT", _D), ("INPUT", _E), ("OUTPUT_EXISTING", _G)),
-    4: (("INPUT", _G), ("INPUT", _C), ("OUTPUT_EXISTING", _F)),
-}
-# Two vector cores: 0 and 2 and 3 and 4 on the first, 1 on the second.
-_ROWS = ((0, 0, 10, 20), (1, 1, 25, 45), (0, 2, 22, 30), (0, 3, 50, 60), (0, 4, 61, 70))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    write_json(tmp_path / "dfx_outputs" / "deps.json", graph_document(_KERNELS, _EDGES, _ARGS))
-    timeline = timeline_document(_ROWS, ("aiv", "aiv"))
-    write_json(tmp_path / "dfx_outputs" / "chip_swimlane_records.json", timeline)
+    write_vector_dag(tmp_path / "dfx_outputs")
     return tmp_path
 
 

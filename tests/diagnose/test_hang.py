@@ -11,8 +11,7 @@ from pypto_build.diagnose import hang
 from pypto_build.diagnose.findings import read_report
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.logs import BUGS
-from tests.diagnose.runs import graph_document, write_json
-from tests.diagnose.test_deps import _ARGS, _EDGES, _KERNELS
+from tests.diagnose.runs import vector_dag_graph, write_json
 
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 
@@ -33,7 +32,7 @@ def test_planted_fault(bug: Bug, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_graph_tells_what_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_json(tmp_path / "deps.json", graph_document(_KERNELS, _EDGES, _ARGS))
+    write_json(tmp_path / "deps.json", vector_dag_graph())
     lanes = "fanin_refcount=1/2 kernels=[aic:-1 aiv0:2 aiv1:-1] missing_deps=1"
     running = "fanin_refcount=1/1 kernels=[aic:-1 aiv0:1 aiv1:-1] running_on=[owner_thread=0 cores=[core=9(AIV1)]]"
     (tmp_path / "host.log").write_text(

@@ -19,8 +19,7 @@ from pypto_build.diagnose.report.error_map import error_map
 from pypto_build.diagnose.report.layout import place
 from pypto_build.replay.verdict import ErrorInfo, Mismatch, OutputResult, Verdict, write_verdict
 from tests.diagnose.browser import Browser, find_browser
-from tests.diagnose.runs import graph_document, timeline_document, write_json
-from tests.diagnose.test_deps import _ARGS, _EDGES, _KERNELS, _ROWS
+from tests.diagnose.runs import graph_document, write_json, write_vector_dag
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_dag"
 _KERNEL = "kernels/aiv/kernel_add.cpp"
@@ -39,8 +38,7 @@ def _replayed(out: Path) -> Path:
     output.hints = ["only the last 8 of 128 rows differ"]
     verdict = Verdict("mismatch", "_jit_vector_dag", "a2a3sim", "embedded", "2026-08", tasks=5, outputs=[output])
     write_verdict(verdict, out / "verdict.json")
-    write_json(out / "dfx_outputs" / "deps.json", graph_document(_KERNELS, _EDGES, _ARGS))
-    write_json(out / "dfx_outputs" / "chip_swimlane_records.json", timeline_document(_ROWS, ("aiv", "aiv")))
+    write_vector_dag(out / "dfx_outputs")
     edit = Edit(_KERNEL, 60, "a <b", "a > b")
     finding = Finding(
         "lint/x", "a <b>bold</b> claim</script>", _KERNEL, 60, "change line 60", kernel="kernel_add", edits=(edit,)

@@ -24,23 +24,26 @@ PLATFORM = PLATFORMS["a2a3sim"]
 
 def embedded_module() -> Path:
     """The embedded runtime, built by whichever test comes first."""
-    module = module_path(find_compiler())
-    return module if module.exists() else runtime_build.build(module.parent)
+    compiler = find_compiler()
+    module = module_path(compiler)
+    return module if module.exists() else runtime_build.build(module.parent, compiler.path)
 
 
 @cache
-def _library(text: str, flags: tuple[str, ...]) -> bytes:
-    """One C++ text as a loadable library; the same text is compiled once in a session, by whichever process needs it
-    first."""
+def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
+    """One C++ text as a loadable library whose debug information calls it `name`; the same text is compiled once in a
+    session, by whichever process needs it first."""
     shared = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES")  # none outside of tests
-    kept = Path(shared or "", hashlib.sha256(repr((text, flags)).encode()).hexdigest())
+    kept = Path(shared or "", hashlib.sha256(repr((text, flags, name)).encode()).hexdigest())
     if shared and kept.exists():
         return kept.read_bytes()
     with TemporaryDirectory(dir=shared) as directory:
-        source, target = Path(directory, "unit.cpp"), Path(directory, "unit.so")
+        source, target = Path(directory, name), Path(directory, "unit.so")
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(text)
-        argv = [find_compiler().path, "-shared", *flags, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
-        subprocess.run(argv, check=True)
+        here = f"-fdebug-prefix-map={directory}=."
+        argv = [find_compiler().path, "-shared", *flags, here, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
+        subprocess.run(argv, check=True, cwd=directory)
         made = target.read_bytes()
         if shared:
             target.replace(kept)
@@ -51,17 +54,14 @@ def build_artifact(artifact_dir: Path, out: Path) -> None:
     """Compile and link what the manifest names, and write interface.json."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
-    units = [
-        (kernel.source, f"kernels/{kernel.core_type}/{kernel.name}", kernel_flags(compiler, PLATFORM, kernel.core_type))
-        for kernel in artifact.kernels
+    kernels = [
+        (unit.source, unit.binary, kernel_flags(compiler, PLATFORM, unit.core_type)) for unit in artifact.kernels
     ]
-    entry = artifact.orchestration.source
-    flags = orchestration_flags(compiler, PLATFORM)
-    units.append((entry, f"orchestration/{entry.stem}", flags))
-    for source, name, flags in units:
-        target = out / f"{name}.so"
+    entry = (artifact.orchestration.source, artifact.orchestration.binary, orchestration_flags(compiler, PLATFORM))
+    for source, binary, flags in (*kernels, entry):
+        target = out / f"{binary}.so"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_library(source.read_text(), tuple(flags)))
+        target.write_bytes(library(source.read_text(), tuple(flags)))
     (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
 
 

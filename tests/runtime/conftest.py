@@ -8,20 +8,14 @@ from types import ModuleType
 import pytest
 
 from pypto_build.replay.child import load_embedded
-from pypto_build.rules.embedded_runtime import module_path
-from pypto_build.runtime.build import build
-from pypto_build.toolchain.host import find_compiler
+from tests.replay.builder import embedded_module
 from tests.runtime.rig import Rig
 
 
 @pytest.fixture(scope="session")
 def embedded() -> ModuleType:
     """The extension module."""
-    compiler = find_compiler()
-    path = module_path(compiler)
-    if not path.exists():
-        build(path.parent, compiler.path)
-    return load_embedded(path)
+    return load_embedded(embedded_module())
 
 
 @pytest.fixture(scope="session")
