@@ -22,7 +22,7 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
     orchestration = _orchestration(artifact.orchestration, artifact.root)
     kernels = [_kernel(kernel, artifact.root) for kernel in artifact.kernels]
     lines = [
-        f"# Signed manifest of {artifact.name}; written by pypto-build, edits are lost.",
+        f"# Signed manifest of {quoted(artifact.name)[1:-1]}; written by pypto-build, edits are lost.",
         "from pathlib import Path",
         "",
         "from simpler.task_interface import ArgDirection as _D",
@@ -46,7 +46,7 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
 def _root_expression(root: Path, directory: Path) -> str:
     relative = os.path.relpath(os.path.realpath(root), os.path.realpath(directory))
     here = "Path(__file__).resolve().parent"
-    return here if relative == "." else f"({here} / {_quoted(Path(relative).as_posix())}).resolve()"
+    return here if relative == "." else f"({here} / {quoted(Path(relative).as_posix())}).resolve()"
 
 
 def _orchestration(orchestration: Orchestration, root: Path) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
 def _source(path: Path, root: Path) -> _Code | str:
     if not path.is_relative_to(root):
         return str(path)
-    parts = "".join(f" / {_quoted(part)}" for part in path.relative_to(root).parts)
+    parts = "".join(f" / {quoted(part)}" for part in path.relative_to(root).parts)
     return _Code(f"str(_ROOT_DIR{parts})")
 
 
@@ -95,14 +95,14 @@ def _list(opening: str, entries: list[dict[str, Any]], closing: str, indent: str
 
 
 def _dict(values: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{_quoted(key)}: {_literal(value)}" for key, value in values.items()) + "}"
+    return "{" + ", ".join(f"{quoted(key)}: {_literal(value)}" for key, value in values.items()) + "}"
 
 
 def _literal(value: object) -> str:
     if isinstance(value, _Code):
         return str(value)
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     if isinstance(value, dict):
         return _dict(value)
     if isinstance(value, (list, tuple)):
@@ -110,6 +110,6 @@ def _literal(value: object) -> str:
     return repr(value)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A Python string literal in double quotes; JSON's escapes are a part of Python's."""
     return json.dumps(text, ensure_ascii=False)

@@ -15,6 +15,7 @@ import msgspec
 
 from .dtypes import SIMPLER_CARRIERS as _CARRIERS
 from .interface import Interface
+from .manifest_writer import quoted
 from .params import Param
 from .records import Artifact
 from .snapshot import Snapshot
@@ -173,8 +174,10 @@ def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
     """Everything above the class."""
     needs = writer.helpers
     scalars = any(param.kind == "scalar" for param in test.interface.params)
+    name = test.artifact.name.replace("\\", "/").replace('"', "'")  # it stands in a docstring
+    snapshot = quoted(_relative(test.data.root, directory))
     lines = [
-        f'"""Scene test of {test.artifact.name} for simpler: `python {SCENE_TEST_NAME} -p {test.platforms[-1]}`.',
+        f'"""Scene test of {name} for simpler: `python {SCENE_TEST_NAME} -p {test.platforms[-1]}`.',
         "",
         "Written by pypto-build, which leaves it alone once it was edited (FORCE=1 writes it anew).",
         '"""',
@@ -196,11 +199,11 @@ def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
     ]
     if "load" in needs:
         lines += [
-            f'_SNAPSHOT = "{_relative(test.data.root, directory)}"  # pytest --golden-data names another directory',
+            f"_SNAPSHOT = {snapshot}  # pytest --golden-data names another directory",
             '_DATA = (_HERE / (os.environ.get("PYPTO_GOLDEN_DATA") or _SNAPSHOT)).resolve()',
         ]
     if "golden" in needs and test.golden is not None:
-        lines.append(f'_GOLDEN = (_HERE / "{_relative(test.golden, directory)}").resolve()')
+        lines.append(f"_GOLDEN = (_HERE / {quoted(_relative(test.golden, directory))}).resolve()")
     lines += _IMPORT_FILE
     lines += _LOAD if "load" in needs else []
     lines += _ARGUMENT if "argument" in needs else []
@@ -220,7 +223,7 @@ def _class(test: SceneTest, specs: list[str], golden: list[str], writer: _Writer
     return [
         "",
         "",
-        f'@scene_test(level=2, runtime="{interface.runtime}")',
+        f"@scene_test(level=2, runtime={quoted(interface.runtime)})",
         f"class {class_name(test.artifact.name)}(SceneTestCase):",
         '    CALLABLE = _import_file("kernel_config.py").CALLABLE',
         f"    RTOL, ATOL = {test.rtol:g}, {test.atol:g}",

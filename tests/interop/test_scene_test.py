@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -132,6 +133,27 @@ def test_needs_the_signed_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (
         err == f"{tmp_path}/none/interface.json: cannot be read: No such file or directory; build the artifact first\n"
     )
+
+
+def test_names_stay_text(tmp_path: Path) -> None:
+    """What an artifact says never becomes code of the test that is written for it."""
+    root, out = project(tmp_path)
+    awkward = root.with_name('_jit_"""\\ + quit()\n + 1')
+    root.rename(awkward)
+    runtime = 'x"); quit(); ("'
+    interface = json.loads((out / "interface.json").read_bytes()) | {"runtime": runtime}
+    (out / "interface.json").write_text(json.dumps(interface))
+    path = scene_test.write_scene_test(awkward, out)
+    words = [sys.executable, "-m", "pypto_build.artifact.sign", str(awkward), "--manifest", str(out / "m.py")]
+    subprocess.run([*words, "--interface", str(out / "i.json")], check=True)
+    calls = {
+        ast.unparse(node.func): node
+        for text in (path.read_text(), (out / "m.py").read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+    }
+    assert "quit" not in calls
+    assert [ast.literal_eval(word.value) for word in calls["scene_test"].keywords] == [2, runtime]
 
 
 def test_class_names() -> None:
