@@ -67,6 +67,7 @@ class Request:
     runtime's extension module. `data` is a directory with `in/` and `out/`. `options` are those of the runtime
     (`pypto_build.runtime`); a callable among them is called in the child process. `engine` executes the rounds in
     place of the embedded runtime. `all_goldens`: outputs without a golden, where others have one, are an error.
+    `meanwhile` is called in this process while the first round runs, for what its caller has to get ready.
     """
 
     artifact_dir: Path
@@ -88,6 +89,7 @@ class Request:
     options: Mapping[str, RunOption] = field(default_factory=dict)
     engine: Engine | None = None
     all_goldens: bool = True
+    meanwhile: Callable[[], object] | None = None
 
     @property
     def verdict_path(self) -> Path:
@@ -198,12 +200,15 @@ class _Session:
         comparators: Mapping[str, Comparator],
     ) -> None:
         """All rounds, up to the first that goes wrong."""
-        request, verdict, times = self._request, self._verdict, []
+        request, verdict = self._request, self._verdict
+        times: list[float] = []
         with opened as worker, self._log.stage("runtime"):
             for _ in range(request.rounds):
                 for index, tensor in enumerate(binding.tensors):
                     arena.fill(index, tensor.initial)
                 worker.start_round()
+                if request.meanwhile and not times:
+                    request.meanwhile()
                 reply = worker.finish_round()
                 times.append(reply.run_s)
                 verdict.tasks, verdict.rounds = reply.tasks, len(times)

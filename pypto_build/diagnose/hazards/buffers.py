@@ -5,7 +5,6 @@ Buffers are told apart by address and allocation, since the runtime hands memory
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,6 @@ import numpy as np
 from pypto_build.diagnose.hazards.record import WRITE, Record
 
 Array = np.ndarray[Any, Any]
-
-#: So many regions are looked up faster one by one.
-_FEW = 32
 
 
 @dataclass(frozen=True)
@@ -48,33 +44,25 @@ class Buffers:
 
 
 def find_buffers(record: Record) -> Buffers:
-    """The buffer of every region."""
-    numbers: dict[tuple[int, int], int] = {}
-    of_region = np.full(len(record.regions), -1, dtype=np.int64)
-    bases = record.regions["base"]
-    for task in record.tasks:
-        if task.number < 0:
-            continue
-        part = record.regions_of(task.number)
-        if part.start == part.stop:
-            continue
-        held = sorted({(arg.key, int(arg.bytes)) for arg in task.args})
-        if not held:
-            continue
-        if part.stop - part.start <= _FEW:
-            firsts = [key[0] for key, _ in held]
-            for region, base in enumerate(bases[part].tolist(), part.start):
-                at = bisect_right(firsts, base) - 1
-                if at >= 0 and base < held[at][0][0] + held[at][1]:
-                    of_region[region] = numbers.setdefault(held[at][0], len(numbers))
-            continue
-        starts = np.array([key[0] for key, _ in held], dtype=np.uint64)
-        index = np.searchsorted(starts, bases[part], side="right") - 1
-        ends = np.array([key[0] + size for key, size in held], dtype=np.uint64)
-        inside = (index >= 0) & (bases[part] < ends[np.maximum(index, 0)])
-        ids = np.array([numbers.setdefault(key, len(numbers)) for key, _ in held], dtype=np.int64)
-        of_region[part] = np.where(inside, ids[np.maximum(index, 0)], -1)
-    return Buffers(list(numbers), of_region)
+    """The buffer of every region: of those among its task's arguments that hold its first byte the innermost."""
+    table, bases = record.arguments, record.regions["base"]
+    chosen = np.full(len(bases), -1, dtype=np.int64)  # a row of the table
+    for some, rows in record.with_arguments():
+        inside = (table.low[rows] <= bases[some]) & (bases[some] < table.high[rows])
+        some, rows = some[inside], rows[inside]
+        known = chosen[some]
+        nearer = table.low[rows] > table.low[known]
+        later = (table.low[rows] == table.low[known]) & (table.owner[rows] > table.owner[known])
+        better = (known < 0) | nearer | later
+        chosen[some[better]] = rows[better]
+    held = np.flatnonzero(chosen >= 0)
+    rows = chosen[held]
+    pairs = np.stack((table.low[rows], table.owner[rows]), axis=1)
+    keys, first, numbers = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    by_use = np.argsort(first)  # buffers are numbered as they come up
+    of_region = np.full(len(bases), -1, dtype=np.int64)
+    of_region[held] = np.argsort(by_use)[numbers.reshape(-1)]
+    return Buffers([(int(low), int(owner)) for low, owner in keys[by_use].tolist()], of_region)
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def between_tasks(record: Record, buffers: Buffers, order: Order, pairs: set[tup
     """Conflicts between tasks; `pairs` receives every pair of tasks that touch the same bytes, one writing."""
     for buffer, chosen, whole in buffers.shared_and_written(record):
         if whole:
-            begin, end = record.extent_of[int(chosen[0])]
+            begin, end = int(record.regions["base"][chosen[0]]), int(record.ends[chosen[0]])
             for earlier, region in _in_one_piece(record, order, chosen.tolist(), pairs):
                 yield Conflict(buffer, earlier, region, begin, end, end - begin)
             continue
@@ -151,7 +151,7 @@ def _in_one_piece(
     record: Record, order: Order, chosen: list[int], pairs: set[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """What `Frontier` does, for a buffer that every region covers whole: by far the most frequent."""
-    kinds, positions, tasks = record.kind_of, record.positions, record.task_of
+    kinds, positions, tasks, ancestors = record.kind_of, record.positions, record.task_of, order.ancestors
     writer = -1
     readers: list[int] = []
     adders: list[int] = []
@@ -164,7 +164,7 @@ def _in_one_piece(
             other = positions[tasks[earlier]]
             if other != mine:
                 pairs.add((other, mine))
-                if not order.ordered(other, mine):
+                if not (ancestors[mine] >> other | ancestors[other] >> mine) & 1:
                     yield earlier, region
         if kind & WRITE and not kind & ATOMIC:
             writer, readers, adders = region, [], []

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.hazards.buffers import Array
 from pypto_build.diagnose.hazards.context import Context
-from pypto_build.diagnose.hazards.record import READ, WRITE
+from pypto_build.diagnose.hazards.record import READ, WRITE, Record
 
 #: (kernels of the task, argument, what is wrong) -> regions that show it.
 Misuse = dict[tuple[tuple[int, ...], int, str], list[int]]
@@ -17,38 +20,33 @@ Misuse = dict[tuple[tuple[int, ...], int, str], list[int]]
 def find_misuse(context: Context) -> Misuse:
     """What regions contradict the declarations; each region counts for the first argument it can belong to."""
     found: Misuse = {}
-    for task in context.record.tasks:
-        if task.number < 0:
+    for region in np.flatnonzero(~_as_declared(context.record)).tolist():
+        task = context.task(context.record.task_of[region])
+        arguments = context.candidates(region)
+        if not arguments:
             continue
-        part = context.record.regions_of(task.number)
-        views = [
-            (*span, arg.reads, arg.writes) for span, arg in zip(context.spans(task.number), task.args, strict=True)
-        ]
-        for region in range(part.start, part.stop):
-            if _fits(views, *context.record.extent_of[region], context.record.kind_of[region]):
-                continue
-            arguments = context.candidates(region)
-            if not arguments:
-                continue
-            kind = context.record.kind_of[region]
-            wrong = ""
-            if kind & WRITE and not any(task.args[i].writes for i in arguments):
-                wrong = "written"
-            elif kind & READ and not any(task.args[i].reads for i in arguments):
-                wrong = "read"
-            elif not any(_holds(context, region, i) for i in arguments):
-                wrong = "beyond"
-            if wrong:
-                found.setdefault((tuple(task.kernels), arguments[0], wrong), []).append(region)
+        kind = context.record.kind_of[region]
+        wrong = ""
+        if kind & WRITE and not any(task.args[i].writes for i in arguments):
+            wrong = "written"
+        elif kind & READ and not any(task.args[i].reads for i in arguments):
+            wrong = "read"
+        elif not any(_holds(context, region, i) for i in arguments):
+            wrong = "beyond"
+        if wrong:
+            found.setdefault((tuple(task.kernels), arguments[0], wrong), []).append(region)
     return found
 
 
-def _fits(views: list[tuple[int, int, bool, bool]], begin: int, end: int, kind: int) -> bool:
-    """Whether an argument holds all of an access and is declared for it: nothing is wrong then."""
-    return any(
-        low <= begin and end <= high and (writes or not kind & WRITE) and (reads or not kind & READ)
-        for low, high, reads, writes in views
-    )
+def _as_declared(record: Record) -> Array:
+    """For each region whether an argument holds all of it and is declared for it: nothing is wrong then."""
+    table, regions, ends = record.arguments, record.regions, record.ends
+    reads, writes = (regions["kind"] & READ) > 0, (regions["kind"] & WRITE) > 0
+    fine = np.zeros(len(regions), dtype=bool)
+    for some, rows in record.with_arguments():
+        inside = (table.begin[rows] <= regions["base"][some]) & (ends[some] <= table.end[rows])
+        fine[some] |= inside & (table.reads[rows] | ~reads[some]) & (table.writes[rows] | ~writes[some])
+    return fine
 
 
 def _holds(context: Context, region: int, index: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -35,14 +36,14 @@ REGION = np.dtype(
 assert REGION.itemsize == 64
 
 
-class Argument(msgspec.Struct, frozen=True):
-    """One tensor of a task as the orchestration passed it; numbers of 64 bits are text in the file."""
+class Argument(msgspec.Struct, frozen=True, array_like=True):
+    """One tensor of a task as the orchestration passed it: a buffer and the view of it, in elements of `item` bytes."""
 
     tag: str
-    address: str
-    bytes: str
-    owner: str
-    offset: str
+    address: int
+    bytes: int
+    owner: int
+    offset: int
     dtype: str
     item: int
     manual: bool
@@ -62,12 +63,12 @@ class Argument(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[int, int]:
         """The buffer: its address, and who allocated it, since memory is used again."""
-        return int(self.address), int(self.owner)
+        return self.address, self.owner
 
     @property
     def span(self) -> tuple[int, int]:
         """First byte of the view and one past the last, as addresses."""
-        begin = int(self.address) + int(self.offset) * self.item
+        begin = self.address + self.offset * self.item
         return begin, begin + _reach(tuple(self.shape), tuple(self.strides)) * self.item
 
 
@@ -130,6 +131,24 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
+class ArgumentTable:
+    """The arguments of all tasks in columns: those of task `n` from `first[n]` on, `count[n]` of them.
+
+    `begin` and `end` are the view's bytes as addresses, `low` and `high` the buffer's, `owner` who allocated it.
+    """
+
+    first: np.ndarray[Any, Any]
+    count: np.ndarray[Any, Any]
+    begin: np.ndarray[Any, Any]
+    end: np.ndarray[Any, Any]
+    low: np.ndarray[Any, Any]
+    high: np.ndarray[Any, Any]
+    owner: np.ndarray[Any, Any]
+    reads: np.ndarray[Any, Any]
+    writes: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
 class Record:
     """One checked run. Regions are sorted by the number of their task."""
 
@@ -179,13 +198,49 @@ class Record:
     @cached_property
     def extent_of(self) -> list[tuple[int, int]]:
         """Each region's first byte and one past its last, as addresses."""
-        ends = self.regions["base"] + (self.regions["rows"] - 1) * self.regions["stride"] + self.regions["length"]
-        return list(zip(self.regions["base"].tolist(), ends.tolist(), strict=True))
+        return list(zip(self.regions["base"].tolist(), self.ends.tolist(), strict=True))
 
     @cached_property
     def first_region(self) -> np.ndarray[Any, Any]:
         """Where each task's regions begin, by number; one more at the end."""
         return np.searchsorted(self.regions["task"], np.arange(len(self.by_number) + 1))
+
+    @cached_property
+    def arguments(self) -> ArgumentTable:
+        """The arguments of all tasks, by number."""
+        tasks = [self.tasks[position].args for position in self.positions]
+        args = [arg for of_task in tasks for arg in of_task]
+        count = np.array([len(of_task) for of_task in tasks], dtype=np.int64)
+        low = np.array([arg.address for arg in args], dtype=np.uint64)
+        spans = np.array([arg.span for arg in args], dtype=np.uint64).reshape(-1, 2)
+        return ArgumentTable(
+            np.cumsum(count) - count,
+            count,
+            spans[:, 0],
+            spans[:, 1],
+            low,
+            low + np.array([arg.bytes for arg in args], dtype=np.uint64),
+            np.array([arg.owner for arg in args], dtype=np.uint64),
+            np.array([arg.reads for arg in args], dtype=bool),
+            np.array([arg.writes for arg in args], dtype=bool),
+        )
+
+    def with_arguments(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        """All regions with each argument of their tasks: the first of all tasks, the second of those that have it, …
+
+        Yields numbers of regions and, for each, the row of `arguments`.
+        """
+        table, tasks = self.arguments, self.regions["task"]
+        for index in range(int(table.count.max(initial=0))):
+            regions = np.flatnonzero(table.count[tasks] > index)
+            yield regions, table.first[tasks[regions]] + index
+
+    @cached_property
+    def ends(self) -> np.ndarray[Any, Any]:
+        """Each region's end: one past its last byte, as an address."""
+        rows = (self.regions["rows"] - 1).astype(np.uint64)
+        end: np.ndarray[Any, Any] = self.regions["base"] + rows * self.regions["stride"] + self.regions["length"]
+        return end
 
     def regions_of(self, number: int) -> slice:
         """The regions of a task."""

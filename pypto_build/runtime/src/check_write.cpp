@@ -12,7 +12,7 @@ void Checker::write(const std::string &directory, bool complete) {
     constexpr const char *kTags[] = {"INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP"};
     constexpr const char *kSources[] = {"explicit", "creator", "tensormap", "strict"};
     JsonWriter json;
-    json.open('{').key("schema").number(1).key("complete").boolean(complete);
+    json.open('{').key("schema").number(2).key("complete").boolean(complete);
     json.key("tasks").open('[');
     for (const TaskRow &task : tasks_) {
         json.newline().open('{').key("id").wide(task.id);
@@ -28,13 +28,11 @@ void Checker::write(const std::string &directory, bool complete) {
             if (argument.kind == ArgEntry::SCALAR)
                 continue;
             const ChipTensor &tensor = task.tensors[argument.index];
-            json.open('{').key("tag").text(kTags[static_cast<int>(argument.tag)]);
-            json.key("address").wide(tensor.buffer.addr).key("bytes").wide(tensor.buffer.size);
-            json.key("owner").wide(tensor.owner_task_id.raw).key("offset").wide(tensor.start_offset);
-            json.key("dtype").text(get_dtype_name(tensor.dtype));
-            json.key("item").number(element_bytes(tensor.dtype)).key("manual").boolean(tensor.manual_dep);
-            json.key("shape").list(tensor.shapes, tensor.ndims).key("strides").list(tensor.strides, tensor.ndims);
-            json.close('}');
+            json.open('[').text(kTags[static_cast<int>(argument.tag)]); // by far the most frequent: without names
+            json.whole(tensor.buffer.addr).whole(tensor.buffer.size).whole(tensor.owner_task_id.raw);
+            json.whole(tensor.start_offset).text(get_dtype_name(tensor.dtype)).number(element_bytes(tensor.dtype));
+            json.boolean(tensor.manual_dep).list(tensor.shapes, tensor.ndims).list(tensor.strides, tensor.ndims);
+            json.close(']');
         }
         json.close(']').close('}');
     }

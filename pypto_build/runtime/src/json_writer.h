@@ -27,6 +27,8 @@ public:
         return *this;
     }
     JsonWriter &number(int64_t value) { return raw(std::to_string(value)); }
+    /// All 64 bits as a number, for a reader that does not keep numbers as doubles.
+    JsonWriter &whole(uint64_t value) { return raw(std::to_string(value)); }
     /// A float; JSON knows no infinities and NaN, so those are the texts that readers of the dump expect, and null.
     JsonWriter &real(float value);
     JsonWriter &text(const std::string &value) {
