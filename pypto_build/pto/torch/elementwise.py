@@ -103,8 +103,6 @@ def kept(w: Writer, op: Operation, fn: str) -> bool:
     """Whether the expression of a function has the element type of the destination."""
     type_ = element(w, op)
     same = all(element(w, op, role) == type_ for role in ("src", "src0", "src1") if role in op.operands)
-    if fn == "axpy" and dtypes.bits(type_) == 16:
-        return False
     return same and (fn in _KEEPS or (fn in ("div", "fmod") and dtypes.is_float(type_)))
 
 
@@ -115,7 +113,6 @@ def elementwise(w: Writer, op: Operation) -> None:
     if "scalar" in op.operands:
         number, src = within(scalar(w, op)), w.read(op, "src")
         if fn == "axpy":
-            src = f"{src}.float()" if dtypes.bits(type_) == 16 else src  # rounded once, at the end
             text = form(BINARY, fn, type_).format(d=w.own(op, "dst"), a=src, b=number, **more)
         elif next(iter(op.operands)) == "scalar":  # number / tile
             text = form(BINARY, fn, type_).format(a=_tensor(number, type_), b=src, **more)

@@ -186,6 +186,19 @@ def test_fused(core: Core, op: str, dtype: str) -> None:
         assert np.array_equal(decode(actual, dtype), expected)
 
 
+@pytest.mark.parametrize("op", ["TAXPY", "TFUSEDMULADD", "TFUSEDMULADDRELU", "TMULADDDST"])
+def test_products_of_halves_are_rounded_before_they_are_added(core: Core, op: str) -> None:
+    tile, operands = _tile("f16"), {at: random_elements("f16", seed, 16, 64) for seed, at in enumerate((D, A, B))}
+    for at, elements in operands.items():
+        core.put(tile, at, elements)
+    core.call(f"{op}_f16", 16, 64)
+    d, a, b = (decode(elements, "f16") for elements in operands.values())
+    left, right, more = {"TAXPY": (a, np.full_like(a, SCALAR), d), "TMULADDDST": (a, b, d)}.get(op, (a, d, b))
+    expected = encode(decode(encode(left * right, "f16"), "f16") + more, "f16")
+    assert np.array_equal(core.get(tile, D), np.maximum(expected, 0) if op.endswith("RELU") else expected)
+    assert not np.array_equal(expected, encode(left * right + more, "f16"))
+
+
 def test_axpy_of_half_to_float(core: Core) -> None:
     a, d = random_elements("f16", 1, 16, 64), random_elements("f32", 2, 16, 64)
     core.put(_tile("f16"), A, a)

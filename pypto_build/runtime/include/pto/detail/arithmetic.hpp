@@ -59,8 +59,23 @@ struct SubAdd {
 struct MulAdd { // rounded once where the target has such an instruction
     template <class V> PTO_INLINE V operator()(V a, V b, V c) const { return Add{}(Mul{}(a, b), c); }
 };
-struct MulAddRelu {
-    template <class V> PTO_INLINE V operator()(V a, V b, V c) const { return Relu{}(MulAdd{}(a, b, c)); }
+// Of 16-bit types the product is rounded before it is added, as the vector unit does.
+template <class T> PTO_INLINE f32x8 rounded_to(f32x8 value) {
+    if constexpr (is_same<T, half>)
+        return widen_f16(narrow_f16(value));
+    else
+        return widen_bf16(narrow_bf16(value));
+}
+template <class T> struct MulAddOf {
+    template <class V> PTO_INLINE V operator()(V a, V b, V c) const {
+        if constexpr (is_half<T>)
+            return rounded_to<T>(a * b) + c;
+        else
+            return MulAdd{}(a, b, c);
+    }
+};
+template <class T> struct MulAddRelu {
+    template <class V> PTO_INLINE V operator()(V a, V b, V c) const { return Relu{}(MulAddOf<T>{}(a, b, c)); }
 };
 struct AddRelu {
     template <class V> PTO_INLINE V operator()(V a, V b) const { return Relu{}(Add{}(a, b)); }
@@ -74,7 +89,7 @@ template <class Op, class T> struct WithMiddle {
 };
 template <class T> struct Axpy {
     Compute<T> scale;
-    template <class V> PTO_INLINE V operator()(V x, V y) const { return x * splat<T>(scale) + y; }
+    template <class V> PTO_INLINE V operator()(V x, V y) const { return MulAddOf<T>{}(x, splat<T>(scale), y); }
 };
 
 // op where both operands are valid, a copy of the valid one elsewhere.
@@ -166,19 +181,19 @@ PTO_INST RecordEvent TAXPY(D &dst, const A &src, Scalar scalar, Rest &...) {
 template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TFUSEDMULADD(D &dst, const A &a, const B &b, Rest &...) {
     PTO_CHECK(TFUSEDMULADD, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
-    detail::elementwise(detail::MulAdd{}, dst, a, dst, b);
+    detail::elementwise(detail::MulAddOf<detail::ElementType<D>>{}, dst, a, dst, b);
     return {};
 }
 template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TFUSEDMULADDRELU(D &dst, const A &a, const B &b, Rest &...) {
     PTO_CHECK(TFUSEDMULADDRELU, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
-    detail::elementwise(detail::MulAddRelu{}, dst, a, dst, b);
+    detail::elementwise(detail::MulAddRelu<detail::ElementType<D>>{}, dst, a, dst, b);
     return {};
 }
 template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TMULADDDST(D &dst, const A &a, const B &b, Rest &...) {
     PTO_CHECK(TMULADDDST, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
-    detail::elementwise(detail::MulAdd{}, dst, a, b, dst);
+    detail::elementwise(detail::MulAddOf<detail::ElementType<D>>{}, dst, a, b, dst);
     return {};
 }
 
