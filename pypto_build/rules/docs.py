@@ -17,7 +17,7 @@ _TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS)
 
 _INTRODUCTION = """# Rules and options
 
-A repository of kernels needs `pip install pypto-build` and this SConstruct:
+A repository of kernels needs this package (`pip install` and the path of a clone) and this SConstruct:
 
 ```python
 from pypto_build.rules import pypto
