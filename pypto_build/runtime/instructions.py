@@ -129,7 +129,8 @@ def _moves() -> Iterator[Instruction]:
         )  # fmt: skip
     yield Instruction("TTRANS", "moves", "should", ("dst, src, tmp",), "dst[c, r] = src[r, c]", ANY)
     yield Instruction(
-        "TCONCAT", "moves", "should", ("dst, src0, src1",), "src1 to the right of src0", ANY
+        "TCONCAT", "moves", "should", ("dst, src0, src1", "dst, src0, src1, counts0, counts1"),
+        "src1 to the right of src0; of each row as many as counts say, in bytes of a count", ANY,
     )  # fmt: skip
     for name, rank in (("TFILLPAD", "must"), ("TFILLPAD_INPLACE", "should"), ("TFILLPAD_EXPAND", "should")):
         yield Instruction(
@@ -175,7 +176,7 @@ def _elementwise() -> Iterator[Instruction]:
     unary = (
         ("TEXP", "must", FLOATS, "exp(src)"), ("TLOG", "should", FLOATS, "log(src)"),
         ("TSQRT", "must", FLOATS, "sqrt(src)"), ("TRSQRT", "must", FLOATS, "1 / sqrt(src)"),
-        ("TRECIP", "must", FLOATS, "1 / src"), ("TNEG", "must", NUMBERS, "-src"),
+        ("TRECIP", "must", NUMBERS, "1 / src"), ("TNEG", "must", NUMBERS, "-src"),
         ("TABS", "should", NUMBERS, "|src|"), ("TRELU", "should", NUMBERS, "max(src, 0)"),
         ("TNOT", "should", INTS, "~src"),
     )  # fmt: skip
@@ -333,7 +334,7 @@ def _indexed() -> Iterator[Instruction]:
         types="numbers of 16 or 32 bits to narrower integers", layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
-        "TPAIRREDUCESUM", "rearranging", "rest", ("dst, src",), "sums of neighbours in a row", FLOATS,
+        "TPAIRREDUCESUM", "rearranging", "rest", ("dst, src",), "sums of neighbours in a row", NUMBERS,
         layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(

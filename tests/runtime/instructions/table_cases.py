@@ -156,7 +156,7 @@ _ELEMENTWISE: dict[str, tuple[str, Callable[[Array, Array, Array, Array], Array]
     "TLOG": ("b", lambda d, a, b, c: np.log(b)),
     "TSQRT": ("b", lambda d, a, b, c: np.sqrt(b)),
     "TRSQRT": ("b", lambda d, a, b, c: 1 / np.sqrt(b)),
-    "TRECIP": ("b", lambda d, a, b, c: 1 / b),
+    "TRECIP": ("b", lambda d, a, b, c: divide(np.ones_like(b), b)),
 }
 # The same with what is below zero made zero.
 _RELU: dict[str, tuple[str, Callable[[Array, Array, Array, Array], Array]]] = {

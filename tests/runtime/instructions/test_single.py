@@ -56,6 +56,8 @@ def core(build_directory: Path) -> Core:
     for kind in COMPARISONS:
         cases.add(f"test_{kind}", f"{SIGNAL} *(int64_t *)v[2] = comm::TTEST(s, int32_t(v[1]), comm::WaitCmp::{kind});")
     cases.add("one", "comm::Signal s((int32_t *)v[0]); comm::TNOTIFY(s, int32_t(v[1]), comm::NotifyOp::Set);")
+    grid = "comm::Signal2D<2, 3> s((int32_t *)v[0], v[1]);"
+    cases.add("grid", f"{grid} comm::TNOTIFY(s, 7, comm::NotifyOp::Set);")
     cases.add("wait", f"{SIGNAL} comm::TWAIT(s, int32_t(v[1]), comm::WaitCmp::GE);")
     return cases.build(build_directory)
 
@@ -164,6 +166,13 @@ def test_signals(core: Core) -> None:
     signal[1] = 9  # a condition has to hold for every signal of the view
     core.call("test_EQ", signal.ctypes.data, 4, answer.ctypes.data)
     assert not answer[0]
+
+
+def test_a_matrix_of_signals(core: Core) -> None:
+    for stride in (3, 5):
+        signals = np.zeros((2, stride), np.int32)
+        core.call("grid", signals.ctypes.data, stride)
+        assert signals.tolist() == [[7] * 3 + [0] * (stride - 3)] * 2
 
 
 def test_waiting_ends_with_the_notification(core: Core) -> None:

@@ -15,6 +15,7 @@ using i32_t = Tile<TileType::Vec, int32_t, 8, 64>; using i8_t = Tile<TileType::V
 using f8_t = Tile<TileType::Vec, float8_e4m3_t, 8, 64>; using mat_t = Tile<TileType::Mat, float, 16, 64,
     BLayout::ColMajor, 16, 64, SLayout::RowMajor>;
 using g_t = GlobalTensor<int8_t, Shape<1, 1, 1, 8, 64>, Stride<1, 1, 1, 64, 1>>;
+GlobalTensor<int8_t, Shape<1, 1, 1, 8, 64>, Stride<1, 1, 1, 64, 1>, Layout::NHWC> image;
 comm::ParallelGroup<g_t> group; f32_t f, f2; f16_t h; i32_t i; i8_t b; f8_t e; mat_t m; g_t g;
 TileLeft<float, 16, 16> left; TileRight<half, 16, 16> right; TileAcc<float, 16, 16> acc;
 """
@@ -46,6 +47,7 @@ CALLS = {
     "comm::TBROADCAST<comm::CollEngine::CCU>(group, g, b);": (
         "TBROADCAST: only vector cores carry out collectives on the CPU"
     ),
+    "TLOAD(b, image);": "global tensor: layouts of convolution are not supported",
     "TPREFETCH(f, g);": "TPREFETCH: operands of one element type",
     "wait_flag_dev(3);": "wait_flag_dev: explicit flags between cores are not supported; use TPUSH and TPOP",
 }

@@ -12,8 +12,14 @@ enum class WaitCmp { EQ, NE, GT, GE, LT, LE };
 enum class ReduceOp { Sum, Max, Min };
 enum class DmaEngine { SDMA, URMA };
 
-// One signal.
+// One signal, and a matrix of them; its rows lie `stride` signals apart.
 using Signal = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>>;
+template <int Rows, int Cols>
+struct Signal2D : GlobalTensor<int32_t, Shape<1, 1, 1, Rows, Cols>, Stride<1, 1, 1, DYNAMIC, 1>> {
+    PTO_INLINE Signal2D(int32_t *pointer, int64_t stride = Cols)
+        : GlobalTensor<int32_t, Shape<1, 1, 1, Rows, Cols>, Stride<1, 1, 1, DYNAMIC, 1>>(
+              pointer, Shape<1, 1, 1, Rows, Cols>(), Stride<1, 1, 1, DYNAMIC, 1>(stride)) {}
+};
 
 namespace detail {
 

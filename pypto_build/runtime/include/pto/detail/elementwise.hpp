@@ -154,7 +154,17 @@ PTO_UNARY(TEXP, Exp, is_float, "TEXP: the element type is a floating-point type"
 PTO_UNARY(TLOG, Log, is_float, "TLOG: the element type is a floating-point type")
 PTO_UNARY(TSQRT, Sqrt, is_float, "TSQRT: the element type is a floating-point type")
 PTO_UNARY(TRSQRT, Rsqrt, is_float, "TRSQRT: the element type is a floating-point type")
-PTO_UNARY(TRECIP, Recip, is_float, "TRECIP: the element type is a floating-point type")
+// TRECIP(dst, src): 1 / src, of integers too.
+template <auto..., class D, class A, class... Rest> PTO_INST RecordEvent TRECIP(D &dst, const A &src, Rest &...) {
+    using T = detail::ElementType<D>;
+    static_assert(detail::is_number<T>, "TRECIP: unsupported element type");
+    PTO_CHECK(TRECIP, PIPE_V, reads(src, valid(dst)), writes(dst));
+    if constexpr (detail::is_float<T>)
+        detail::elementwise(detail::Recip{}, dst, src);
+    else
+        detail::elementwise(detail::WithLeft<detail::Div, T>{1}, dst, src);
+    return {};
+}
 PTO_UNARY(TNEG, Neg, is_number, "TNEG: unsupported element type")
 PTO_UNARY(TABS, Abs, is_number, "TABS: unsupported element type")
 PTO_UNARY(TRELU, Relu, is_number, "TRELU: unsupported element type")

@@ -46,6 +46,15 @@ enum class Layout {
     HIF4_A_ZZ,
     HIF4_B_NN,
     NC1HWC0,
+    GNC1HWC0,
+    NCHW,
+    GNCHW,
+    NHWC,
+    NDC1HWC0,
+    NCDHW,
+    FRACTAL_Z,
+    FRACTAL_Z_S16S8,
+    FRACTAL_Z_3D,
     MAX
 };
 // Beyond the named values, a pad value with bit 32 set carries the element's bit pattern in its low half.

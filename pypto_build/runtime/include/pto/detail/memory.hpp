@@ -13,6 +13,7 @@ struct Extent5 {
     Layout layout;
 };
 template <class G> PTO_INLINE Extent5 extent_of(const G &g) {
+    static_assert(G::layout < Layout::NC1HWC0, "global tensor: layouts of convolution are not supported");
     return {{g.GetShape(0), g.GetShape(1), g.GetShape(2), g.GetShape(3), g.GetShape(4)},
             {g.GetStride(0), g.GetStride(1), g.GetStride(2), g.GetStride(3), g.GetStride(4)},
             G::layout};

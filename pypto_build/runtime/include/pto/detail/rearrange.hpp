@@ -65,7 +65,6 @@ template <class D, class S> PTO_INST RecordEvent TDEINTERLEAVE(D &dst1, D &dst0,
 template <class D, class S, class... Rest> PTO_INST RecordEvent TPAIRREDUCESUM(D &dst, const S &src, Rest &...) {
     detail::check_plain<D, S>();
     using T = detail::ElementType<D>;
-    static_assert(detail::is_float<T>, "TPAIRREDUCESUM: the element type is a floating-point type");
     const int64_t cols = dst.GetValidCol(), pairs = (cols + 1) / 2;
     PTO_CHECK(TPAIRREDUCESUM, PIPE_V, reads(src, valid(dst)), writes(dst));
     for (int64_t r = 0; r < dst.GetValidRow(); ++r) {
@@ -73,7 +72,10 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TPAIRREDUCESUM(D
         T *const to = dst.data() + r * D::Cols;
         for (int64_t c = 0; c < cols; ++c) {
             const T first = c < pairs ? from[2 * c] : T(0), second = 2 * c + 1 < cols ? from[2 * c + 1] : T(0);
-            to[c] = detail::from_compute<T>(detail::to_compute(first) + detail::to_compute(second));
+            if constexpr (detail::is_float<T>)
+                to[c] = detail::from_compute<T>(detail::to_compute(first) + detail::to_compute(second));
+            else // wraps
+                to[c] = T(uint64_t(first) + uint64_t(second));
         }
     }
     return {};
