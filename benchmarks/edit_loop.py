@@ -151,7 +151,8 @@ def _recipe() -> Recipe:
 def _compile_words(entry: dict[str, Any], target: Path) -> list[str]:
     """What SCons runs for an entry of compile_commands.json, which leaves the precompiled header to the editor."""
     recipe = _recipe()["orchestration" if "/orchestration/" in entry["output"] else "aiv"]
-    header = stand_in(recipe, HeaderIndex(tuple(map(str, recipe.include_dirs))))
+    index = HeaderIndex(tuple(map(str, recipe.include_dirs)))
+    header = stand_in(recipe, index, index.headers(entry["file"]))
     words = entry["arguments"][:-1]
     return [words[0], *(["-include", str(header)] if header else []), *words[1:], str(target)]
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.recipe import UnitRecipe
 
 
-def stand_in(recipe: UnitRecipe, headers: HeaderIndex) -> Path | None:
-    """The file to ``-include`` for the recipe's main header: it has that header's name and includes it."""
-    main = next((path for d in recipe.include_dirs if (path := d / recipe.main_header).is_file()), None)
+def stand_in(recipe: UnitRecipe, headers: HeaderIndex, reached: Sequence[str]) -> Path | None:
+    """The file to ``-include`` in a unit that reaches the recipe's main header: it includes just that."""
+    main = next((path for d in recipe.include_dirs if str(path := d / recipe.main_header) in reached), None)
     if not recipe.main_header or main is None:
         return None
     inputs = [recipe.identity, recipe.precompile_argv("", ""), headers.key(str(main))]

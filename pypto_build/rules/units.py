@@ -27,7 +27,6 @@ class Plan:
     extra_dirs: tuple[Path, ...] = ()
     extra_flags: tuple[str, ...] = ()
     spliced: Path | None = None  # what is compiled instead of the unit's own source
-    header: Path | None = None  # what to include for the precompiled main header
 
     def with_splice(self, file: Path, key: str) -> Plan:
         """The plan for compiling ``file``, a new version of the source that depends on ``key`` besides."""
@@ -46,7 +45,6 @@ class Compilation:
     def __init__(self, workspace: Workspace, recipe: Recipe) -> None:
         self._workspace = workspace
         self._recipe = recipe
-        self._main_headers: dict[str, Path | None] = {}
 
     def kernel(self, kernel: Kernel) -> Plan:
         """How a kernel is made."""
@@ -64,16 +62,7 @@ class Compilation:
         content += [headers.key(str(path)) for path in recipe.also]
         commands = [recipe.compile_argv("", "", extra_dirs), *(step.words for step in recipe.steps)]
         key = hashlib.sha256(json.dumps([content, recipe.identity, commands]).encode()).hexdigest()
-        reached = headers.headers(str(source), [str(directory) for directory in extra_dirs])
-        return Plan(Unit(name, source, key, recipe.suffix), recipe, extra_dirs, header=self._header(kind, reached))
-
-    def _header(self, kind: str, reached: Sequence[str]) -> Path | None:
-        """The precompiled main header of a kind of unit, for one that reaches these headers."""
-        recipe = self._recipe[kind]
-        if kind not in self._main_headers:
-            self._main_headers[kind] = stand_in(recipe, self._workspace.headers(recipe.include_dirs))
-        used = any(str(directory / recipe.main_header) in reached for directory in recipe.include_dirs)
-        return self._main_headers[kind] if used and not self._workspace.launcher else None
+        return Plan(Unit(name, source, key, recipe.suffix), recipe, extra_dirs)
 
 
 def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
@@ -82,7 +71,10 @@ def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
     unit, recipe = plan.unit, plan.recipe
     target = str(output / unit.name)
     compiler, *words = _template(plan.compile_argv("$SOURCE", "${TARGET}.tmp"))
-    unsigned = ["$(", "-include", escape(str(plan.header)), "$)"] if plan.header else []
+    index = workspace.headers(recipe.include_dirs)
+    reached = index.headers(str(unit.source), [str(path) for path in plan.extra_dirs])
+    header = None if workspace.launcher else stand_in(recipe, index, reached)
+    unsigned = ["$(", "-include", escape(str(header)), "$)"] if header else []
     node = env.Command(
         escape(f"{target}.o"),
         env.File(escape(str(plan.spliced or unit.source))),
@@ -92,10 +84,9 @@ def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
             show=lambda _: workspace.short(unit.source),
         ),
     )
-    headers = workspace.headers(recipe.include_dirs)
-    env.Depends(node, _files(env, headers.headers(str(unit.source), [str(path) for path in plan.extra_dirs])))
-    if plan.header and (header := precompile(env, recipe, plan.header)):
-        env.Requires(node, header)
+    env.Depends(node, _files(env, reached))
+    if header and (precompiled := precompile(env, recipe, header)):
+        env.Requires(node, precompiled)
     made = [node]
     for step in recipe.steps:
         binary = f"{unit.name}{step.suffix}"
@@ -104,7 +95,7 @@ def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
         node = env.Command(escape(f"{target}{step.suffix}"), node, announced)
         made.append(node)
     for path in recipe.also:
-        env.Depends(made[1], _files(env, [str(path), *headers.headers(str(path))]))
+        env.Depends(made[1], _files(env, [str(path), *index.headers(str(path))]))
     env.Depends(made, setting(env, "the compiler", recipe.identity))
     return node
 
