@@ -26,6 +26,7 @@ _KERNEL_FLAGS = (
     "-fPIC",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-ffp-contract=off",  # a kernel computes the same bits whatever compiler built it; our headers fuse by name
     "-fno-strict-aliasing",  # kernels see one address as several types
     "-fno-semantic-interposition",
     "-D__CPU_SIM",

@@ -57,7 +57,12 @@ struct SubAdd {
     template <class V> PTO_INLINE V operator()(V a, V b, V c) const { return Add{}(Sub{}(a, b), c); }
 };
 struct MulAdd { // rounded once where the target has such an instruction
-    template <class V> PTO_INLINE V operator()(V a, V b, V c) const { return Add{}(Mul{}(a, b), c); }
+    template <class V> PTO_INLINE V operator()(V a, V b, V c) const {
+        if constexpr (float_lanes<V>)
+            return fma(a, b, c);
+        else
+            return Add{}(Mul{}(a, b), c);
+    }
 };
 // Of 16-bit types the product is rounded before it is added, as the vector unit does.
 template <class T> PTO_INLINE f32x8 rounded_to(f32x8 value) {

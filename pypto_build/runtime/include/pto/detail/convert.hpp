@@ -8,8 +8,6 @@
 
 namespace pto::detail {
 
-using i8x8 = Vector<int8_t, 8>;
-
 // Eight bf16 in the given rounding direction.
 template <Rounding mode> PTO_INLINE u16x8 round_bf16(f32x8 value) {
     if constexpr (mode == Rounding::NearestEven)
@@ -66,22 +64,26 @@ template <Rounding mode> PTO_INLINE u16x8 round_f16(f32x8 value) {
 #endif
 }
 
+#ifdef __AVX__
+// The nearest int32 in the given direction; out of range, and for NaN, the lowest.
+template <Rounding mode> PTO_INLINE i32x8 nearest_i32(f32x8 value) {
+    if constexpr (mode == Rounding::NearestEven)
+        return __builtin_ia32_cvtps2dq256(value);
+    else if constexpr (mode == Rounding::Floor || mode == Rounding::Ceil)
+        return __builtin_ia32_cvttps2dq256(__builtin_ia32_roundps256(value, mode == Rounding::Floor ? 9 : 10));
+    else if constexpr (mode == Rounding::NearestAway) // the largest number below one half: sums round to what is wanted
+        return __builtin_ia32_cvttps2dq256(value + copysign(f32x8{} + 0.49999997f, value));
+    else
+        return __builtin_ia32_cvttps2dq256(value);
+}
+#endif
+
 // The nearest int32 in the given direction; out of range gives the nearest end, NaN gives zero.
 template <Rounding mode> PTO_INLINE i32x8 round_i32(f32x8 value) {
     const auto high = value >= 2147483648.0f;
 #ifdef __AVX__
-    if constexpr (mode != Rounding::Odd) { // these instructions give the lowest integer for all that is out of range
-        i32x8 whole;
-        if constexpr (mode == Rounding::NearestEven)
-            whole = __builtin_ia32_cvtps2dq256(value);
-        else if constexpr (mode == Rounding::Floor || mode == Rounding::Ceil)
-            whole = __builtin_ia32_cvttps2dq256(__builtin_ia32_roundps256(value, mode == Rounding::Floor ? 9 : 10));
-        else if constexpr (mode ==
-                           Rounding::NearestAway) // the largest number below one half: sums round to what is wanted
-            whole = __builtin_ia32_cvttps2dq256(value + copysign(f32x8{} + 0.49999997f, value));
-        else
-            whole = __builtin_ia32_cvttps2dq256(value);
-        whole &= value == value;
+    if constexpr (mode != Rounding::Odd) {
+        const i32x8 whole = nearest_i32<mode>(value) & (value == value);
         return high ? i32x8{} + 2147483647 : whole;
     }
 #endif
@@ -136,18 +138,22 @@ template <class T> PTO_INLINE float int_to_float(T value, Rounding mode) {
     return int_to_float(negative ? uint64_t(0) - uint64_t(value) : uint64_t(value), negative, mode);
 }
 
-template <Rounding mode> PTO_INLINE f32x8 round_f32(i32x8 value) {
-    if constexpr (mode == Rounding::NearestEven) {
-        return __builtin_convertvector(value, f32x8);
-    } else {
-        f32x8 result = __builtin_convertvector(value, f32x8);
-        const i32x8 inexact = (value > 1 << 24) | (value < -(1 << 24)); // or may be
-        if (__builtin_expect(mask_bits(inexact) == 0, 1))
-            return result;
-        for (int i = 0; i < 8; ++i)
-            if (value[i] > 1 << 24 || value[i] < -(1 << 24))
-                result[i] = int_to_float(value[i], mode);
-        return result;
+PTO_NOINLINE void round_f32_each(float *result, const int32_t *value, int count, Rounding mode) {
+    for (int i = 0; i < count; ++i)
+        result[i] = int_to_float(value[i], mode);
+}
+template <Rounding mode, int n> PTO_INLINE void round_f32(f32x8 (&result)[n], const i32x8 (&value)[n]) {
+    PTO_EACH result[i] = __builtin_convertvector(value[i], f32x8);
+    if constexpr (mode != Rounding::NearestEven) {
+        u32x8 most = bit_cast<u32x8>(value[0]) + (1u << 24); // up to there, integers are floats
+        PTO_EACH most = greatest(most, bit_cast<u32x8>(value[i]) + (1u << 24));
+        if (__builtin_expect(mask_bits(most > 1u << 25) != 0, 0)) {
+            int32_t source[8 * n];
+            float target[8 * n];
+            __builtin_memcpy(source, value, sizeof(source));
+            round_f32_each(target, source, 8 * n, mode);
+            __builtin_memcpy(result, target, sizeof(target));
+        }
     }
 }
 
@@ -159,6 +165,32 @@ template <class D, bool saturate> PTO_INLINE void store_int(D *to, i32x8 value) 
     }
     const auto narrow = narrow_int<D>(value);
     __builtin_memcpy(to, &narrow, sizeof(narrow));
+}
+template <class D, bool saturate, int n> PTO_INLINE void store_ints(D *to, i32x8 (&value)[n]) {
+#ifdef __AVX2__
+    if constexpr (n == 4 && sizeof(D) == 1) { // the instructions narrow each half of a register
+        constexpr bool is_signed = D(-1) < D(0);
+        Vector<int16_t, 16> words[2];
+        PTO_UNROLL
+        for (int i = 0; i < 2; ++i)
+            words[i] = saturate ? __builtin_ia32_packssdw256(value[2 * i], value[2 * i + 1])
+                                : __builtin_ia32_packusdw256(value[2 * i] & 0xff, value[2 * i + 1] & 0xff);
+        const auto bytes = bit_cast<i32x8>(saturate && is_signed ? __builtin_ia32_packsswb256(words[0], words[1])
+                                                                 : __builtin_ia32_packuswb256(words[0], words[1]));
+        const i32x8 ordered = __builtin_shufflevector(bytes, bytes, 0, 4, 1, 5, 2, 6, 3, 7);
+        __builtin_memcpy(to, &ordered, sizeof(ordered));
+        return;
+    }
+#endif
+    PTO_EACH store_int<D, saturate>(to + 8 * i, value[i]);
+}
+// Of halves, wrapped to 8 or 16 bits: all bits of infinity are set, and none of NaN.
+template <Rounding mode> PTO_INLINE i32x8 round_half_to_wrap(f32x8 value) {
+#ifdef __AVX__
+    if constexpr (mode != Rounding::Odd)
+        return nearest_i32<mode>(__builtin_ia32_minps256(splat<float>(65535.0f), value));
+#endif
+    return round_i32<mode>(value);
 }
 
 // Pairs with an element type of 64 bits or uint32 go one by one.
@@ -219,35 +251,49 @@ template <class D, Rounding mode> PTO_INLINE void store_float(D *to, f32x8 value
     }
 }
 
-// Eight elements.
-template <class D, class S, Rounding mode, bool saturate> PTO_INLINE void convert_block(D *to, const S *from) {
+// 8 n elements.
+template <class D, class S, Rounding mode, bool saturate, int n = 1>
+PTO_INLINE void convert_block(D *to, const S *from) {
     if constexpr (is_wide<D> || is_wide<S>) {
         D result[8];
         for (int i = 0; i < 8; ++i)
             result[i] = convert_one<D, mode, saturate>(from[i]);
         __builtin_memcpy(to, result, sizeof(result));
+    } else if constexpr (is_float<S> && is_float<D>) {
+        const f32x8 value = load(from);
+        if constexpr (is_same<S, float> && is_same<D, float> && mode != Rounding::None)
+            store(to, round_integral<mode>(value));
+        else
+            store_float<D, mode>(to, value);
     } else {
-        if constexpr (is_float<S>) {
-            const f32x8 value = load(from);
-            if constexpr (is_int<D>)
-                store_int<D, saturate>(to, round_i32<mode>(value));
-            else if constexpr (is_same<S, float> && is_same<D, float> && mode != Rounding::None)
-                store(to, round_integral<mode>(value));
-            else
-                store_float<D, mode>(to, value);
-        } else {
-            Vector<S, 8> raw;
-            __builtin_memcpy(&raw, from, sizeof(raw));
-            const i32x8 value = widen_int<S>(raw);
-            if constexpr (is_int<D>)
-                store_int<D, saturate>(to, value);
-            else if constexpr (is_same<D, float>)
-                store(to, round_f32<mode>(value));
-            else // through float rounded to odd, which the second rounding cannot tell from the exact number
-                store_float<D, mode>(to, round_f32<sizeof(S) == 4 ? Rounding::Odd : Rounding::NearestEven>(value));
+        i32x8 value[n];
+        PTO_EACH {
+            if constexpr (is_same<S, half> && sizeof(D) < 4 && !saturate) {
+                value[i] = round_half_to_wrap<mode>(load(from + 8 * i));
+            } else if constexpr (is_float<S>) {
+                value[i] = round_i32<mode>(load(from + 8 * i));
+            } else {
+                Vector<S, 8> raw;
+                __builtin_memcpy(&raw, from + 8 * i, sizeof(raw));
+                value[i] = widen_int<S>(raw);
+            }
+        }
+        if constexpr (is_int<D>) {
+            store_ints<D, saturate>(to, value);
+        } else { // to 16 bits through float rounded to odd, which the second rounding cannot tell from the exact number
+            constexpr Rounding first = is_same<D, float> ? mode
+                                       : sizeof(S) == 4  ? Rounding::Odd
+                                                         : Rounding::NearestEven;
+            f32x8 result[n];
+            round_f32<first>(result, value);
+            PTO_EACH store_float<D, mode>(to + 8 * i, result[i]);
         }
     }
 }
+// Where several registers have something in common.
+template <class D, class S>
+inline constexpr int blocks_at_once =
+    !is_wide<D> && !is_wide<S> && ((is_int<D> && sizeof(D) == 1) || (is_same<S, int32_t> && is_float<D>)) ? 4 : 1;
 
 template <class D, class S, Rounding mode, bool saturate>
 PTO_INLINE void convert_part(D *to, const S *from, int64_t count) {
@@ -269,6 +315,7 @@ PTO_NOINLINE void convert_matrix(D *to, int64_t to_stride, const S *from, int64_
         cols *= rows;
         rows = cols > 0;
     }
+    constexpr int at_once = blocks_at_once<D, S>;
     const int64_t whole = cols & ~int64_t(7);
     if constexpr (sizeof(D) > sizeof(S)) {
         const uintptr_t a = uintptr_t(to), b = uintptr_t(from);
@@ -284,7 +331,11 @@ PTO_NOINLINE void convert_matrix(D *to, int64_t to_stride, const S *from, int64_
         }
     }
     for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t i = 0; i < whole; i += 8)
+        int64_t i = 0;
+        if constexpr (at_once > 1)
+            for (; i + 8 * at_once <= whole; i += 8 * at_once)
+                convert_block<D, S, mode, saturate, at_once>(to + r * to_stride + i, from + r * from_stride + i);
+        for (; i < whole; i += 8)
             convert_block<D, S, mode, saturate>(to + r * to_stride + i, from + r * from_stride + i);
         if (whole < cols)
             convert_part<D, S, mode, saturate>(to + r * to_stride + whole, from + r * from_stride + whole,

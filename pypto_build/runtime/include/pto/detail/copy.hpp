@@ -35,13 +35,22 @@ template <class D, class S> PTO_INLINE f32x8 load_as(const S *from) {
     }
 }
 
+template <class D> PTO_INLINE void store_from(D *to, f32x8 value) {
+    if constexpr (is_same<D, bfloat16_t>) {
+        const u16x8 bits = narrow_bf16(value);
+        __builtin_memcpy(to, &bits, sizeof(bits));
+    } else {
+        store(to, value);
+    }
+}
+
 template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64_t count) {
     if constexpr (is_same<D, S>) {
         __builtin_memmove(to, from, uint64_t(count) * sizeof(D));
     } else if constexpr (converts_by_register<D, S>) {
         int64_t i = 0;
         for (; i + 8 <= count; i += 8)
-            store(to + i, load_as<D>(from + i));
+            store_from(to + i, load_as<D>(from + i));
         for (; i < count; ++i)
             to[i] = convert_element<D>(from[i]);
     } else {
@@ -123,7 +132,7 @@ PTO_NOINLINE void transpose_square(D *to, int64_t to_stride, const S *from, int6
         transpose_registers(rows);
         PTO_UNROLL
         for (int i = 0; i < 8; ++i)
-            store(to + i * to_stride, rows[i]);
+            store_from(to + i * to_stride, rows[i]);
     }
 }
 

@@ -59,7 +59,7 @@ template <class T> struct BlockPerRow {
         static constexpr int64_t mask = 32 / sizeof(T) - 1;
         PTO_INLINE Register<T> at(int64_t i) const { return load(from + (i & mask)); }
         PTO_INLINE Pair<T> pair(int64_t i) const {
-            if constexpr (sizeof(T) == 2)
+            if constexpr (is_half<T>)
                 return load_pair(from); // the whole block
             else
                 return {at(i), at(i + lanes<T>)};
@@ -83,29 +83,70 @@ PTO_INLINE void map_registers(const Op &op, T *to, int64_t i, int64_t end, Curso
         store(to + i, op(from.at(i)...));
 }
 
-template <class Op, class = void> inline constexpr bool has_usual = false;
-template <class Op> inline constexpr bool has_usual<Op, void_t<typename Op::Usual>> = true;
+// The function that an operation is on elements of type T; void for one that is simple arithmetic.
+template <class Op, class T, class = void> struct FunctionOf {
+    using type = void;
+};
+template <class Op, class T> struct FunctionOf<Op, T, void_t<decltype(Op::template Function<T>::limit)>> {
+    using type = typename Op::template Function<T>;
+};
+
+template <class Function> PTO_NOINLINE void apply_to_any(f32x8 *x, int count) {
+    for (int i = 0; i < count; ++i)
+        x[i] = Function::any(x[i]);
+}
+template <class Function, int n> PTO_INLINE void apply(f32x8 (&x)[n]) {
+    if constexpr (Function::limit > 0) {
+        u32x8 most = Function::rank(x[0]);
+        PTO_UNROLL
+        for (int i = 1; i < n; ++i)
+            most = greatest(most, Function::rank(x[i]));
+        if (__builtin_expect(mask_bits(most < Function::limit) != 0xffu, 0)) {
+            f32x8 in_memory[n];
+            __builtin_memcpy(in_memory, x, sizeof(x));
+            apply_to_any<Function>(in_memory, n);
+            __builtin_memcpy(x, in_memory, sizeof(x));
+            return;
+        }
+    }
+    Function::several(x);
+}
 
 template <class Op, class T, class... Cursors>
 PTO_INLINE void map_row(const Op &op, T *to, int64_t cols, Cursors... from) {
-    constexpr int64_t step = lanes<T>, block = 32 * step;
-    const int64_t whole = cols - cols % step;
-    if constexpr (has_usual<Op>) { // decided for a block at a time, so that the loop itself has no branch
-        for (int64_t i = 0; i < whole; i += block) {
-            const int64_t end = whole - i < block ? whole : i + block;
-            auto usual = Op::usual(from.at(i)...);
-            for (int64_t k = i + step; k < end; k += step)
-                usual &= Op::usual(from.at(k)...);
-            if (__builtin_expect(mask_bits(usual) == 0xffu, 1))
-                map_registers(typename Op::Usual{}, to, i, end, from...);
-            else
-                map_registers(op, to, i, end, from...);
-        }
-    } else {
+    constexpr int64_t step = lanes<T>;
+    using Function = typename FunctionOf<Op, T>::type;
+    if constexpr (is_same<Function, void>) {
+        const int64_t whole = cols - cols % step;
         map_registers(op, to, 0, whole, from...);
+        if (whole < cols)
+            store_part(to + whole, op(from.part(whole, cols - whole)...), cols - whole);
+    } else {
+        constexpr int n = 4;
+        int64_t i = 0;
+        for (; i + n * step <= cols; i += n * step) {
+            f32x8 x[n];
+            PTO_UNROLL
+            for (int k = 0; k < n; k += 2)
+                [&](auto... pair) PTO_LAMBDA_INLINE {
+                    x[k] = Op::argument(pair.first...);
+                    x[k + 1] = Op::argument(pair.second...);
+                }(from.pair(i + k * step)...);
+            apply<Function>(x);
+            PTO_UNROLL
+            for (int k = 0; k < n; k += 2)
+                store_pair<T, false>(to + i + k * step, x[k], x[k + 1]);
+        }
+        for (; i < cols; i += step) {
+            const int64_t count = cols - i < step ? cols - i : step;
+            f32x8 x = Op::argument((count < step ? from.part(i, count) : from.at(i))...);
+            apply_to_any<Function>(&x, 1);
+            if (count < step)
+                store_part<T, false>(to + i, x, count);
+            else
+                store<T, false>(to + i, x);
+        }
     }
-    if (whole < cols)
-        store_part(to + whole, op(from.part(whole, cols - whole)...), cols - whole);
 }
 
 template <class Op, class T, class... Sources>

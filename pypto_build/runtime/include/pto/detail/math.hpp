@@ -19,6 +19,15 @@ PTO_INLINE f32x8 sqrt(f32x8 x) {
 #endif
 }
 
+// x within bounds; NaN stays.
+PTO_INLINE f32x8 clamp(f32x8 x, float low, float high) {
+#ifdef __AVX__ // these instructions give their second operand when either is NaN
+    return __builtin_ia32_maxps256(splat<float>(low), __builtin_ia32_minps256(splat<float>(high), x));
+#else
+    return x > high ? f32x8{} + high : x < low ? f32x8{} + low : x;
+#endif
+}
+
 PTO_INLINE f32x8 fabs(f32x8 x) {
     return bit_cast<f32x8>(bit_cast<u32x8>(x) & 0x7fffffffu);
 }
@@ -27,78 +36,173 @@ PTO_INLINE f32x8 copysign(f32x8 magnitude, f32x8 sign) {
     return bit_cast<f32x8>((bit_cast<u32x8>(magnitude) & 0x7fffffffu) | (bit_cast<u32x8>(sign) & 0x80000000u));
 }
 
-// Nearest integer, ties to even, for |x| < 2^22.
-PTO_INLINE f32x8 round_small(f32x8 x) {
-    return (x + 12582912.0f) - 12582912.0f;
-}
-
 PTO_INLINE f32x8 power_of_two(i32x8 exponent) {
-    return bit_cast<f32x8>((exponent + 127) << 23);
+    return bit_cast<f32x8>((bit_cast<u32x8>(exponent) + 127u) << 23);
 }
 
-// exp(r) for |r| <= ln(2)/2, by a polynomial that is within 2^-28 of it.
-PTO_INLINE f32x8 exp_reduced(f32x8 r) {
-    f32x8 tail = f32x8{} + 0.0013814466850192635f;
-    tail = tail * r + 0.008368780548090251f;
-    tail = tail * r + 0.041668394224340426f;
-    tail = tail * r + 0.1666652010664463f;
-    tail = tail * r + 0.49999993412415317f;
-    return (tail * (r * r) + r) + 1.0f;
-}
-// x - n ln(2), with ln(2) in two parts: the first has few enough bits that n times it is exact.
-PTO_INLINE f32x8 less_ln2(f32x8 x, f32x8 n) {
-    return (x - n * 0.693145751953125f) - n * 1.42860682030941723212e-6f;
+// Elementary functions. The steps of one wait for each other, so they are taken for several registers side by side.
+// A function is a class: `several` computes it for numbers whose rank is below `limit`, which need no special care, and
+// `any` for all, with the same results. Half and bfloat16 have shorter polynomials, whose coefficients are such that
+// every number of the type gives the correctly rounded result (but for one half of TEXP).
+#define PTO_EACH                                                                                                       \
+    PTO_UNROLL                                                                                                         \
+    for (int i = 0; i < n; ++i)
+
+// Coefficients of a polynomial, the highest power's first.
+template <int n, int terms>
+PTO_INLINE void evaluate(f32x8 (&sum)[n], const f32x8 (&x)[n], const float (&coefficients)[terms]) {
+    PTO_EACH sum[i] = splat<float>(coefficients[0]);
+    PTO_UNROLL
+    for (int k = 1; k < terms; ++k)
+        PTO_EACH sum[i] = fma(sum[i], x[i], splat<float>(coefficients[k]));
 }
 
-// exp(x) = 2^n exp(r). The scaling is in two factors, so that it neither overflows nor loses a subnormal result.
-PTO_INLINE f32x8 exp(f32x8 x) {
-    const f32x8 bounded = x > 89.0f ? f32x8{} + 89.0f : x < -104.0f ? f32x8{} - 104.0f : x;
-    const f32x8 n = round_small(bounded * 1.44269504088896341f);
-    const f32x8 value = exp_reduced(less_ln2(bounded, n)), valid_n = n == n ? n : f32x8{};
-    const i32x8 exponent = __builtin_convertvector(valid_n, i32x8), half_exponent = exponent >> 1;
-    return (value * power_of_two(half_exponent)) * power_of_two(exponent - half_exponent);
-}
+constexpr float to_whole = 12582912.0f; // added to |x| < 2^22 it leaves the nearest integer in the low bits
+constexpr float log2_of_e = 1.44269504088896341f;
 
-// The same for numbers whose result is normal, which n is simply added to the exponent of; and where that is so.
-PTO_INLINE f32x8 exp_usual(f32x8 x) {
-    const f32x8 shifted = x * 1.44269504088896341f + 12582912.0f; // n in the low bits
-    const f32x8 value = exp_reduced(less_ln2(x, shifted - 12582912.0f));
+PTO_INLINE f32x8 add_exponent(f32x8 value, f32x8 shifted) {
     return bit_cast<f32x8>(bit_cast<u32x8>(value) + (bit_cast<u32x8>(shifted) << 23));
 }
-PTO_INLINE i32x8 exp_is_usual(f32x8 x) {
-    return fabs(x) < 87.0f;
+
+// exp(x) = 2^n exp(r), |r| <= ln(2)/2.
+template <class T> struct ExpOf {
+    static constexpr uint32_t limit = 2 * 0x42ae0000u; // |x| < 87: the result is normal
+    static PTO_INLINE u32x8 rank(f32x8 x) { return bit_cast<u32x8>(x) << 1; }
+
+    // Makes exp(r) of x, by a polynomial that is within 2^-28 of it. ln(2) is in two parts: the first has few enough
+    // bits that n times it is exact.
+    template <int n> static PTO_INLINE void reduce(f32x8 (&x)[n], f32x8 (&shifted)[n]) {
+        constexpr float tail[] = {0.0013814466850192635f, 0.008368780548090251f, 0.041668394224340426f,
+                                  0.1666652010664463f, 0.49999993412415317f};
+        f32x8 sum[n];
+        PTO_EACH shifted[i] = fma(x[i], splat<float>(log2_of_e), splat<float>(to_whole));
+        PTO_EACH x[i] = fma(shifted[i] - to_whole, splat<float>(-0.693145751953125f), x[i]);
+        PTO_EACH x[i] = fma(shifted[i] - to_whole, splat<float>(-1.42860682030941723212e-6f), x[i]);
+        evaluate(sum, x, tail);
+        PTO_EACH x[i] = fma(sum[i], x[i] * x[i], x[i]) + 1.0f;
+    }
+    template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
+        f32x8 shifted[n];
+        reduce(x, shifted);
+        PTO_EACH x[i] = add_exponent(x[i], shifted[i]);
+    }
+    // 2^n is in two factors, so that it neither overflows nor loses a subnormal result.
+    static PTO_INLINE f32x8 any(f32x8 x) {
+        f32x8 value[1] = {clamp(x, -104.0f, 89.0f)}, shifted[1];
+        reduce(value, shifted);
+        const i32x8 exponent = bit_cast<i32x8>(bit_cast<u32x8>(shifted[0]) - 0x4b400000u),
+                    half_exponent = exponent >> 1;
+        const u32x8 other = bit_cast<u32x8>(exponent) - bit_cast<u32x8>(half_exponent);
+        return (value[0] * power_of_two(half_exponent)) * power_of_two(bit_cast<i32x8>(other));
+    }
+};
+
+// exp(x) = 2^n 2^f, |f| <= 1/2.
+template <int n, int terms> PTO_INLINE void exp_short(f32x8 (&x)[n], const float (&coefficients)[terms]) {
+    f32x8 shifted[n], sum[n];
+    PTO_EACH shifted[i] = fma(x[i], splat<float>(log2_of_e), splat<float>(to_whole));
+    PTO_EACH x[i] = fma(x[i], splat<float>(log2_of_e), to_whole - shifted[i]);
+    evaluate(sum, x, coefficients);
+    PTO_EACH x[i] = add_exponent(sum[i], shifted[i]);
+}
+template <> struct ExpOf<bfloat16_t> : ExpOf<float> {
+    template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
+        constexpr float two_to[] = {0.00961111486f, 0.0559169315f, 0.240237251f, 0.693119884f, 1.0f};
+        exp_short(x, two_to);
+    }
+};
+template <> struct ExpOf<half> {
+    static constexpr uint32_t limit = 0; // nothing needs special care: storing a half overflows and underflows
+    template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
+        constexpr float two_to[] = {0.0013178807f, 0.00968000293f, 0.0555186309f, 0.240222514f, 0.693146288f, 1.0f};
+        PTO_EACH x[i] = clamp(x[i], -18.0f, 12.0f);
+        exp_short(x, two_to);
+    }
+    static PTO_INLINE f32x8 any(f32x8 x) {
+        f32x8 value[1] = {x};
+        several(value);
+        return value[0];
+    }
+};
+
+// x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), of positive normal numbers: makes f of x, and 2^23 e.
+template <int n> PTO_INLINE void split_exponent(f32x8 (&x)[n], i32x8 (&exponent)[n]) {
+    PTO_EACH {
+        const u32x8 bits = bit_cast<u32x8>(x[i]), e = (bits - 0x3f3504f3u) & 0xff800000u;
+        x[i] = bit_cast<f32x8>(bits - e) - 1.0f;
+        exponent[i] = bit_cast<i32x8>(e);
+    }
+}
+// log(1 + f) + e ln(2) of f. In float by a polynomial that is within 2^-30 of (log(1 + f) - f + f^2/2) / f^3, and with
+// ln(2) in two parts; in half and bfloat16 by one that f is multiplied with.
+constexpr float ln2_of_exponent = 0.69314718056f * 1.1920928955078125e-07f; // times 2^23 e
+template <int n> PTO_INLINE void finish_log(float, f32x8 (&f)[n], const i32x8 (&exponent)[n]) {
+    constexpr float high = 0.693145751953125f * 1.1920928955078125e-07f;
+    constexpr float low = 1.42860682030941723212e-6f * 1.1920928955078125e-07f;
+    constexpr float series[] = {0.06746641779201919f,  -0.11675657478493379f, 0.11888164831260373f,
+                                -0.12405588232431888f, 0.14219551937970648f,  -0.16667995874063057f,
+                                0.20002118679312322f,  -0.25000009599362816f, 0.33333312603777976f};
+    f32x8 sum[n];
+    evaluate(sum, f, series);
+    PTO_EACH {
+        const f32x8 e = __builtin_convertvector(exponent[i], f32x8), square = f[i] * f[i];
+        const f32x8 rest = fma(square, splat<float>(-0.5f), fma(sum[i], square * f[i], e * low));
+        f[i] = fma(e, splat<float>(high), f[i] + rest);
+    }
+}
+template <int n, int terms>
+PTO_INLINE void finish_log(f32x8 (&f)[n], const i32x8 (&exponent)[n], const float (&coefficients)[terms]) {
+    f32x8 sum[n];
+    evaluate(sum, f, coefficients);
+    PTO_EACH f[i] = fma(__builtin_convertvector(exponent[i], f32x8), splat<float>(ln2_of_exponent), f[i] * sum[i]);
+}
+template <int n> PTO_INLINE void finish_log(bfloat16_t, f32x8 (&f)[n], const i32x8 (&exponent)[n]) {
+    finish_log(f, exponent, {-0.142301947f, 0.223252654f, -0.25685212f, 0.33224234f, -0.499844044f, 1.00000131f});
+}
+template <int n> PTO_INLINE void finish_log(half, f32x8 (&f)[n], const i32x8 (&exponent)[n]) {
+    finish_log(f, exponent,
+               {-0.101340562f, 0.162341893f, -0.17241627f, 0.198985651f, -0.249697238f, 0.333351284f, -0.500003636f,
+                1.00000012f});
 }
 
-// log(2^e (1 + f)) with sqrt(1/2) <= 1 + f < sqrt(2) of positive normal numbers, e raised by `more`. The polynomial is
-// within 2^-30 of (log(1 + f) - f + f^2/2) / f^3.
-PTO_INLINE f32x8 log_normal(f32x8 x, i32x8 more) {
-    // The exponent is counted from sqrt(1/2).
-    const i32x8 shifted = bit_cast<i32x8>(bit_cast<u32x8>(x) - 0x3f3504f3u);
-    const f32x8 e = __builtin_convertvector((shifted >> 23) + more, f32x8);
-    const f32x8 f = bit_cast<f32x8>((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f, square = f * f;
-    f32x8 series = f32x8{} + 0.06746641779201919f;
-    series = series * f - 0.11675657478493379f;
-    series = series * f + 0.11888164831260373f;
-    series = series * f - 0.12405588232431888f;
-    series = series * f + 0.14219551937970648f;
-    series = series * f - 0.16667995874063057f;
-    series = series * f + 0.20002118679312322f;
-    series = series * f - 0.25000009599362816f;
-    series = series * f + 0.33333312603777976f;
-    const f32x8 low = (series * (square * f) + e * 1.42860682030941723212e-6f) - 0.5f * square;
-    return (f + low) + e * 0.693145751953125f;
-}
+template <class T> struct LogOf {
+    static constexpr uint32_t limit = 0x7f000000u; // positive and normal
+    static PTO_INLINE u32x8 rank(f32x8 x) { return bit_cast<u32x8>(x) - 0x00800000u; }
 
-PTO_INLINE f32x8 log(f32x8 x) {
-    const i32x8 subnormal = x < 1.17549435e-38f;
-    const f32x8 value = log_normal(subnormal ? x * 8388608.0f : x, subnormal & -23);
-    const f32x8 finite = x == 0.0f ? f32x8{} - infinity : x < 0.0f ? f32x8{} + __builtin_nanf("") : value;
-    return ((x == x) & (x != infinity)) ? finite : x;
-}
+    template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
+        i32x8 exponent[n];
+        split_exponent(x, exponent);
+        finish_log(T{}, x, exponent);
+    }
+    static PTO_INLINE f32x8 any(f32x8 x) {
+        const i32x8 subnormal = x < 1.17549435e-38f;
+        f32x8 value[1] = {subnormal ? x * 8388608.0f : x};
+        i32x8 exponent[1];
+        split_exponent(value, exponent);
+        exponent[0] = bit_cast<i32x8>(bit_cast<u32x8>(exponent[0]) - (bit_cast<u32x8>(subnormal) & (23u << 23)));
+        finish_log(T{}, value, exponent);
+        const f32x8 finite = x == 0.0f ? f32x8{} - infinity : x < 0.0f ? f32x8{} + __builtin_nanf("") : value[0];
+        return ((x == x) & (x != infinity)) ? finite : x;
+    }
+};
 
-PTO_INLINE i32x8 log_is_usual(f32x8 x) {
-    return (x >= 1.17549435e-38f) & (x < infinity);
-}
+// The processor's square roots are slow, but exact to the last bit. Bfloat16 needs less: an estimate to within 2^-11
+// and one step of Newton's method are within 2^-20, and no root of a bfloat16 is nearer than 2^-19 to where rounding
+// changes.
+template <class T> struct SqrtOf {}; // the instruction
+#ifdef __AVX__
+template <> struct SqrtOf<bfloat16_t> {
+    static constexpr uint32_t limit = LogOf<bfloat16_t>::limit;
+    static PTO_INLINE u32x8 rank(f32x8 x) { return LogOf<bfloat16_t>::rank(x); }
+    template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
+        PTO_EACH {
+            const f32x8 inverse = __builtin_ia32_rsqrtps256(x[i]), root = x[i] * inverse;
+            x[i] = fma(fma(-root, root, x[i]), 0.5f * inverse, root);
+        }
+    }
+    static PTO_INLINE f32x8 any(f32x8 x) { return sqrt(x); }
+};
+#endif
 
 // Applies a function of the C library lane by lane, for operations that are too rare for a vector form.
 template <class F> PTO_INLINE f32x8 each_lane(F f, f32x8 a) {

@@ -21,8 +21,8 @@ PTO_INLINE void multiply_panel(const float *a, int64_t a_stride, const float *b,
         PTO_UNROLL
         for (int i = 0; i < Rows; ++i) {
             const f32x8 left = splat<float>(a[i * a_stride + k]);
-            sum[i][0] += left * b0;
-            sum[i][1] += left * b1;
+            sum[i][0] = fma(left, b0, sum[i][0]);
+            sum[i][1] = fma(left, b1, sum[i][1]);
         }
     }
     PTO_UNROLL

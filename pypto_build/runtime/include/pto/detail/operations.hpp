@@ -122,13 +122,11 @@ struct ShiftRight {
             return bit_cast<V>(by < width ? bit_cast<U>(shifted) : U{});
     }
 };
-// Elementary functions have a faster form, `Usual`, for operands that need no special care; usual() tells where.
+// Elementary functions: the class that computes them on elements of type T, and what it is given of the operands.
 struct ExpDif {
-    template <class V> PTO_INLINE V operator()(V a, V b) const { return exp(a - b); }
-    static PTO_INLINE i32x8 usual(f32x8 a, f32x8 b) { return exp_is_usual(a - b); }
-    struct Usual {
-        PTO_INLINE f32x8 operator()(f32x8 a, f32x8 b) const { return exp_usual(a - b); }
-    };
+    template <class T> using Function = ExpOf<float>;
+    static PTO_INLINE f32x8 argument(f32x8 a, f32x8 b) { return a - b; }
+    PTO_INLINE f32x8 operator()(f32x8 a, f32x8 b) const { return ExpOf<float>::any(a - b); }
 };
 struct PRelu {
     template <class V> PTO_INLINE V operator()(V a, V slope) const { return a > 0 ? a : a * slope; }
@@ -138,20 +136,18 @@ struct Copy {
     template <class V> PTO_INLINE V operator()(V a) const { return a; }
 };
 struct Exp {
-    template <class V> PTO_INLINE V operator()(V a) const { return exp(a); }
-    static PTO_INLINE i32x8 usual(f32x8 a) { return exp_is_usual(a); }
-    struct Usual {
-        PTO_INLINE f32x8 operator()(f32x8 a) const { return exp_usual(a); }
-    };
+    template <class T> using Function = ExpOf<T>;
+    static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
+    PTO_INLINE f32x8 operator()(f32x8 a) const { return ExpOf<float>::any(a); }
 };
 struct Log {
-    template <class V> PTO_INLINE V operator()(V a) const { return log(a); }
-    static PTO_INLINE i32x8 usual(f32x8 a) { return log_is_usual(a); }
-    struct Usual {
-        PTO_INLINE f32x8 operator()(f32x8 a) const { return log_normal(a, i32x8{}); }
-    };
+    template <class T> using Function = LogOf<T>;
+    static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
+    PTO_INLINE f32x8 operator()(f32x8 a) const { return LogOf<float>::any(a); }
 };
 struct Sqrt {
+    template <class T> using Function = SqrtOf<T>;
+    static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
     template <class V> PTO_INLINE V operator()(V a) const { return sqrt(a); }
 };
 struct Rsqrt {

@@ -21,6 +21,7 @@ using f32x8 = Vector<float, 8>;
 using i32x8 = Vector<int32_t, 8>;
 using u32x8 = Vector<uint32_t, 8>;
 using u16x8 = Vector<uint16_t, 8>;
+using u16x16 = Vector<uint16_t, 16>;
 
 template <class T> inline constexpr bool is_half = is_one_of<T, half, bfloat16_t>;
 template <class T> inline constexpr bool is_float = is_one_of<T, float, half, bfloat16_t>;
@@ -42,6 +43,20 @@ template <class To, class From> PTO_INLINE To bit_cast(const From &from) {
 template <class V> using Lane = remove_cv_t<remove_ref_t<decltype(V{}[0])>>;
 template <class V> inline constexpr int lane_count = int(sizeof(V) / sizeof(Lane<V>));
 
+// a * b + c, rounded once where the target can. The kernels are compiled without contraction, so that sums of products
+// have the same bits from every compiler: what is to be fused says so.
+PTO_INLINE f32x8 fma(f32x8 a, f32x8 b, f32x8 c) {
+#if defined(__FMA__)
+    return __builtin_ia32_vfmaddps256(a, b, c);
+#elif defined(__FP_FAST_FMAF)
+    for (int i = 0; i < 8; ++i)
+        c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#else
+    return a * b + c;
+#endif
+}
+
 // A comparison as bits, lane 0 the least significant.
 template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
 #ifdef __AVX2__
@@ -54,6 +69,14 @@ template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
     for (int i = 0; i < lane_count<M>; ++i)
         bits |= (mask[i] ? 1u : 0u) << i;
     return bits;
+}
+
+PTO_INLINE u32x8 greatest(u32x8 a, u32x8 b) {
+#if defined(__AVX2__) && !defined(__clang__)
+    return bit_cast<u32x8>(__builtin_ia32_pmaxud256(bit_cast<i32x8>(a), bit_cast<i32x8>(b)));
+#else
+    return a > b ? a : b;
+#endif
 }
 
 // Eight integers of 8 or 16 bits as 32 bits, and the low bits of eight integers. g++ 12 needs to be told the
@@ -100,11 +123,19 @@ PTO_INLINE f32x8 widen_bf16(u16x8 bits) {
     return bit_cast<f32x8>(widen_int<uint16_t>(bits) << 16);
 }
 
-PTO_INLINE u16x8 narrow_bf16(f32x8 value) {
+// Floats whose upper halves are the nearest bfloat16. Not for NaN with bits in the lower half, which could carry over;
+// results of arithmetic on bfloat16 have none. Without ties there is less to do.
+template <bool ties = true> PTO_INLINE u32x8 round_to_upper(f32x8 value) {
     const u32x8 bits = bit_cast<u32x8>(value);
-    const u32x8 even = bits + 0x7fffu + ((bits >> 16) & 1u);
-    const u32x8 nan = bits | 0x400000u;
-    return bit_cast<u16x8>(pack_words(bit_cast<i32x8>((value == value ? even : nan) >> 16)));
+    if constexpr (ties)
+        return bits + 0x7fffu + ((bits >> 16) & 1u);
+    else
+        return bits + 0x8000u;
+}
+
+PTO_INLINE u16x8 narrow_bf16(f32x8 value) {
+    const u32x8 nan = bit_cast<u32x8>(value) | 0x400000u;
+    return bit_cast<u16x8>(pack_words(bit_cast<i32x8>((value == value ? round_to_upper(value) : nan) >> 16)));
 }
 
 PTO_INLINE f32x8 widen_f16(u16x8 bits) {
@@ -144,13 +175,14 @@ template <class T> PTO_INLINE Register<T> load(const T *from) {
     }
 }
 
-template <class T> PTO_INLINE void store(T *to, Register<T> value) {
+// Results of arithmetic.
+template <class T, bool ties = true> PTO_INLINE void store(T *to, Register<T> value) {
     if constexpr (is_half<T>) {
         u16x8 bits;
         if constexpr (is_same<T, half>)
             bits = narrow_f16(value);
         else
-            bits = narrow_bf16(value);
+            bits = bit_cast<u16x8>(pack_words(bit_cast<i32x8>(round_to_upper<ties>(value) >> 16)));
         __builtin_memcpy(to, &bits, sizeof(bits));
     } else {
         __builtin_memcpy(to, &value, sizeof(value));
@@ -172,22 +204,19 @@ template <class T> PTO_INLINE Pair<T> load_pair(const T *from) {
 #endif
     return {load(from), load(from + lanes<T>)};
 }
-template <class T> PTO_INLINE void store_pair(T *to, Register<T> first, Register<T> second) {
+template <class T, bool ties = true> PTO_INLINE void store_pair(T *to, Register<T> first, Register<T> second) {
 #ifdef __AVX2__
     if constexpr (is_same<T, bfloat16_t>) {
-        const u32x8 even = bit_cast<u32x8>(first), odd = bit_cast<u32x8>(second);
-        u32x8 low = (even + 0x7fffu + ((even >> 16) & 1u)) >> 16, high = odd + 0x7fffu + ((odd >> 16) & 1u);
-        if (__builtin_expect(mask_bits((first != first) | (second != second)), 0)) {
-            low = first == first ? low : (even | 0x400000u) >> 16;
-            high = second == second ? high : odd | 0x400000u;
-        }
-        const u32x8 both = low | (high & 0xffff0000u);
+        const auto even = bit_cast<u16x16>(round_to_upper<ties>(first) >> 16);
+        const auto odd = bit_cast<u16x16>(round_to_upper<ties>(second));
+        const u16x16 both =
+            __builtin_shufflevector(even, odd, 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31);
         __builtin_memcpy(to, &both, sizeof(both));
         return;
     }
 #endif
-    store(to, first);
-    store(to + lanes<T>, second);
+    store<T, ties>(to, first);
+    store<T, ties>(to + lanes<T>, second);
 }
 
 // The first `count` lanes, which are fewer than a register holds; the other lanes are zero.
@@ -200,11 +229,11 @@ template <class T> PTO_INLINE Register<T> load_part(const T *from, int64_t count
     return load(buffer);
 }
 
-template <class T> PTO_INLINE void store_part(T *to, Register<T> value, int64_t count) {
+template <class T, bool ties = true> PTO_INLINE void store_part(T *to, Register<T> value, int64_t count) {
     if (count < 0 || count >= lanes<T>)
         __builtin_unreachable();
     alignas(32) T buffer[lanes<T>];
-    store(buffer, value);
+    store<T, ties>(buffer, value);
     for (int64_t i = 0; i < count; ++i)
         to[i] = buffer[i];
 }
