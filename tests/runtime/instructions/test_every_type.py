@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pypto_build.runtime.instructions import INSTRUCTIONS
+from pypto_build.runtime.instructions import NUMBERS as NUMERIC
 from tests.runtime.instructions.table_cases import (
     COLS,
     LAYOUTS,
@@ -77,7 +78,7 @@ def _places(case: Case) -> tuple[Operand, ...]:
 
 def declarations(operands: tuple[Operand, ...], dtype: str, layout: str) -> str:
     """Operands, each at its place."""
-    lines = [f"[[maybe_unused]] {CPP[dtype]} s = {CPP[dtype]}({SCALAR});"]
+    lines = [f"[[maybe_unused]] {CPP[dtype]} s = {CPP[dtype]}({SCALAR});"] if CPP[dtype] in NUMERIC else []
     for place, operand in enumerate(operands):
         tile, name = operand.tile(dtype, layout), operand.name
         rows, cols = operand.valid

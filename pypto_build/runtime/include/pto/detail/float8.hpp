@@ -79,10 +79,25 @@ struct float8_e8m0_t {
     }
 };
 
+// Formats that are stored and moved, but not computed with: two numbers of four bits a byte, and eight bits with an
+// exponent of variable length.
+struct float4_e2m1x2_t {
+    uint8_t bits;
+};
+struct float4_e1m2x2_t {
+    uint8_t bits;
+};
+struct hifloat8_t {
+    uint8_t bits;
+};
+
 namespace pto {
+using ::float4_e1m2x2_t;
+using ::float4_e2m1x2_t;
 using ::float8_e4m3_t;
 using ::float8_e5m2_t;
 using ::float8_e8m0_t;
+using ::hifloat8_t;
 
 namespace detail {
 template <class T> inline constexpr bool is_float8 = is_one_of<T, float8_e4m3_t, float8_e5m2_t>;

@@ -18,7 +18,7 @@ template <class T> constexpr T from_bits(uint32_t bits) {
         return T(bits);
 }
 
-template <class T> constexpr T pad_element(PadValue pad) {
+template <class T> constexpr T pad_number(PadValue pad) {
     constexpr bool is_signed = !is_float<T> && T(-1) < T(0);
     constexpr uint64_t ones = ~uint64_t(0) >> (64 - 8 * sizeof(T));
     if (uint64_t(pad) >> 32)
@@ -31,10 +31,16 @@ template <class T> constexpr T pad_element(PadValue pad) {
                                       : T(0);
 }
 
+// Elements of at most eight bits that are floating-point numbers are padded with zeros, whatever the pad value.
+template <class T> constexpr T pad_element(PadValue pad) {
+    if constexpr (!is_number<T>)
+        return T{};
+    else
+        return pad_number<T>(pad);
+}
+
 // Everything of a tile outside its first rows x cols.
 template <class D> PTO_INLINE void pad_tile(D &dst, int64_t rows, int64_t cols) {
-    static_assert(!is_float8<ElementType<D>> || D::PadVal == PadValue::Zero,
-                  "padding: a tile of an eight-bit floating-point type is padded with zeros only");
     constexpr auto value = pad_element<ElementType<D>>(D::PadVal);
     if (cols < D::Cols)
         fill_tile(dst, 0, cols, rows, D::Cols, value);
