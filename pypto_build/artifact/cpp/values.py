@@ -24,7 +24,7 @@ _NO_REFS: frozenset[Ref] = frozenset()
 
 
 class TaskArgs:
-    """The argument list of one task being put together; ``None`` stands for a scalar."""
+    """The argument list of one task being put together: the direction of each argument so far."""
 
     def __init__(self, directions: Iterable[ArgDirection] = ()) -> None:
         self.directions = list(directions)

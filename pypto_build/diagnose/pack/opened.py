@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.digest import file_digest
 from pypto_build.artifact.snapshot import REFERENCE
 from pypto_build.diagnose.pack.form import DATA, SUFFIX, Pack
 from pypto_build.diagnose.pack.reader import edited, read_pack, unpack
@@ -39,11 +39,7 @@ def open_pack(path: Path, build_dir: Path) -> Opened:
     Files that were edited there since stay as they are, with a note. Raises ArtifactError for what is no sound pack.
     """
     pack = read_pack(path)
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    root = (build_dir / "packs" / digest.hexdigest()[:16]).absolute()
+    root = (build_dir / "packs" / file_digest(path)[:16]).absolute()
     notes = []
     if root.is_dir():
         changed = edited(pack, root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.artifact.digest import file_digest
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import version_text
@@ -52,15 +52,6 @@ def digests(artifact: Artifact, data_dir: Path | None) -> dict[str, str]:
         files |= {f"data/in/{name}.pt": path for name, path in data.inputs.items()}
         files |= {f"data/out/{name}.pt": path for name, path in data.outputs.items()}
     return {name: file_digest(path)[:_SHOWN_DIGITS] for name, path in files.items() if path.is_file()}
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _compiler(evidence: Evidence) -> list[list[str]]:

@@ -82,7 +82,7 @@ def find_lowering(op: Operation) -> Emit | None:
     if why_refused(op):
         return refuse
     definition = TABLE[op.name]
-    for key in (op.name, f"{definition.family}:{definition.fn}", definition.family):
+    for key in definition.keys:
         if key in _LOWERINGS:
             return _LOWERINGS[key]
     return instruction if definition.cpp and not definition.results else None

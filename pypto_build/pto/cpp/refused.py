@@ -33,9 +33,7 @@ REFUSED = {
 
 def why_refused(op: Operation) -> str:
     """The sentence; empty for an operation that is not refused as a whole."""
-    definition = TABLE[op.name]
-    keys = (op.name, f"{definition.family}:{definition.fn}", definition.family)
-    return next((REFUSED[key] for key in keys if key in REFUSED), "")
+    return next((REFUSED[key] for key in TABLE[op.name].keys if key in REFUSED), "")
 
 
 def refuse(e: Emitter, op: Operation) -> None:

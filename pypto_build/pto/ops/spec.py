@@ -99,6 +99,11 @@ class OpDef:
     cpp: str = ""
     core: str = ""  # `cube` or `vector`: the core that has it; empty for both
 
+    @property
+    def keys(self) -> tuple[str, str, str]:
+        """What tables of translations know it by, the most specific first: name, `family:fn`, family."""
+        return self.name, f"{self.family}:{self.fn}", self.family
+
     def roles(self) -> Iterator[Role]:
         """Every role of every form, once."""
         seen = set()

@@ -80,7 +80,7 @@ class _Borrowing:
             if number is None or number <= first:
                 return None
             last = max(last, number)
-            if not ({TABLE[op.name].family, f"{TABLE[op.name].family}:{TABLE[op.name].fn}"} & _VIEWS):
+            if _VIEWS.isdisjoint(TABLE[op.name].keys):
                 continue
             target = self.resolved.value(op, "dst")
             if target is None or target not in self.promotion:
@@ -106,6 +106,5 @@ class _Borrowing:
 
 
 def _is_quiet(op: Operation) -> bool:
-    definition = TABLE[op.name]
-    quiet = bool({definition.family, f"{definition.family}:{definition.fn}"} & _QUIET)
+    quiet = not _QUIET.isdisjoint(TABLE[op.name].keys)
     return quiet and all(_is_quiet(inner) for region in op.regions for inner in region.ops)

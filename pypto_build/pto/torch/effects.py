@@ -81,7 +81,7 @@ class EffectsOf:
         definition = TABLE[op.name]
         if definition.family in ("none", "fence", "async"):
             return self.found
-        for key in (f"{definition.family}:{definition.fn}", definition.family):
+        for key in definition.keys:
             if key in _RULES:
                 if not _RULES[key](self, definition.fn):
                     self.found = Effects()

@@ -114,7 +114,4 @@ def find_lowering(op: Operation) -> Lower | None:
     definition = TABLE.get(op.name)
     if definition is None:
         return None
-    for key in (op.name, f"{definition.family}:{definition.fn}", definition.family):
-        if key in _LOWERINGS:
-            return _LOWERINGS[key]
-    return None
+    return next((_LOWERINGS[key] for key in definition.keys if key in _LOWERINGS), None)

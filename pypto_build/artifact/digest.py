@@ -1,0 +1,17 @@
+"""Digests of files that may be larger than memory."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+_PIECE = 1 << 20
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
