@@ -40,7 +40,7 @@ def verify_checked(function: Function) -> None:
     verify_ssa(function)
 
 
-def _verify(one: Pass, program: Program) -> None:
+def verify(one: Pass, program: Program) -> None:
     try:
         for function in program.functions.values():
             one.verify(function)
@@ -71,7 +71,7 @@ def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program
             program = one.run(program)
         if dumps is not None:
             dumps[f"passes_dump/{number:02}_after_{one.name}.txt"] = program_text(program)
-        _verify(one, program)
+        verify(one, program)
         if one.name == "infer_types":
             with _naming(one, program):
                 check_program(program)

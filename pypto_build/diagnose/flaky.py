@@ -78,7 +78,7 @@ class Runner:
     """Runs one artifact in any order, each run in a process of its own."""
 
     def __init__(self, given: argparse.Namespace) -> None:
-        self._given = given
+        self.given = given
         self.place = given.build_dir / "flaky"
         try:
             write_bytes(self.place / "interface.json", (given.build_dir / "interface.json").read_bytes())
@@ -89,7 +89,7 @@ class Runner:
 
     def run(self, **options: RunOption) -> Outputs:
         """The outputs of one run. Raises `Failed`."""
-        given = self._given
+        given = self.given
         request = Request(
             artifact_dir=given.artifact,
             build_dir=self.place,
@@ -139,7 +139,7 @@ def _orders(
     runner: Runner, evidence: Evidence, base: Outputs, tasks: list[int], pairs: list[tuple[int, int]]
 ) -> list[Finding]:
     """Run the orders, up to the first that changes an output; then look for the two tasks that do it."""
-    given = runner._given
+    given = runner.given
     refused = 0
     for number in progress(range(given.rounds), "running orders", given.rounds):
         order = random_order(tasks, pairs, given.seed + number)

@@ -17,7 +17,7 @@ from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
-from pypto_build.rules.reason import setting
+from pypto_build.rules.reason import few, setting
 from pypto_build.rules.recipes import recipe_of
 from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.splice import Splices, declare_splices, find_splices
@@ -174,5 +174,4 @@ def _announce(workspace: Workspace, frontier: Frontier) -> None:
     if not names:
         print("[cpp->.so] no cpp edits since last build; reusing cached binaries")
         return
-    shown = ", ".join(names[:5]) + (f" (+{len(names) - 5} more)" if len(names) > 5 else "")
-    print(f"[cpp->.so] cpp edits or missing binaries detected ({len(names)} file(s)): {shown}; rebuilding")
+    print(f"[cpp->.so] cpp edits or missing binaries detected ({len(names)} file(s)): {few(names, 5)}; rebuilding")

@@ -23,13 +23,13 @@ def rebuild_reason(node: Any, name: Callable[[str], str], otherwise: str = "it w
     # A run that failed leaves no signatures of what it read.
     files = [name(key) for key in after if before.get(key) and before[key] != after[key]]
     settings = sorted({label for key in before.keys() ^ after.keys() if (label := _setting_name(key))})
-    changed = ([f"content of {_few(files)}"] if files else []) + ([_few(settings)] if settings else [])
+    changed = ([f"content of {few(files)}"] if files else []) + ([few(settings)] if settings else [])
     if changed:
         return f"{' and '.join(changed)} changed"
     if added := [name(key) for key in after if key not in before]:
-        return f"{_few(added)} {'is a new input' if len(added) == 1 else 'are new inputs'}"
+        return f"{few(added)} {'is a new input' if len(added) == 1 else 'are new inputs'}"
     if gone := [name(key) for key in before if key not in after]:
-        return f"{_few(gone)} {'is no longer an input' if len(gone) == 1 else 'are no longer inputs'}"
+        return f"{few(gone)} {'is no longer an input' if len(gone) == 1 else 'are no longer inputs'}"
     if old.bactsig != new.bactsig:
         return "its command line changed"
     return otherwise
@@ -51,6 +51,7 @@ def _recorded(info: Any) -> dict[str, str]:
     return {str(child): getattr(sig, "csig", None) or "" for child, sig in zip(children, signatures, strict=False)}
 
 
-def _few(names: list[str], most: int = 3) -> str:
+def few(names: list[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} (+{len(names) - most} more)" if len(names) > most else shown

@@ -9,7 +9,7 @@ import pytest
 
 from pypto_build.compiler import PASSES, CompileError, build_program, infer_function_core_type, pipeline, run_passes
 from pypto_build.compiler.ir import Op, Program, Ref
-from pypto_build.compiler.pipeline import Pass, _verify
+from pypto_build.compiler.pipeline import Pass, verify
 from tests.compiler.programs import kernel, lines_of, load, passed
 
 LOOP = kernel(
@@ -200,7 +200,7 @@ def test_verifiers_catch_a_wrong_pass(tmp_path: Path, name: str) -> None:
     damage(program.functions["k"])  # type: ignore[operator]
     wrong = Pass(one.name, one.run, one.verify)
     with pytest.raises(CompileError) as caught:
-        _verify(wrong, replace(program))
+        verify(wrong, replace(program))
     assert caught.value.message == f"{name} left a wrong program: {message}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pypto_build.pto.checks.shapes import _RULES
+from pypto_build.pto.checks.shapes import RULES
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.spec import parse_attrs, parse_roles
 from pypto_build.pto.types import SPACES
@@ -14,7 +14,7 @@ from pypto_build.pto.types import SPACES
 def test_row(name: str) -> None:
     definition = TABLE[name]
     assert definition.name == name
-    assert definition.rule in ("", *_RULES)
+    assert definition.rule in ("", *RULES)
     assert definition.family, "says what it computes"
     assert definition.core in ("", "cube", "vector")
     assert set(definition.inner) <= definition.attrs.keys()

@@ -265,6 +265,7 @@ def test_killed_compile_leaves_nothing_that_looks_built(project: Project, tmp_pa
     deadline = time.monotonic() + 30
     while not (tmp_path / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert (tmp_path / "started").exists()
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert list(project.out.rglob("*.o")) == []

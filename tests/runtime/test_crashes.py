@@ -164,6 +164,7 @@ def test_a_spinning_kernel_can_be_named_from_outside(rig: Rig) -> None:
         while not any(kernel == "spin" for _, kernel, _ in running):
             report = read_report(shared[:])
             running = [(slot.task, slot.kernel, slot.func_id) for slot in report.running] if report else []
+            assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None  # it spins, for good
             time.sleep(0.01)
     finally:
         os.kill(pid, signal.SIGKILL)

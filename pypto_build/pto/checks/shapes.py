@@ -17,7 +17,7 @@ _AXES = ("rows", "columns")
 def check_shapes(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
     assert resolved.function.body is not None
     for op in resolved.function.body.walk():
-        rule = _RULES.get(TABLE[op.name].rule)
+        rule = RULES.get(TABLE[op.name].rule)
         if rule is not None:
             for message in rule(resolved, op):
                 yield Problem(op, message, resolved.function)
@@ -323,7 +323,7 @@ def _subview(resolved: Resolved, op: Operation) -> Messages:
             yield f"{_AXES[axis]} {at.constant} to {at.constant + size} lie outside src, which has {extent}"
 
 
-_RULES: dict[str, Callable[[Resolved, Operation], Messages]] = {
+RULES: dict[str, Callable[[Resolved, Operation], Messages]] = {
     "same": _same,
     "shape": _same_extents,
     "dtype": _one_dtype,
