@@ -41,6 +41,7 @@ def verify_checked(function: Function) -> None:
 
 
 def verify(one: Pass, program: Program) -> None:
+    """Check what a pass has left. Raises CompileError naming the pass: the fault is ours, not the program's."""
     try:
         for function in program.functions.values():
             one.verify(function)
