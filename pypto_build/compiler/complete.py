@@ -40,7 +40,7 @@ from pypto_build.artifact.records import CORE_TYPES, DEFAULT_RUNTIME
 from pypto_build.pto import Function, Module, PtoError, parse_file
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.names import require_names
-from pypto_build.pto.wrapper import Payload, plan_arguments, write_wrapper
+from pypto_build.pto.wrapper import Payload, bridges_subblock, plan_arguments, write_wrapper
 
 from .assembler import assemble_unit, body_of
 from .errors import CompileError
@@ -181,7 +181,8 @@ class Completion:
         body = body_of(raw, self.vintage.tensor)
         for member in members:
             passed = plan_arguments(member.function, module, member.payload)
-            file = write_wrapper(member.function, module, body, passed, self.vintage.tensor)
+            bridge = bridges_subblock(member.function, module)
+            file = write_wrapper(member.function.name, body, passed, self.vintage.tensor, bridge=bridge)
             self._write(str(self._wrapper(member).relative_to(self.output)), file)
         self._write(f"ptoas/{unit}.pto", text)
         self._write(f"ptoas/{unit}.cpp", raw)

@@ -18,8 +18,9 @@ from pypto_build.compiler import (
     run_passes,
 )
 from pypto_build.compiler.emit_manifest import generate_manifest
-from pypto_build.compiler.emit_wrapper import generate_entry, unpack_arguments
+from pypto_build.compiler.emit_wrapper import generate_wrapper, passed_to
 from pypto_build.compiler.signature import signature_of
+from pypto_build.pto.wrapper import unpack_arguments
 from tests.compiler.programs import kernel, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,12 +64,12 @@ def test_unpack_arguments(tmp_path: Path, vintage: str, tensor: str) -> None:
         "    int64_t R = static_cast<int64_t>(x__ssa_v0_tensor->shapes[0]);",
         "",
     ]
-    assert unpack_arguments(signature, VINTAGES[vintage]) == lines
+    assert unpack_arguments(passed_to(signature), VINTAGES[vintage].tensor) == lines
 
 
 def test_the_entry_forwards_in_the_order_of_the_module(tmp_path: Path) -> None:
     function = _program(tmp_path, PROGRAM).functions["k"]
-    assert generate_entry(function, signature_of(function))[-3:] == [
+    assert generate_wrapper(function, "").splitlines()[-3:] == [
         "    // Forward to ptoas-generated function",
         "    k(x__ssa_v0, acc__ssa_v0, out__ssa_v0, n__ssa_v0, R);",
         "}",

@@ -80,15 +80,14 @@ def test_pipe_buffer_is_shared_out_between_blocks() -> None:
     made = plan(parse(module(body, "%arg0: !pto.ptr<f32>" + SPMD, "cube")), Payload(1, 0))
     assert made[0].shared
     entry = write_entry("k", made, "Tensor")
-    assert "+ arg0_tensor->start_offset + get_block_idx(args) * arg0_part;" in entry
+    assert "+ arg0_tensor->start_offset + __pypto_spmd_block_idx * arg0_share;" in entry
     assert read_entry(entry, ["arg0"]) == made[:1]
     assert not plan(parse(module(body, "%arg0: !pto.ptr<f32>", "cube")), Payload(1, 0))[0].shared
 
 
 def test_a_whole_file() -> None:
     text = parsed("%arg0: !pto.ptr<f32>")
-    function = next(text.functions())
-    made = write_wrapper(function, text, "static __aicore__ void k(__gm__ float* a) {\n}\n", plan(text, Payload(1, 0)))
+    made = write_wrapper("k", "static __aicore__ void k(__gm__ float* a) {\n}\n", plan(text, Payload(1, 0)))
     assert made.startswith("// Kernel Function: k\n")
     assert made.index("using namespace pto;") < made.index("// --- ptoas-generated code ---")
     assert made.index("void k(") < made.index("// --- Kernel entry point ---")
