@@ -1,4 +1,4 @@
-"""``pypto-build VERB PATH [flags]``: what ``scons VERB JIT=PATH NAME=value`` does, in any directory.
+"""``pypto-build VERB PATH [flags] [NAME=value]``: what ``scons VERB JIT=PATH NAME=value`` does, in any directory.
 
 The flags are the ones that PyPTO's and simpler's runners take, under their old and their new names. The exit status
 says what happened: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
@@ -12,25 +12,29 @@ PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pypto_build import __version__
 from pypto_build.artifact import ArtifactError
 from pypto_build.replay.verdict import EXIT_STATUS, Status
 from pypto_build.rules import STATUS_VARIABLE
-from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.options import GROUP, OPTIONS
+from pypto_build.rules.targets import SECTIONS, TARGETS
+from pypto_build.rules.verbs import VERBS, Needs
 
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
-_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("compile", "fetch", "test")}
-# Verbs that are no targets on an artifact, and the tools that they are.
+_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("fetch", "test")}
+# Verbs that are no targets, and the tools that they are.
 _TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
 
 # Options whose flags have other names than their own in small letters: those that upstream's runners take, of all ages.
@@ -56,6 +60,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 }
 # The level that a flag without one means.
 _BARE = {"DUMP": 1, "SWIMLANE": 4}
+_ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
 
 
@@ -63,10 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in _TOOLS:
-        return subprocess.run([sys.executable, "-m", _TOOLS[words[0]], *words[1:]], check=False).returncode
-    given = parser().parse_args(words)
-    if (given.path is None) == (given.runtime_dir is None):
-        print("pypto-build: name one artifact, as PATH or with --runtime-dir", file=sys.stderr)
+        return _run([sys.executable, "-m", _TOOLS[words[0]], *words[1:]], dict(os.environ))
+    given = parse(words)
+    optional = given.verb in VERBS and VERBS[given.verb].needs is Needs.FILES
+    if (given.path and given.runtime_dir) or not (given.path or given.runtime_dir or optional):
+        what = "one program, as PATH" if given.verb == "compile" else "one artifact, as PATH or with --runtime-dir"
+        print(f"pypto-build: name {what}", file=sys.stderr)
         return 2
     if given.DEVICE is not None and (given.PLATFORM or "a2a3sim").endswith("sim"):
         no_effect = f"--device {given.DEVICE} has no effect: a simulated platform has no devices"
@@ -81,11 +88,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
         file = Path(directory, "status")
         environment = {**os.environ, STATUS_VARIABLE: str(file)}
-        status = subprocess.run(scons_command(given), env=environment, check=False).returncode
+        status = _run(scons_command(given), environment)
         status = int(file.read_text(encoding="utf-8")) if status and file.exists() else status
     if packed and given.verb == "replay" and status != EXIT_STATUS[packed]:
         print(f"[pack] the packed run ended otherwise: {packed}")
     return status
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The status of a command, which gets Ctrl-C too and ends by itself."""
+    with subprocess.Popen(command, env=environment) as running:
+        while running.returncode is None:
+            with suppress(KeyboardInterrupt):
+                running.wait()
+        return running.returncode
 
 
 def _open_pack(given: argparse.Namespace) -> Status | None:
@@ -110,32 +126,95 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []
-    jit = given.path or given.runtime_dir
-    return [sys.executable, "-m", "SCons", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, f"JIT={jit}", *words]
+    named = "PROGRAM" if given.verb == "compile" else "JIT"
+    what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
+    command = [sys.executable, "-m", "SCons", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb]
+    return [*command, *what, *words, *given.assigned]
 
 
-def parser() -> argparse.ArgumentParser:
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The verb, its artifact and its flags; options may also be given as ``NAME=value``, as SCons takes them.
+
+    Ends with status 2 and one line for what is no verb or no flag.
+    """
+    flags = parser()
+    given, rest = flags.parse_known_args(words)
+    if given.verb not in _VERBS:
+        flags.error(f"there is no verb {given.verb}{_meant(given.verb, [*_VERBS, *_TOOLS])}")
+    if given.path and _ASSIGNMENT.match(given.path):
+        rest, given.path = [given.path, *rest], None
+    given.assigned = [word for word in rest if _ASSIGNMENT.match(word)]
+    for name, _, value in (word.partition("=") for word in given.assigned):
+        if name == "JIT":
+            given.path = value
+    given.assigned = [word for word in given.assigned if not word.startswith("JIT=")]
+    if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
+        flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
+    return given
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"pypto-build: {message if ';' in message else f'{message}; see pypto-build --help'}", file=sys.stderr)
+        raise SystemExit(EXIT_STATUS["usage_error"])
+
+    @property
+    def known_flags(self) -> list[str]:
+        """All flags, under all of their names."""
+        return [flag for action in self._actions for flag in action.option_strings]
+
+
+def parser() -> _Parser:
     """The command line's flags."""
-    flags = argparse.ArgumentParser(
-        prog="pypto-build", description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[-1], allow_abbrev=False
+    flags = _Parser(
+        prog="pypto-build",
+        usage="pypto-build VERB PATH [flags] [NAME=value ...]",
+        description=_verbs_text(),
+        epilog=_plain(__doc__.partition("\n\n")[2]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
-    flags.add_argument("verb", choices=_VERBS, help="; ".join(f"{verb}: {doc}" for verb, doc in _VERBS.items()))
-    flags.add_argument("path", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
+    flags.add_argument("verb", metavar="VERB", help="one of those above")
+    flags.add_argument("path", metavar="PATH", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
+    groups = {group: flags.add_argument_group(group.value.lower()) for group in dict.fromkeys(GROUP.values())}
     for option in _OPTIONS:
         names = _FLAGS.get(option.name, (f"--{option.name.lower().replace('_', '-')}",))
-        switch = option.default is False
-        doc = option.doc.removeprefix("1: ").replace("%", "%%")  # argparse formats it
+        group, switch = groups[GROUP[option.name]], option.default is False
+        doc = _plain(option.doc.removeprefix("1: "))
         about: dict[str, Any] = {"dest": option.name, "help": f"{doc} ({option.name}={'1' if switch else ''})"}
         if switch:
-            flags.add_argument(*names, action="store_true", **about)
+            group.add_argument(*names, action="store_true", **about)
         elif option.name in _BARE:
-            flags.add_argument(*names, nargs="?", const=_BARE[option.name], metavar="LEVEL", **about)
+            group.add_argument(*names, nargs="?", const=_BARE[option.name], metavar="LEVEL", **about)
         else:
-            flags.add_argument(*names, metavar="VALUE", **about)
+            group.add_argument(*names, metavar="VALUE", **about)
     return flags
+
+
+def _verbs_text() -> str:
+    """The verbs as `scons` alone lists its targets."""
+    wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
+    lines = []
+    for section, names in SECTIONS.items():
+        rows = {name: TARGETS[name].doc for name in names if name != "test"}
+        rows |= wrap if "fetch" in rows else {}
+        lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]
+    return _plain("\n".join(lines))
+
+
+def _plain(text: str) -> str:
+    """A text for argparse, which formats it."""
+    return text.replace("%", "%%")
 
 
 if __name__ == "__main__":

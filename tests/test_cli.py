@@ -31,13 +31,52 @@ from tests.rules.project import Project
     ],
 )
 def test_flags_become_options(flags: list[str], words: list[str]) -> None:
-    command = cli.scons_command(cli.parser().parse_args(["replay", "x", *flags]))
+    command = cli.scons_command(cli.parse(["replay", "x", *flags]))
     assert command[command.index("replay") :] == ["replay", "JIT=x", *words]
 
 
 def test_the_artifact_by_upstreams_flag() -> None:
-    command = cli.scons_command(cli.parser().parse_args(["replay", "--runtime-dir", "dir"]))
+    command = cli.scons_command(cli.parse(["replay", "--runtime-dir", "dir"]))
     assert command[-1] == "JIT=dir"
+
+
+@pytest.mark.parametrize(
+    "words, command",
+    [
+        (["flaky", "x", "ROUNDS=5", "-p", "a5sim"], ["flaky", "JIT=x", "PLATFORM=a5sim", "ROUNDS=5"]),
+        (["replay", "JIT=x", "RTOL=0"], ["replay", "JIT=x", "RTOL=0"]),
+        (["compile", "p.py", "--seed", "3"], ["compile", "PROGRAM=p.py", "SEED=3"]),
+        (["hang", "--log", "dir"], ["hang", "LOG=dir"]),
+    ],
+)
+def test_words_as_scons_takes_them(words: list[str], command: list[str]) -> None:
+    made = cli.scons_command(cli.parse(words))
+    assert made[made.index(command[0]) :] == command
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["replai", "x"], "there is no verb replai; did you mean replay?"),
+        (["zzz", "x"], "there is no verb zzz; see pypto-build --help"),
+        (["replay", "x", "--forse"], "--forse: no such flag; did you mean --force?"),
+        (["replay", "x", "y"], "y: no such flag; see pypto-build --help"),
+        (["replay", "x", "--seed"], "argument --seed: expected one argument; see pypto-build --help"),
+        ([], "the following arguments are required: VERB; see pypto-build --help"),
+    ],
+)
+def test_a_mistyped_command_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.parse(words)
+    assert (end.value.code, capsys.readouterr().err) == (2, f"pypto-build: {message}\n")
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.parse(["--help"])
+    text = capsys.readouterr().out
+    assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nBuild and replay:\n  build ")
+    assert [verb for verb in (*cli._VERBS, *cli._TOOLS) if f"\n  {verb:<11} " not in text] == []
 
 
 def test_what_a_run_leaves(tmp_path: Path) -> None:
@@ -71,3 +110,5 @@ def test_two_artifacts_or_none_is_a_usage_error(capsys: pytest.CaptureFixture[st
     assert cli.main(["replay"]) == 2
     assert cli.main(["replay", "x", "--runtime-dir", "y"]) == 2
     assert capsys.readouterr().err == 2 * "pypto-build: name one artifact, as PATH or with --runtime-dir\n"
+    assert cli.main(["compile"]) == 2
+    assert capsys.readouterr().err == "pypto-build: name one program, as PATH\n"

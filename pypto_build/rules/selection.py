@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetBuildFailures
+from SCons.Taskmaster.Job import interrupt_msg
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
@@ -28,6 +30,9 @@ from pypto_build.rules.workspace import Workspace, examples_dir, mark_output, wo
 
 # Targets that work on the selected artifact.
 TARGETS = ("build", "replay", "splice", "pto_diff", *VERBS)
+
+# The exit status of a command that Ctrl-C ended, as in a shell.
+_INTERRUPTED = 130
 
 _FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$", re.MULTILINE)
 
@@ -136,6 +141,11 @@ def record_error(error: Exception) -> None:
 def _record_build_failures() -> None:
     """A build that failed has a verdict too; a replay that failed has written its own."""
     failures = [failure for failure in GetBuildFailures() if failure.node]
+    if any(failure.errstr == interrupt_msg or failure.status == -signal.SIGINT for failure in failures):
+        report_status(_INTERRUPTED)
+        for output, _, _ in _current:  # what an earlier run said is said of other files
+            (output / "verdict.json").unlink(missing_ok=True)
+        return
     broken = [failure for failure in failures if not _is_a_result(failure.node)]
     if failures:
         report_status(_kind_status(broken[0]) if broken else failures[0].status)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -117,3 +120,30 @@ def test_exit_status_says_what_happened(project: Project) -> None:
     assert project.cli("replay", "_jit_chain", "-p", "a2a3sim").status == 1
     project.edit("kernels/aiv/twice.cpp", "2.0f", "oops")
     assert project.cli("replay", "_jit_chain").status == 3
+
+
+def test_an_interrupted_build_leaves_no_verdict(project: Project) -> None:
+    """What an earlier run said is said of other files; the next run builds what is left."""
+    assert project.replay().status == 0
+    started = project.root / "started"
+    os.mkfifo(started)
+    waits = f"echo > {started}; exec tail -f /dev/null"
+    compiler = project.write("waits", f'#!/bin/sh\ncase "$*" in *twice.cpp*) {waits};; esac\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, "-m", "pypto_build.cli", "replay", "_jit_chain", "--cxx", str(compiler)],
+        cwd=project.root,
+        env=project.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+    ) as running:
+        assert running.stdout is not None
+        started.read_text(encoding="utf-8")
+        os.killpg(running.pid, signal.SIGINT)
+        output = running.stdout.read()
+    assert (running.returncode, "Traceback" in output) == (130, False), output
+    assert not (project.out / "verdict.json").exists()
+    assert project.replay().actions == ["run _jit_chain"]
