@@ -102,6 +102,15 @@ def test_other_element_types_and_layouts_end_the_compilation(tmp_path: Path) -> 
     assert [bodies[k - 1] for k in range(1, len(bodies) + 1) if k not in refused] == []
 
 
+def test_two_sources_of_one_kernel_may_include_the_headers(tmp_path: Path) -> None:
+    sources = [tmp_path / "one.cpp", tmp_path / "two.cpp"]
+    for source in sources:
+        source.write_text("#include <cstdint>\n#include <pto/pto-inst.hpp>\n")
+    command = [CXX, *FLAGS, "-O0", *map(str, sources), "-o", str(tmp_path / "both.so")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def recorded() -> dict[str, set[tuple[int, int]]]:
     """How many tiles each definition of an instruction reads and writes, as the checked build records it."""
     found: dict[str, set[tuple[int, int]]] = {}
