@@ -239,7 +239,6 @@ def test_what_is_refused() -> None:
         "pto.comm.tscatter",
         "pto.sync.set",
         "pto.sync.wait",
-        "pto.tconcatidx",
         "pto.tgemv.mx",
         "pto.tgemv.mx.acc",
         "pto.tgemv.mx.bias",

@@ -1,142 +1,44 @@
 """Assembled kernels, compiled against the project's headers and run: numbers against numpy.
 
-Element-wise families are generated from the table of operations, whole kernels are written out. Float results are
+Operations are the cases that the PyTorch reference is held to, whole kernels are written out. Float results are
 compared exactly where the operation is exact (or rounds once), else within a few units in the last place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+import torch
 
 from pypto_build.pto import parse_file
 from pypto_build.pto.checks import check_module
-from pypto_build.pto.ops import TABLE
 from tests.pto.harness import COMPILER, Library
-from tests.pto.samples import tile
+from tests.pto.torch_case import Use
+from tests.pto.torch_operations import uses_of
+from tests.pto.torch_run import module_of
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 
-F32 = npt.NDArray[np.float32]
-R, C, V = 16, 64, 40  # rows, columns of the tiles; valid columns
-T, COLUMN, ROW = tile(rows=R, cols=C), tile(rows=R, cols=1, blayout="col_major"), tile(rows=1, cols=C)
-VIEW, PART = "!pto.tensor_view<?x?xf32>", "!pto.partition_tensor_view<?x?xf32>"
-
-Reference = Callable[..., npt.NDArray[np.floating]]
-BINARY: dict[str, Reference] = {
-    "pto.tadd": np.add, "pto.tsub": np.subtract, "pto.tmul": np.multiply, "pto.tdiv": np.divide,
-    "pto.tmax": np.maximum, "pto.tmin": np.minimum,
-}  # fmt: skip
-SCALAR: dict[str, Reference] = {
-    "pto.tadds": np.add, "pto.tsubs": np.subtract, "pto.tmuls": np.multiply, "pto.tmaxs": np.maximum,
-    "pto.tmins": np.minimum, "pto.tdivs": np.divide,
-}  # fmt: skip
-UNARY: dict[str, Reference] = {
-    "pto.tabs": np.abs, "pto.tneg": np.negative, "pto.texp": np.exp, "pto.tlog": lambda x: np.log(np.abs(x)),
-    "pto.tsqrt": lambda x: np.sqrt(np.abs(x)), "pto.trecip": lambda x: np.float32(1) / x,
-    "pto.trelu": lambda x: np.maximum(x, 0), "pto.trsqrt": lambda x: np.float32(1) / np.sqrt(np.abs(x)),
-}  # fmt: skip
-REDUCE: dict[str, Reference] = {
-    f"pto.t{axis}{name}": (lambda x, f=function, a=number: f(x, axis=a, keepdims=True))
-    for number, axis in ((1, "row"), (0, "col"))
-    for name, function in (("sum", np.sum), ("max", np.max), ("min", np.min))
-}
-EXPAND: dict[str, Reference] = {
-    f"pto.t{axis}expand{name}": function
-    for axis in ("row", "col")
-    for name, function in (
-        ("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide), ("max", np.maximum),
-        ("min", np.minimum), ("expdif", lambda a, b: np.exp(a - b)),
-    )
-}  # fmt: skip
-NEEDS_POSITIVE = {"pto.tlog", "pto.tsqrt", "pto.trsqrt"}
-
-CONSTANTS = """\
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %r = arith.constant 16 : index
-  %v = arith.constant 40 : index
-  %c = arith.constant 64 : index
-  %a0 = arith.constant 0 : i64
-  %a1 = arith.constant 4096 : i64
-  %a2 = arith.constant 8192 : i64
-  %a3 = arith.constant 12288 : i64
-"""
+TYPES = ("f32", "i16")  # float and integer lanes; the others run as PyTorch
+Compiled = tuple[Library, dict[str, Use]]
 
 
-def view(name: str, pointer: str, rows: str, cols: str) -> str:
-    """A row-major matrix at `pointer`, all of it."""
-    return (
-        f"  %{name}_v = pto.make_tensor_view {pointer}, shape = [{rows}, {cols}], strides = [{cols}, %c1] : {VIEW}\n"
-        f"  %{name}_p = pto.partition_view %{name}_v, offsets = [%c0, %c0], sizes = [{rows}, {cols}] : "
-        f"{VIEW} -> {PART}\n"
-    )
+@pytest.fixture(scope="module", params=TYPES)
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """All cases of the PyTorch reference with one element type."""
+    uses = uses_of(request.param)
+    text = module_of({name: made.kernel for name, made in uses.items()})
+    return Library(text, tmp_path_factory.mktemp(request.param), "a5sim"), uses
 
 
-def alloc(name: str, type_: str, address: str, rows: str, cols: str) -> str:
-    return f"  %{name} = pto.alloc_tile addr = {address} valid_row = {rows} valid_col = {cols} : {type_}\n"
-
-
-def load(name: str, type_: str) -> str:
-    return f"  pto.tload ins(%{name}_p : {PART}) outs(%{name} : {type_})\n"
-
-
-def kernel(op: str) -> str:
-    """`out = op(x[, y or s])`, for one operation."""
-    definition = TABLE[op]
-    row, narrow_rows, narrow_cols = "row" in op, "%r", "%v"
-    out_type, y_type = T, T
-    if definition.family in ("rowreduce", "colreduce"):
-        out_type = COLUMN if row else ROW
-        narrow_rows, narrow_cols = ("%r", "%c1") if row else ("%c1", "%v")
-    y_rows, y_cols = "%r", "%v"
-    if op in EXPAND:
-        y_type, y_rows, y_cols = (COLUMN, "%r", "%c1") if row else (ROW, "%c1", "%v")
-    text = view("x", "%px", "%r", "%v") + view("y", "%py", y_rows, y_cols) + view("o", "%po", narrow_rows, narrow_cols)
-    text += alloc("x", T, "%a0", "%r", "%v") + alloc("y", y_type, "%a1", y_rows, y_cols)
-    text += alloc("o", out_type, "%a2", narrow_rows, narrow_cols) + alloc("t", T, "%a3", "%r", "%v")
-    text += load("x", T) + load("y", y_type)
-    roles = [role.name for role in definition.forms[0].ins]
-    values = {"src": ("%x", T), "src0": ("%x", T), "src1": ("%y", y_type), "scalar": ("%s", "f32"), "tmp": ("%t", T)}
-    names, types = zip(*(values[role] for role in roles), strict=True)
-    text += f"  {op} ins({', '.join(names)} : {', '.join(types)}) outs(%o : {out_type})\n"
-    text += f"  pto.tstore ins(%o : {out_type}) outs(%o_p : {PART})\n"
-    args = "%px: !pto.ptr<f32>, %py: !pto.ptr<f32>, %po: !pto.ptr<f32>, %s: f32"
-    kind = "attributes {pto.kernel_kind = #pto.kernel_kind<vector>}"
-    return f"func.func @{op[4:]}({args}) {kind} {{\n{CONSTANTS}{text}  return\n}}\n"
-
-
-OPERATIONS = [*BINARY, *SCALAR, *UNARY, *REDUCE, *EXPAND]
-
-
-@pytest.fixture(scope="module")
-def elementwise(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    text = 'module attributes {pto.target_arch = "a2a3"} {\n' + "".join(map(kernel, OPERATIONS)) + "}\n"
-    return Library(text, tmp_path_factory.mktemp("elementwise"))
-
-
-@pytest.mark.parametrize("op", OPERATIONS)
-def test_operation(elementwise: Library, op: str) -> None:
-    rng = np.random.default_rng(len(op))
-    x = rng.uniform(-4, 4, (R, V)).astype(np.float32)
-    x = np.abs(x) + np.float32(0.125) if op in NEEDS_POSITIVE else x
-    y_shape = (R, V) if op not in EXPAND else (R, 1) if "row" in op else (1, V)
-    y = rng.uniform(0.5, 4, y_shape).astype(np.float32)
-    scalar = 1.75
-    if op in BINARY or op in EXPAND:
-        expected = (BINARY | EXPAND)[op](x, y)
-    elif op in SCALAR:
-        expected = SCALAR[op](x, np.float32(scalar))
-    else:
-        expected = (UNARY | REDUCE)[op](x)
-    out = np.full(expected.shape, np.nan, np.float32)
-    elementwise.run(op[4:], [x, y, out, scalar])
-    exact = op in BINARY or op in SCALAR or op in ("pto.tabs", "pto.tneg", "pto.trelu", "pto.trecip", "pto.tsqrt")
-    np.testing.assert_allclose(out, expected, rtol=0 if exact else 2e-6, atol=0 if exact else 1e-6)
+def test_operations(compiled: Compiled) -> None:
+    """Each operation is what the independent computation says that the reference is held to as well."""
+    library, uses = compiled
+    for name, made in uses.items():
+        library.run(name, [tensor.view(torch.uint8).numpy() for tensor in made.kernel.tensors])
+        made.check()
 
 
 # --- whole kernels ---------------------------------------------------------------------------------------------------

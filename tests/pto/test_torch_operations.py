@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from tests.pto.torch_case import Use, safe, use
-from tests.pto.torch_operations import CASES
+from tests.pto.torch_case import Use, safe
+from tests.pto.torch_operations import CASES, uses_of
 from tests.pto.torch_run import Kernels
 
 TYPES = sorted({dtype for case in CASES.values() for dtype in case.types()})
@@ -17,7 +17,7 @@ TYPES = sorted({dtype for case in CASES.values() for dtype in case.types()})
 @cache
 def module(dtype: str) -> tuple[Kernels, dict[str, Use]]:
     """All cases with one element type, in one module."""
-    uses = {safe(case.name): use(case, dtype) for case in CASES.values() if dtype in case.types()}
+    uses = uses_of(dtype)
     return Kernels({name: made.kernel for name, made in uses.items()}), uses
 
 

@@ -65,8 +65,8 @@ def random(domain: str, dtype: str, shape: Shape, seed: int) -> torch.Tensor:
 
     any: floats with zeros, infinities and large ones; integers of all sizes with their limits · positive: above zero ·
     negative: below, of floats · nonzero · unit: around one · ties: few different ones · exponent: -2 to 4 ·
-    shift: 0 to two more than the width · position: of an element of a tile · count: 0 to 45 · half: of integers ·
-    bit: 0 or 1 · bytes: the lowest any, of the others the lowest bits
+    shift: 0 to two more than the width · position: of an element of a tile · count: 0 to 45 times the size ·
+    half: of integers · bit: 0 or 1 · bytes: the lowest any, of the others the lowest bits
     """
     torch_dtype, generator = DTYPES[dtype], torch.Generator().manual_seed(seed)
 
@@ -83,7 +83,7 @@ def random(domain: str, dtype: str, shape: Shape, seed: int) -> torch.Tensor:
             numbers += whole(0, 1) << (8 * place)
         return numbers.to(torch_dtype)
     if domain == "count":
-        return whole(0, 45).to(torch_dtype)
+        return (whole(0, min(45, 127 // sized(dtype))) * sized(dtype)).to(torch_dtype)
     if domain == "ties":
         return whole(0 if dtype.startswith("u") else -2, 2).float().to(torch_dtype)
     if torch_dtype.is_floating_point:

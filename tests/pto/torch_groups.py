@@ -26,7 +26,8 @@ def full(space: str, split: int, rows: int = 16, cols: int = 64) -> tuple[int, i
 
 
 def opened(core: str, mask: int, more: str = "") -> str:
-    return f"  pto.{core}_initialize_pipe {{dir_mask = {mask}, slot_size = 4096{more}}}\n"
+    name = {"aic": "pto.aic_initialize_pipe", "aiv": "pto.aiv_initialize_pipe"}[core]
+    return f"  {name} {{dir_mask = {mask}, slot_size = 4096{more}}}\n"
 
 
 def function(name: str, kind: str, args: str, body: str) -> str:
@@ -79,6 +80,7 @@ def vector_to_cube(split: int) -> str:
     part = tile(rows=rows, cols=cols)
     cube = HEAD + view("y", "%b", 16, 64, "f32") + opened("aic", 2)
     cube += f"  %p = pto.tpop_from_aiv {{split = {split}}} -> {mat}\n" + transfer("tstore", "%p", "%y", mat)
+    cube += f"  pto.tfree_from_aiv {{split = {split}}}\n"
     vector = HEAD + view("x", "%a", 16, 64, "f32") + opened("aiv", 2) + part_of("%x_v", split, rows, cols)
     vector += f"  %s = pto.alloc_tile : {part}\n" + transfer("tload", "%q", "%s", part, rows, cols)
     vector += f"  pto.tpush_to_aic(%s : {part}) {{split = {split}}}\n"

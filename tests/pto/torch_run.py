@@ -157,14 +157,18 @@ class Kernel:
         Kernels({"k": self}).run("k")
 
 
+def module_of(kernels: Mapping[str, Kernel]) -> str:
+    """The module of several kernels."""
+    functions = (function(k.body, ", ".join(k.arguments), k.kind, name) for name, k in kernels.items())
+    return f'module attributes {{pto.target_arch = "{next(iter(kernels.values())).arch}"}} {{\n{"".join(functions)}}}\n'
+
+
 class Kernels:
     """Several kernels in one module, which is cheaper than a module for each."""
 
     def __init__(self, kernels: Mapping[str, Kernel]) -> None:
         self.kernels = kernels
-        self.arch = next(iter(kernels.values())).arch
-        functions = (function(k.body, ", ".join(k.arguments), k.kind, name) for name, k in kernels.items())
-        self.text = f'module attributes {{pto.target_arch = "{self.arch}"}} {{\n{"".join(functions)}}}\n'
+        self.text = module_of(kernels)
         self.made = [namespace(self.text, in_memory=in_memory) for in_memory in (True, False)]
 
     def run(self, name: str) -> None:

@@ -79,7 +79,8 @@ _TYPES: dict[str, tuple[tuple[str, str], ...]] = {
 _BOTH = (
     ("tquant", "f32"),
     ("tdequant", "i8 i16 i32"),
-    ("tpack trandom", "i16 i32"),
+    ("tpack", "i16 i32"),
+    ("trandom", "i32"),
     ("thistogram", "ui16 ui32"),
 )
 _ALLOWED = {

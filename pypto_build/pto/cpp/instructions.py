@@ -122,9 +122,16 @@ def gather(e: Emitter, op: Operation) -> None:
         e.fail(op, f"the CPU runtime gathers along rows only, found axis {op.attrs['axis']}; transpose before")
     if "maskPattern" in op.attrs:
         pattern = f"MaskPattern::{case_of(op.attrs['maskPattern'])}"
-        call(e, TABLE[op.name].cpp, args, [*types_of(args[:2]), pattern])
+        types = types_of(args[:2]) if TABLE[op.name].family == "gather" else ()  # a scatter starts with the pattern
+        call(e, TABLE[op.name].cpp, args, [*types, pattern])
     else:
         call(e, TABLE[op.name].cpp, args)
+
+
+def partial_extreme(e: Emitter, op: Operation) -> None:
+    """Values first, then positions."""
+    order = ("dst", "src0", "src1", "dstidx", "idx0", "idx1")
+    call(e, TABLE[op.name].cpp, [e.text(op, role) for role in order])
 
 
 def merge_sort(e: Emitter, op: Operation) -> None:
@@ -252,6 +259,7 @@ INSTRUCTIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     "gather:index": gather,
     "scatter:index": gather,
     "sort:merge": merge_sort,
+    "partialarg": partial_extreme,
     "fill:sequence": sequence,
     "fill:triangle": triangle,
     "fill:random": random,

@@ -24,7 +24,6 @@ REFUSED = {
     "quantize:mx": "the CPU runtime does not quantize to microscaled formats; use pto.tquant",
     "crosscore:set": _FLAGS,
     "crosscore:wait": _FLAGS,
-    "pto.tconcatidx": "the CPU runtime has no indexed concatenation; use pto.tinsert at the index of each row",
     "memref.alloc": f"{_INTERNAL} pto.alloc_tile",
     "memref.dealloc": f"{_INTERNAL} nothing: tiles are never given back",
     "pto.tile_buf_addr": f"{_INTERNAL} the operation on the tile",

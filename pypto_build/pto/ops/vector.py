@@ -235,6 +235,7 @@ define(
     f"dst:{V}=rw",
     family="concat",
     fn="index",
+    cpp="TCONCAT",
     core="vector",
 )
 define("pto.tpack", f"src:{V}", f"dst:{V}", family="pack", cpp="TPACK", core="vector")

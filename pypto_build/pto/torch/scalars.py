@@ -47,27 +47,29 @@ _INTEGER = {
 }  # fmt: skip
 _FLOAT = {
     "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "real_quotient({a}, {b})",
-    "rem": "math.fmod({a}, {b})", "min": "min({a}, {b})", "max": "max({a}, {b})", "fmin": "min({a}, {b})",
-    "fmax": "max({a}, {b})", "neg": "-{in_}", "absf": "abs({in_})", "sqrt": "math.sqrt({in_})",
-    "exp": "math.exp({in_})", "log": "math.log({in_})",
+    "rem": "real(math.fmod, {a}, {b})", "min": "lesser({a}, {b})", "max": "greater({a}, {b})",
+    "fmin": "lesser({a}, {b}, numbers=True)", "fmax": "greater({a}, {b}, numbers=True)", "neg": "-{in_}",
+    "absf": "abs({in_})", "sqrt": "real(math.sqrt, {in_})", "exp": "real(math.exp, {in_})",
+    "log": "real(math.log, {in_})",
 }  # fmt: skip
+_KEPT = {"min", "max", "fmin", "fmax", "neg", "absf"}  # the result needs no rounding
 _CAN_WRAP = {"add", "sub", "mul", "shl", "divu", "remu", "minu", "maxu", "shru", "ceildivu"}
 
 
 def wrapped(text: str, type_: Type | None) -> str:
-    """An integer as its type holds it; `index` and 64 bits are taken to be wide enough."""
+    """An integer as its type holds it; `index` is taken to be wide enough."""
     name = dtypes.name_of(type_)
-    if name in ("index", "i64", "si64", "ui64", ""):
+    if name in ("index", ""):
         return text
     if name == "i1":
-        return f"bool({text})"
+        return f"bool(({text}) % 2)"
     return f"{'natural' if name.startswith('u') else 'whole'}({text}, {dtypes.bits(type_)})"
 
 
 def rounded(text: str, type_: Type | None) -> str:
     """A number as its floating-point type holds it."""
     name = dtypes.name_of(type_)
-    return text if name == "f64" else f"{name}({text})"
+    return f"{'float' if name == 'f64' else name}({text})"
 
 
 def arithmetic(w: Writer, op: Operation) -> None:
@@ -77,7 +79,7 @@ def arithmetic(w: Writer, op: Operation) -> None:
     a, b, inner = texts.get("lhs", ""), texts.get("rhs", ""), texts.get("in", "")
     if dtypes.is_float(type_):
         found = _FLOAT[fn].format(a=a, b=b, in_=inner)
-        w.define(op, found if fn in ("min", "max", "neg", "absf") else rounded(found, type_))
+        w.define(op, found if fn in _KEPT else rounded(found, type_))
         return
     size = dtypes.bits(type_)
     unsigned = {f"u{k}": f"natural({_outer(v)}, {size})" for k, v in (("a", a), ("b", b))}
@@ -134,18 +136,21 @@ def cast(w: Writer, op: Operation) -> None:
     if kind == "bitcast":
         w.define(op, _bitcast(text, source, target))
     elif kind in ("sitofp", "uitofp", "truncf", "extf"):
-        text = f"natural({text}, {dtypes.bits(source)})" if kind == "uitofp" else text
+        if kind == "uitofp" and dtypes.name_of(source) != "i1":
+            text = f"natural({text}, {dtypes.bits(source)})"
+        elif kind == "sitofp" and dtypes.name_of(source) == "i1":
+            text = f"-int({text})"
         w.define(op, text if kind == "extf" else rounded(text, target))
     elif kind in ("fptosi", "fptoui"):
         w.define(op, wrapped(f"int({text})", target))
-    elif kind in ("extui", "index_castui"):
+    elif kind == "trunci" or (kind.startswith("index_cast") and dtypes.bits(target) < dtypes.bits(source)):
+        w.define(op, wrapped(text, target))
+    elif kind in ("extui", "index_castui") and dtypes.bits(source) < dtypes.bits(target):
         if dtypes.name_of(source) == "i1":
             w.define(op, f"int({text})")
         else:
             w.define(op, f"natural({text}, {dtypes.bits(source)})")
-    elif kind == "trunci" or (kind == "index_cast" and dtypes.bits(target) < dtypes.bits(source)):
-        w.define(op, wrapped(text, target))
-    elif kind == "extsi" and dtypes.name_of(source) == "i1":
+    elif kind in ("extsi", "index_cast") and dtypes.name_of(source) == "i1":
         w.define(op, f"-int({text})")
     else:
         w.bind(result, text)
@@ -159,7 +164,7 @@ def _bitcast(text: str, source: Type | None, target: Type | None) -> str:
         return f"bits_float({text})"
     if not dtypes.is_float(source) and not dtypes.is_float(target):
         return wrapped(text, target)
-    raise Unsupported(f"from {source} to {target}")
+    return f"recast({text}, {dtypes.torch_dtype(source)}, {dtypes.torch_dtype(target)})"
 
 
 _CORE_IDS = {

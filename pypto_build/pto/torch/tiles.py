@@ -93,7 +93,10 @@ def reinterpret(w: Writer, op: Operation) -> None:
 
 
 def assign_tile(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'src')}.at({w.operand(op, 'addr')})")
+    """A tile at an address of its memory, wherever it was before."""
+    type_ = _tile_type(op)
+    where = f"{w.operand(op, 'addr')}, {shape_text(type_)}, valid={w.operand(op, 'src')}.valid"
+    w.define(op, f"{w.memory(type_.loc)}.tile({where})")
 
 
 def tile_address(w: Writer, op: Operation) -> None:

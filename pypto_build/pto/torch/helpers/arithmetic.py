@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -11,14 +13,17 @@ import torch
 def f32(value: float) -> float:
     """A scalar rounded to float32."""
     try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+        return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
 
 
 def f16(value: float) -> float:
     """A scalar rounded to float16."""
-    return float(torch.tensor(value, dtype=torch.float64).to(torch.float16))
+    try:
+        return float(struct.unpack("<e", struct.pack("<e", float(value)))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def bf16(value: float) -> float:
@@ -49,9 +54,36 @@ def real_quotient(a: float, b: float) -> float:
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
+def real(function: Callable[..., float], *operands: float) -> float:
+    """What a function of Python's math gives, as floats do it: infinite or not a number where Python has errors."""
+    try:
+        return function(*operands)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return -math.inf if function is math.log and operands[0] == 0 else math.nan
+
+
+def lesser(a: float, b: float, *, numbers: bool = False) -> float:
+    """The lesser of two; not a number if one of them is not, or (`numbers`) the other one."""
+    if math.isnan(a) or math.isnan(b):
+        return (b if math.isnan(a) else a) if numbers else math.nan
+    return min(a, b)
+
+
+def greater(a: float, b: float, *, numbers: bool = False) -> float:
+    """The greater of two; not a number if one of them is not, or (`numbers`) the other one."""
+    return -lesser(-a, -b, numbers=numbers)
+
+
 def rest(a: int, b: int) -> int:
     """What is left of a after division by b; it has the sign of a."""
     return a - b * quotient(a, b)
+
+
+def recast(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
+    """The scalar of another type that has the same bits."""
+    return torch.tensor([value], dtype=source).view(target).item()
 
 
 def float_bits(value: float) -> int:

@@ -134,22 +134,14 @@ class Tile:
 
     def window(self, row: int, col: int, rows: int, cols: int, valid: tuple[int, int] | None = None) -> Tile:
         """The part of the tile that starts at an element; it shares the bytes and keeps the distance of rows."""
-        address = self.address + self.offset(row, col) * self.dtype.itemsize
-        return self._like(address, valid or (rows, cols))
+        return Tile(
+            self.memory, self.address + self.offset(row, col) * self.dtype.itemsize, self.dtype, self.rows, self.cols,
+            valid=valid or (rows, cols), layout=self.layout, box=self.box, pad=self.pad,
+        )  # fmt: skip
 
     def seen_as(self, dtype: torch.dtype, rows: int, cols: int, **how: Any) -> Tile:
         """The same bytes as a tile of another type."""
         return Tile(self.memory, self.address, dtype, rows, cols, **how)
-
-    def at(self, address: int) -> Tile:
-        """The same tile at another address."""
-        return self._like(address, self.valid)
-
-    def _like(self, address: int, valid: tuple[int, int]) -> Tile:
-        return Tile(
-            self.memory, address, self.dtype, self.rows, self.cols,
-            valid=valid, layout=self.layout, box=self.box, pad=self.pad,
-        )  # fmt: skip
 
 
 class Pointer:
@@ -178,7 +170,11 @@ class Pointer:
     def __setitem__(self, index: int, value: Any) -> None:
         if self.offset + index < 0:
             raise IndexError(f"element {index} lies before the tensor's first one")
-        self.elements[self.offset + index : self.offset + index + 1] = torch.tensor([value])
+        if isinstance(value, float):
+            self.elements[self.offset + index : self.offset + index + 1] = torch.tensor([value], dtype=torch.float64)
+        else:  # 64 unsigned bits go as signed ones
+            whole = (int(value) + 2**63) % 2**64 - 2**63
+            self.elements[self.offset + index : self.offset + index + 1] = torch.tensor([whole])
 
 
 def pointer(argument: torch.Tensor | Pointer, dtype: torch.dtype) -> Pointer:

@@ -111,10 +111,12 @@ def put_packed(target: Tile, chosen: torch.Tensor, *, rows: bool) -> None:
 
 
 def concat_counted(target: Tile, a: Tile, b: Tile, a_counts: Tile, b_counts: Tile) -> None:
-    """For each row, as many elements of both tiles as the first columns of the other two say."""
+    """For each row, as many elements of both tiles as the first columns of the other two say, where the size of an
+    element of these counts as one."""
     rows, cols = target.valid
-    first = a_counts[rows, 1].to(torch.int64).clamp(0, min(a.valid[1], cols))
-    second = torch.minimum(b_counts[rows, 1].to(torch.int64).clamp(0, b.valid[1]), cols - first)
+    first, second = (tile[rows, 1].to(torch.int64) // tile.dtype.itemsize for tile in (a_counts, b_counts))
+    first = first.clamp(0, min(a.valid[1], cols))
+    second = torch.minimum(second.clamp(0, b.valid[1]), cols - first)
     column = torch.arange(cols).expand(rows, cols)
     parts = [bits_of(tile.read(rows, width)) for tile, width in ((a, a.valid[1]), (b, b.valid[1]), (target, cols))]
     place = torch.where(column < first, column, a.valid[1] + column - first)
