@@ -46,7 +46,11 @@ template <class D> PTO_INLINE void store_from(D *to, f32x8 value) {
 
 template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64_t count) {
     if constexpr (is_same<D, S>) {
-        __builtin_memmove(to, from, uint64_t(count) * sizeof(D));
+        const uint64_t bytes = uint64_t(count) * sizeof(D);
+        if (bytes == 32) // a line of a box
+            __builtin_memmove(to, from, 32);
+        else
+            __builtin_memmove(to, from, bytes);
     } else if constexpr (converts_by_register<D, S>) {
         int64_t i = 0;
         for (; i + 8 <= count; i += 8)

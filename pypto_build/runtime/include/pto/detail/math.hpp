@@ -133,22 +133,16 @@ template <int n> PTO_INLINE void split_exponent(f32x8 (&x)[n], i32x8 (&exponent)
         exponent[i] = bit_cast<i32x8>(e);
     }
 }
-// log(1 + f) + e ln(2) of f. In float by a polynomial that is within 2^-30 of (log(1 + f) - f + f^2/2) / f^3, and with
-// ln(2) in two parts; in half and bfloat16 by one that f is multiplied with.
+// log(1 + f) + e ln(2) of f. In float log(1 + f) is f + f^2 times a polynomial and off by less than 2^-26; in half and
+// bfloat16 it is f times one.
 constexpr float ln2_of_exponent = 0.69314718056f * 1.1920928955078125e-07f; // times 2^23 e
 template <int n> PTO_INLINE void finish_log(float, f32x8 (&f)[n], const i32x8 (&exponent)[n]) {
-    constexpr float high = 0.693145751953125f * 1.1920928955078125e-07f;
-    constexpr float low = 1.42860682030941723212e-6f * 1.1920928955078125e-07f;
-    constexpr float series[] = {0.06746641779201919f,  -0.11675657478493379f, 0.11888164831260373f,
-                                -0.12405588232431888f, 0.14219551937970648f,  -0.16667995874063057f,
-                                0.20002118679312322f,  -0.25000009599362816f, 0.33333312603777976f};
+    constexpr float series[] = {-0.0763426349f, 0.127614826f,  -0.131602257f, 0.142017737f, -0.16623354f,
+                                0.200012267f,   -0.250008225f, 0.333333313f,  -0.5f};
     f32x8 sum[n];
     evaluate(sum, f, series);
-    PTO_EACH {
-        const f32x8 e = __builtin_convertvector(exponent[i], f32x8), square = f[i] * f[i];
-        const f32x8 rest = fma(square, splat<float>(-0.5f), fma(sum[i], square * f[i], e * low));
-        f[i] = fma(e, splat<float>(high), f[i] + rest);
-    }
+    PTO_EACH f[i] =
+        fma(__builtin_convertvector(exponent[i], f32x8), splat<float>(ln2_of_exponent), fma(sum[i], f[i] * f[i], f[i]));
 }
 template <int n, int terms>
 PTO_INLINE void finish_log(f32x8 (&f)[n], const i32x8 (&exponent)[n], const float (&coefficients)[terms]) {

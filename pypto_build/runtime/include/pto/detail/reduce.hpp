@@ -64,8 +64,11 @@ PTO_NOINLINE void reduce_along(T *to, int64_t to_stride, const T *from, int64_t 
         int64_t i = 0;
         for (; i + 4 * step <= cols; i += 4 * step) {
             PTO_UNROLL
-            for (int k = 0; k < 4; ++k)
-                total[k] = op(total[k], load(row + i + k * step));
+            for (int k = 0; k < 4; k += 2) {
+                const Pair<T> pair = load_pair(row + i + k * step);
+                total[k] = op(total[k], pair.first);
+                total[k + 1] = op(total[k + 1], pair.second);
+            }
         }
         for (; i + step <= cols; i += step)
             total[0] = op(total[0], load(row + i));

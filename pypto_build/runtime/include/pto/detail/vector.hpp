@@ -72,11 +72,7 @@ template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
 }
 
 PTO_INLINE u32x8 greatest(u32x8 a, u32x8 b) {
-#if defined(__AVX2__) && !defined(__clang__)
-    return bit_cast<u32x8>(__builtin_ia32_pmaxud256(bit_cast<i32x8>(a), bit_cast<i32x8>(b)));
-#else
     return a > b ? a : b;
-#endif
 }
 
 // Eight integers of 8 or 16 bits as 32 bits, and the low bits of eight integers. g++ 12 needs to be told the
