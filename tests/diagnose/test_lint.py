@@ -44,6 +44,23 @@ def test_examples_are_clean(path: Path) -> None:
     assert lint(path, "a2a3sim") == []
 
 
+def test_an_artifact_of_modules_only(tmp_path: Path) -> None:
+    """Compiled with SKIP_PTOAS=1: its modules are checked, and what is not there yet is named."""
+    module = tmp_path / "_jit_x" / "kernels" / "aiv" / "kernel_mul.pto"
+    module.parent.mkdir(parents=True)
+    text = (_EXAMPLES / "_jit_vector_dag/ptoas/kernel_mul.pto").read_text()
+    module.write_text(text)
+    (note,) = lint(tmp_path / "_jit_x", "a2a3sim")
+    assert (note.rule, note.level, note.path) == ("lint/incomplete", "note", ".")
+    module = module.rename(module.with_name("other.pto"))
+    module.write_text(text.replace("pto.tmul ", "pto.tmull ", 1))
+    finding, note = lint(tmp_path / "_jit_x", "a2a3sim")
+    assert (finding.rule, finding.path) == ("lint/pto", "kernels/aiv/other.pto")
+    assert "did you mean pto.tmul?" in finding.message
+    assert text.splitlines()[finding.line - 1].lstrip().startswith("pto.tmul ")
+    assert main([str(tmp_path / "_jit_x")]) == 1
+
+
 def test_bodies_for_simulators_are_none_for_hardware() -> None:
     (finding,) = lint(_EXAMPLES / "_jit_spmd_scale", "a2a3")
     assert (finding.rule, finding.path, finding.line) == ("lint/no-synchronization", "kernels/aiv/scale_rows.cpp", 48)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError, detect_vintage, load_artifacts
+from pypto_build.artifact import ArtifactError, detect_vintage, find_children, lacks_kernels, load_artifacts
 from pypto_build.artifact.derive import derive
 from pypto_build.diagnose.console import progress, run_tool
 from pypto_build.diagnose.findings import Finding, add_output_options, deliver
@@ -45,6 +45,8 @@ _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+))?\Z")
 
 def lint(artifact_dir: Path, platform: str) -> list[Finding]:
     """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding."""
+    if uncompiled := [part for part in (artifact_dir, *find_children(artifact_dir)) if lacks_kernels(part)]:
+        return [found for part in uncompiled for found in modules.check_uncompiled(part, artifact_dir, platform)]
     try:
         subjects = [
             Subject(

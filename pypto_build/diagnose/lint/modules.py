@@ -11,6 +11,7 @@ from pypto_build.artifact.dtypes import torch_name
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.pto import Function, Module, PtoError, parse_file
+from pypto_build.pto.check import modules_of
 from pypto_build.pto.checks import check_module
 
 #: Element types of `!pto.ptr<T>` and scalars, by torch names.
@@ -22,19 +23,31 @@ _KINDS = {"cube": "aic", "vector": "aiv"}
 
 def check_modules(subject: Subject) -> Iterator[Finding]:
     """Every module is what the assembler and the hardware take."""
-    for path in _module_paths(subject):
+    for path in modules_of(subject.artifact.root):
+        yield from _check_module(path, subject.short(path), subject.platform)
         module, errors = _parsed(path, subject.platform)
-        for error in errors:
-            operation = f"{error.operation}: " if error.operation else ""
-            yield Finding(
-                "lint/pto", f"{operation}{error.message}", subject.short(path), error.place.line, "correct the module"
-            )
         if module is not None and not errors:
             yield from _functions(subject, path, module)
 
 
-def _module_paths(subject: Subject) -> list[Path]:
-    return sorted((subject.artifact.root / "ptoas").glob("*.pto"))
+def check_uncompiled(part: Path, root: Path, platform: str) -> Iterator[Finding]:
+    """The modules of an artifact, or of a ``part`` of it, compiled without ptoas: there is nothing else yet."""
+    for path in modules_of(part):
+        yield from _check_module(path, path.relative_to(root).as_posix(), platform)
+    yield Finding(
+        "lint/incomplete",
+        "kernels/ holds .pto modules only: they are checked; wrappers and manifest are not there yet",
+        part.relative_to(root).as_posix(),
+        0,
+        "to check them too: 'scons splice WRITE=1' makes them",
+        level="note",
+    )
+
+
+def _check_module(path: Path, name: str, platform: str) -> Iterator[Finding]:
+    for error in _parsed(path, platform)[1]:
+        operation = f"{error.operation}: " if error.operation else ""
+        yield Finding("lint/pto", f"{operation}{error.message}", name, error.place.line, "correct the module")
 
 
 @lru_cache(maxsize=64)
