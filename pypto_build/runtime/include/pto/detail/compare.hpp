@@ -56,20 +56,22 @@ PTO_NOINLINE void select_rows(T *to, int64_t stride, const uint8_t *mask, int64_
     using V = Vector<T, 8>;
     constexpr V weights = {1, 2, 4, 8, 16, 32, 64, 128};
     for (int64_t r = 0; r < rows; ++r) {
-        const auto eight = [&](const T *base, int64_t row_stride, int64_t i, int64_t count) {
-            V value{};
+        // Through a reference: a register of 64-bit elements is wider than those that functions return.
+        const auto eight = [&](V &value, const T *base, int64_t row_stride, int64_t i, int64_t count) {
             const T *const from = base + r * row_stride + (row_stride ? i : 0);
             if (count == 8)
                 __builtin_memcpy(&value, from, sizeof(value));
             else
                 for (int64_t k = 0; k < count; ++k)
                     value[k] = from[k];
-            return value;
         };
         for (int64_t i = 0; i < cols; i += 8) {
             const int64_t count = cols - i < 8 ? cols - i : 8;
             const V bits = V{} + T(mask[r * mask_stride + i / 8]);
-            const V chosen = (bits & weights) != 0 ? eight(a, a_stride, i, count) : eight(b, b_stride, i, count);
+            V set{}, unset{};
+            eight(set, a, a_stride, i, count);
+            eight(unset, b, b_stride, i, count);
+            const V chosen = (bits & weights) != 0 ? set : unset;
             T *const place = to + r * stride + i;
             if (count == 8)
                 __builtin_memcpy(place, &chosen, sizeof(chosen));
