@@ -100,7 +100,8 @@ def divide(a: Array, b: Array) -> Array:
 
 def relu(x: Array, dtype: str) -> Array:
     """What is below zero made zero, of results that have wrapped where they do."""
-    return np.maximum(decode(encode(x, dtype), dtype), 0)
+    wrapped = decode(encode(x, dtype), dtype)
+    return wrapped if dtype.startswith("u") else np.maximum(wrapped, 0)
 
 
 A, B, C, D = tile("a", 1), tile("b", 2), tile("c", 3), tile("d", 4)
