@@ -43,7 +43,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "DATA": ("--golden-data", "--data"),
     "DEVICE": ("-d", "--device"),
     "PTO_ISA": ("--isa", "--pto-isa", "--pto-isa-commit"),
-    "DUMP": ("--dump-args", "--dump-tensor", "--enable-dump-args", "--enable-dump-tensor"),
+    "DUMP": ("--dump-args", "--enable-dump-args"),
     "DUMP_ARGS": ("--dump-select",),
     "SWIMLANE": (
         "--enable-chip-swimlane",
@@ -58,6 +58,8 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "FORCE": ("-f", "--force"),
     "VERBOSE": ("-v", "--verbose"),
 }
+# Flags of a dump in its older form.
+_OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
 # The level that a flag without one means.
 _BARE = {"DUMP": 1, "SWIMLANE": 4}
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
@@ -124,6 +126,9 @@ def _open_pack(given: argparse.Namespace) -> Status | None:
 def scons_command(given: argparse.Namespace) -> list[str]:
     """The SCons run that does what ``given`` asks for."""
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
+    if given.old_dump:
+        ours = given.RUNTIME != "simpler" and (given.PLATFORM or "a2a3sim").endswith("sim")
+        options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []
     named = "PROGRAM" if given.verb == "compile" else "JIT"
@@ -198,6 +203,9 @@ def parser() -> _Parser:
             group.add_argument(*names, nargs="?", const=_BARE[option.name], metavar="LEVEL", **about)
         else:
             group.add_argument(*names, metavar="VALUE", **about)
+    older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
+    about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
+    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_BARE["DUMP"], **about)
     return flags
 
 

@@ -18,7 +18,8 @@ from tests.rules.project import Project
         (["-p", "a5sim"], ["PLATFORM=a5sim"]),
         (["--platform", "a5sim", "--golden-data", "d"], ["PLATFORM=a5sim", "DATA=d"]),
         (["--dump-args"], ["DUMP=1"]),
-        (["--dump-tensor", "2"], ["DUMP=2"]),
+        (["--dump-tensor", "2"], ["DUMP=2", "DUMP_FORMAT=tensor"]),
+        (["--dump-tensor", "--runtime", "simpler"], ["RUNTIME=simpler", "DUMP=1"]),
         (["--dump-args", "3"], ["DUMP=3"]),
         (["--enable-chip-swimlane"], ["SWIMLANE=4"]),
         (["--enable-l2-swimlane", "2"], ["SWIMLANE=2"]),
@@ -81,9 +82,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_run_leaves(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    run = project.cli(
-        "replay", "_jit_chain", "--dump-tensor", "2", "--enable-dep-gen", "--enable-l2-swimlane", "-d", "0"
-    )
+    run = project.cli("replay", "_jit_chain", "--dump-args", "2", "--enable-dep-gen", "--enable-l2-swimlane", "-d", "0")
     assert run.status == 0, run.output
     assert "--device 0 has no effect: a simulated platform has no devices" in run.output
     left = project.out / "dfx_outputs"

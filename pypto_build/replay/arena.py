@@ -20,7 +20,7 @@ def _round_up(value: int) -> int:
 
 @dataclass(frozen=True)
 class Overrun:
-    """A write outside a tensor: `index` of the tensor before it (the first if there is none), byte `offset` in it."""
+    """A write outside a tensor: `index` of the tensor it is nearest to, byte `offset` in it."""
 
     index: int
     offset: int
@@ -69,7 +69,7 @@ class Arena:
             if not stripped:
                 continue
             position = stop - len(stripped)
-            if zone == 0:
-                return Overrun(0, position - stop)
+            if zone == 0 or (zone < len(self._sizes) and stop - position < position - start):
+                return Overrun(zone, position - stop)
             return Overrun(zone - 1, position - start + self._sizes[zone - 1])
         return None

@@ -34,10 +34,11 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
     overrun = arena.overrun()
     if overrun is not None:
         tensor = binding.tensors[overrun.index]
+        end = "end" if overrun.offset > 0 else "start"
         return ErrorInfo(
             "out_of_bounds",
             f"a kernel wrote outside tensor '{tensor.name}': at byte {overrun.offset}, while it has {tensor.nbytes}",
-            hint="look for an offset or a valid shape that passes the tensor's end",
+            hint=f"look for an offset or a valid shape that passes the tensor's {end}",
         )
     for index, tensor in enumerate(binding.tensors):
         if tensor.direction != "IN" or tensor.initial is None:
@@ -48,13 +49,16 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
             continue
         # The runtime may have kept the write from the tensor itself; then it knows where, not how many.
         at = coordinates(first if first is not None else _element(tensor, write), tensor.shape)
-        kernel = f"kernel '{write.kernel}'" if write and write.kernel else "a kernel"
+        by_task = write if write and write.task is not None else None
+        culprit = (
+            f"kernel '{by_task.kernel}'" if by_task else "the orchestration" if write and write.kernel else "a kernel"
+        )
         share = f": {changed} of {tensor.numel} elements" if changed else ""
         return ErrorInfo(
             "input_changed",
-            f"input '{tensor.name}' was changed by {kernel}{share}, first at {at}",
-            write.task if write else None,
-            write.kernel if write else None,
+            f"input '{tensor.name}' was changed by {culprit}{share}, first at {at}",
+            by_task.task if by_task else None,
+            by_task.kernel if by_task else None,
             hint=f"declare '{tensor.name}' INOUT in the program, or find the kernel that writes it",
         )
     return None

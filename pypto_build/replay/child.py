@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.run_options import RunOption
 
 RUN = b"R"
@@ -94,10 +95,17 @@ TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
 def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: int, results: int) -> None:
     """Run one round for every `RUN` byte read from `commands`, until it closes. The first fault ends the service."""
 
+    process = os.getpid()
+
     def reply(message: Reply) -> None:
+        if os.getpid() != process:  # a kernel forked, and the copy came back too
+            os._exit(0)
         data = msgspec.json.encode(message) + b"\n"
-        while data:
-            data = data[os.write(results, data) :]
+        try:
+            while data:
+                data = data[os.write(results, data) :]
+        except OSError:  # a kernel closed it, or the parent is gone
+            os._exit(UNHEARD)
 
     try:
         module = load_embedded(job.embedded)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from pypto_build.replay.verdict import ErrorInfo, Status
 
 if TYPE_CHECKING:
-    from pypto_build.runtime.report import Crash, Report
+    from pypto_build.runtime.report import Crash, Frame, Report, Running
 
 _LIMIT_REACHED = "{{subject}} reached the memory limit of {} MB ({})"
 _MEMORY_HINT = "look for an allocation in a loop, or raise the limit with --memory"
@@ -18,9 +21,20 @@ _MEMORY_HINT = "look for an allocation in a loop, or raise the limit with --memo
 #: Share of the limit that resident memory reaches when data memory is at it: stacks and small blocks stay untouched.
 _NEAR_LIMIT = 0.75
 
-#: Stack frames listed for a crash.
+#: The same of data memory, which is what the limit counts.
+_AT_LIMIT = 0.9
+
+#: Stack frames looked up and listed for a crash.
+_FRAMES = 20
 _SHOWN_FRAMES = 8
 _OWN_SYMBOLS = "pypto::runtime::"
+_STACK_USED_UP = "the stack is used up"
+_STACK_HINT = "look for a recursion without end or a large local array"
+
+_OTHER_SIGNAL_HINT = "something sent it that signal; look for kill() or raise()"
+
+#: Exit status of a child that cannot say what it found.
+UNHEARD = 71
 
 FaultStatus = Literal["usage_error", "build_error", "runtime_error", "hang"]
 
@@ -61,6 +75,13 @@ def describe_death(death: Death, report: Report | None) -> ErrorInfo:
     crash = report.crash if report else None
     if os.WIFEXITED(death.status):
         status = os.WEXITSTATUS(death.status)
+        if status == UNHEARD:
+            return _error(
+                "exit",
+                "{subject} left no result: what it comes through is closed",
+                _culprit(report),
+                "a kernel or the orchestration closed files that are not its own; take that out",
+            )
         return _error(
             "exit",
             "{subject} ended the process with exit status " + f"{status} before everything was done",
@@ -69,36 +90,67 @@ def describe_death(death: Death, report: Report | None) -> ErrorInfo:
         )
     number = os.WTERMSIG(death.status)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    culprit = Culprit(crash.task, crash.kernel) if crash else _culprit(report)
-    detail = _crash_detail(crash) if crash else []
-    if _out_of_memory(death, name):
-        message = _LIMIT_REACHED.format(death.limit_bytes >> 20, name)
-        return _error("out_of_memory", message, culprit, _MEMORY_HINT, detail)
+    culprit = Culprit(crash.task, crash.kernel) if crash and crash.kernel else _culprit(report)
+    frames = _frames(crash) if crash else []
+    detail = [*crash.arguments, *(f"#{place} {frame}" for place, frame in enumerate(frames))] if crash else []
+    line = next((frame.code for frame in frames if frame.code), "")
+    at = f" at {_readable(line)}" if line else ""
+    if _out_of_memory(death, name, crash):
+        reason = crash.exception if crash and crash.exception else name
+        return _error(
+            "out_of_memory", _LIMIT_REACHED.format(death.limit_bytes >> 20, reason + at), culprit, _MEMORY_HINT, detail
+        )
+    if crash and crash.exception:
+        return _escaped(crash.exception, at, culprit, detail)
     place = f", {crash.nearest}" if crash and crash.nearest else ""
     place = f" at address 0x{crash.address:x}{place}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
-    message = "{subject} crashed: " + f"{name} ({signal.strsignal(number)}){place}"
-    return _error("crash", message, culprit, _SIGNAL_HINTS.get(name, ""), detail)
+    message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){place}"
+    hint = _STACK_HINT if crash and crash.nearest == _STACK_USED_UP else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
+    return _error("crash", message, culprit, hint, detail)
 
 
 def describe_exception(text: str, limit_bytes: int, report: Report | None) -> ErrorInfo:
-    """A C++ exception that a kernel or the orchestration let escape."""
+    """An exception of what stands in for kernels, or of code that runs before the orchestration does."""
     if "std::bad_alloc" in text:
         return _error("out_of_memory", _LIMIT_REACHED.format(limit_bytes >> 20, text), _culprit(report), _MEMORY_HINT)
-    message = "{subject} let an exception escape: " + text.replace("{", "{{").replace("}", "}}")
-    return _error("exception", message, _culprit(report), "catch it in the kernel, or take its cause out")
+    return _escaped(text, "", _culprit(report), [])
+
+
+def _escaped(text: str, at: str, culprit: Culprit, detail: list[str]) -> ErrorInfo:
+    message = "{subject} let an exception escape" + _escape(f"{at}: {text}")
+    return _error("exception", message, culprit, "catch it in the kernel, or take its cause out", detail)
+
+
+def _escape(text: str) -> str:
+    """Text as a part of a message that is formatted."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _readable(line: str) -> str:
+    """A source line as people name it: below the current directory, without that."""
+    directory = f"{os.getcwd()}/"
+    return line.removeprefix(directory)
 
 
 def describe_hang(timeout_s: float, report: Report | None) -> ErrorInfo:
     """A run that had not finished at the time limit."""
-    running = report.running if report else ()
-    others = [f"also running: task {item.task}, kernel '{item.kernel}'" for item in running[1:]]
+    cores = [_core_line(item) for item in report.running] if report else []
+    occupancy = f"; {report.occupancy()}" if report else ""
     return _error(
         "hang",
-        "{subject} had not finished at the time limit of " + f"{timeout_s:g} s",
+        "{subject} had not finished at the time limit of " + f"{timeout_s:g} s{occupancy}",
         _culprit(report),
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
-        others,
+        cores,
     )
+
+
+def _core_line(item: Running) -> str:
+    """What one core does, and since when."""
+    since = max(time.monotonic_ns() - item.start_ns, 0) / 1e9
+    doing = "waits in" if item.waits else "runs"
+    place = f"task {item.task} block {item.block}, kernel '{item.kernel}'"
+    return f"core {item.core} ({item.role}) {doing} {place}, since {since:.1f} s"
 
 
 @dataclass(frozen=True)
@@ -118,8 +170,8 @@ class Culprit:
 
 def _culprit(report: Report | None) -> Culprit:
     """The kernel that has been running for longest, else the orchestration while it runs."""
-    if report and report.running:
-        return Culprit(report.running[0].task, report.running[0].kernel)
+    if report and report.stuck:
+        return Culprit(report.stuck.task, report.stuck.kernel)
     return Culprit(None, "orchestration" if report and report.orchestrating else "")
 
 
@@ -135,18 +187,32 @@ def _error(kind: str, message: str, culprit: Culprit, hint: str, detail: list[st
     )
 
 
-def _crash_detail(crash: Crash) -> list[str]:
-    """Arguments and stack, a line each, up to the runtime that called the kernel."""
+def _frames(crash: Crash) -> list[Frame]:
+    """The stack from the kernel's or orchestration's own call on, up to the runtime that called it.
+
+    An abort is several calls deep in the C library, and the orchestration may be in the runtime that it called.
+    """
+    from pypto_build.replay.lines import Recompiled
     from pypto_build.runtime.report import symbolise
 
-    frames = symbolise(crash.frames, _SHOWN_FRAMES)
-    ours = next((number for number, frame in enumerate(frames) if frame.symbol.startswith(_OWN_SYMBOLS)), len(frames))
-    shown = frames[:ours] or frames
-    return [*crash.arguments, *(f"#{number} {frame}" for number, frame in enumerate(shown))]
+    with TemporaryDirectory(prefix="pypto-lines-") as directory:
+        frames = list(symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place))
+    skipped = (lambda frame: not frame.code) if crash.signal == "SIGABRT" else _is_own
+    first = next((place for place, frame in enumerate(frames) if not skipped(frame)), 0)
+    last = next((place for place, frame in enumerate(frames) if place > first and _is_own(frame)), len(frames))
+    return frames[first:last][:_SHOWN_FRAMES]
 
 
-def _out_of_memory(death: Death, signal_name: str) -> bool:
+def _is_own(frame: Frame) -> bool:
+    return _OWN_SYMBOLS in frame.symbol
+
+
+def _out_of_memory(death: Death, signal_name: str, crash: Crash | None) -> bool:
     """Allocation fails at the limit, and the program falls over that failure: the signal alone does not tell."""
-    if signal_name == "SIGABRT" and b"std::bad_alloc" in death.stderr_tail:
+    if signal_name == "SIGABRT" and (
+        b"std::bad_alloc" in death.stderr_tail or (crash and crash.exception == "std::bad_alloc")
+    ):
         return True
-    return signal_name in ("SIGABRT", "SIGSEGV", "SIGBUS") and death.peak_bytes > _NEAR_LIMIT * death.limit_bytes
+    at_limit = crash is not None and crash.data_bytes > _AT_LIMIT * death.limit_bytes
+    near_limit = death.peak_bytes > _NEAR_LIMIT * death.limit_bytes
+    return signal_name in ("SIGABRT", "SIGSEGV", "SIGBUS") and (at_limit or near_limit)

@@ -16,6 +16,7 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.child import LEAKED, RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
 from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
 from pypto_build.replay.listener import Listener
+from pypto_build.replay.orphans import end_holders
 from pypto_build.replay.verdict import ErrorInfo
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 
 #: Size of the runtime's report buffer, whose reader is only loaded when there is something to read.
 REPORT_BYTES = 1 << 16
+#: Where in it the state of the run's fault is, and what that is when the fault is written down.
+FAULT_OFFSET = 39584
+FAULT_KNOWN = 2
 
 _POLL_S = 0.05
+_ATTEMPTS = 8
+_LAST_WORDS_S = 0.5
+_FAULT_S = 5.0  # how long a run whose fault is known may take to say so
 
 
 def default_memory_bytes() -> int:
@@ -57,6 +64,8 @@ class Worker:
 
             def body() -> None:
                 os.setpgid(0, 0)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
                 for descriptor in (self._commands, self._results, self._errors):
                     os.close(descriptor)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -95,7 +104,10 @@ class Worker:
         while not self._said.has_reply:
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
-                raise self._hang()
+                raise self._late_fault() if self._fault_known() else self._hang()
+            if remaining > _FAULT_S and self._fault_known():
+                self._deadline = time.monotonic() + _FAULT_S
+                continue
             alive = self._alive()
             self._said.collect(min(remaining, _POLL_S) if alive else 0)
             if not alive and not self._said.has_reply:
@@ -126,6 +138,11 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
         if self._status is None:
             _, self._status, _ = os.wait4(self.pid, 0)
+        for attempt in range(_ATTEMPTS):
+            if not self._said.collect(_POLL_S):
+                return
+            if attempt > 1:  # it is not just the rest of what was printed
+                end_holders(self._errors)
 
     def _death(self) -> Death:
         assert self._status is not None
@@ -135,6 +152,20 @@ class Worker:
         from pypto_build.runtime.report import read_report
 
         return read_report(memoryview(self._report))
+
+    def _fault_known(self) -> bool:
+        """Whether the runtime has written down a fault; its place in the report, so that nothing need be loaded."""
+        return self._report[FAULT_OFFSET] == FAULT_KNOWN
+
+    def _late_fault(self) -> RunFault:
+        """The fault of a run that goes on all the same: code that never looks at it again."""
+        report = self._read_report()
+        fault = report.fault if report else None
+        assert fault is not None
+        self._kill()
+        reply = Reply(fault=fault.message, kind=fault.kind, kernel=fault.kernel or None, hint=fault.hint)
+        reply.task = None if fault.task is None else str(fault.task)
+        return self._fault(reply)
 
     def _fault(self, reply: Reply) -> RunFault:
         """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
@@ -150,5 +181,9 @@ class Worker:
 
     def _hang(self) -> RunFault:
         error = describe_hang(self._timeout_s, self._read_report())
+        os.kill(self.pid, signal.SIGTERM)  # what it has printed is let out
+        give_up = time.monotonic() + _LAST_WORDS_S
+        while self._alive() and time.monotonic() < give_up:
+            self._said.collect(_POLL_S)
         self._kill()
         return RunFault("hang", error)

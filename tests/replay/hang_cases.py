@@ -17,9 +17,11 @@ from pypto_build.replay.verdict import Verdict
 from tests.replay.builder import Replayed, build_artifact, replay
 from tests.replay.tiny import Tiny
 
-_HEAD = """#include <cstdint>
+_HEAD = """#include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
+#include <unistd.h>
 
 #include "intrinsic.h"
 #include "pypto/core_context.h"
@@ -214,16 +216,28 @@ CASES: tuple[Case, ...] = (
         "kernel that spins",
         "hang",
         "hang",
-        "kernel 'step' had not finished at the time limit of 1 s",
+        "kernel 'step' had not finished at the time limit of 1 s" + _ONE_TASK + " stuck_task=0 stuck_core=…",
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
         vector="for (volatile int i = 0;;) {}",
+        timeout="1",
+    ),
+    Case(
+        "kernel that spins while its group waits for it",
+        "hang",
+        "hang",
+        "kernel 'cube' had not finished at the time limit of 1 s" + _ONE_TASK + " stuck_task=0 stuck_core=…",
+        "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
+        _GROUP,
+        vector="pop(1);",
+        cube="for (volatile int i = 0;;) {}",
         timeout="1",
     ),
     Case(
         "orchestration that spins",
         "hang",
         "hang",
-        "the orchestration had not finished at the time limit of 1 s",
+        "the orchestration had not finished at the time limit of 1 s; sub_class=S5:orchestrator-starvation "
+        "completed=0/0 running=0 ready=0 waiting=0 orch_done=0",
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
         "for (volatile int i = 0;;) {}",
         timeout="1",
@@ -253,7 +267,7 @@ CASES: tuple[Case, ...] = (
         "null pointer in a kernel",
         "runtime_error",
         "crash",
-        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address 0x10, no tensor is near",
+        "kernel 'step' crashed…: SIGSEGV (Segmentation fault) at address 0x10, no tensor is near",
         "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
         vector="*(volatile int *)16 = 1;",
     ),
@@ -261,7 +275,7 @@ CASES: tuple[Case, ...] = (
         "write far past a tensor",
         "runtime_error",
         "crash",
-        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address …, … bytes past the end of …",
+        "kernel 'step' crashed…: SIGSEGV (Segmentation fault) at address …, … bytes past the end of …",
         "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
         vector="y[1 << 26] = 1;",
     ),
@@ -277,7 +291,7 @@ CASES: tuple[Case, ...] = (
         "write past the unified buffer",
         "runtime_error",
         "crash",
-        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address …, 1 bytes past the end of UB (196608 bytes)",
+        "kernel 'step' crashed…: SIGSEGV (Segmentation fault) at address …, 1 bytes past the end of UB (196608 bytes)",
         "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
         vector="((volatile uint8_t *)core->memory[PYPTO_UB].base)[core->memory[PYPTO_UB].size] = 1;",
     ),
@@ -285,7 +299,7 @@ CASES: tuple[Case, ...] = (
         "division by zero",
         "runtime_error",
         "crash",
-        "kernel 'step' crashed: SIGFPE (Floating point exception)",
+        "kernel 'step' crashed…: SIGFPE (Floating point exception)",
         "it divided an integer by zero or overflowed a division",
         vector="zero = 7 / zero;",
     ),
@@ -293,15 +307,15 @@ CASES: tuple[Case, ...] = (
         "stack overflow",
         "runtime_error",
         "crash",
-        "kernel 'step' crashed: SIGSEGV (Segmentation fault) at address …, …",
-        "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
+        "kernel 'step' crashed…: SIGSEGV (Segmentation fault) at address …, the stack is used up",
+        "look for a recursion without end or a large local array",
         vector="zero = deep(&zero);",
     ),
     Case(
         "abort",
         "runtime_error",
         "crash",
-        "kernel 'step' crashed: SIGABRT (Aborted)",
+        "kernel 'step' crashed…: SIGABRT (Aborted)",
         "it called abort(); look for a failed assertion or an uncaught exception above",
         vector="abort();",
     ),
@@ -317,15 +331,47 @@ CASES: tuple[Case, ...] = (
         "exception",
         "runtime_error",
         "exception",
-        "kernel 'step' let an exception escape: no such row",
+        "kernel 'step' let an exception escape…: no such row",
         "catch it in the kernel, or take its cause out",
         vector='throw std::runtime_error("no such row");',
+    ),
+    Case(
+        "exception of the orchestration",
+        "runtime_error",
+        "exception",
+        "the orchestration let an exception escape…: an object of type int",
+        "catch it in the kernel, or take its cause out",
+        f"{_ONE} throw 7;",
+    ),
+    Case(
+        "signal sent to itself",
+        "runtime_error",
+        "crash",
+        "kernel 'step' crashed…: SIGTERM (Terminated)",
+        "something sent it that signal; look for kill() or raise()",
+        vector="raise(SIGTERM);",
+    ),
+    Case(
+        "every file closed",
+        "runtime_error",
+        "exit",
+        "the run left no result: what it comes through is closed",
+        "a kernel or the orchestration closed files that are not its own; take that out",
+        vector="for (int file = 3; file < 1000; ++file) close(file);",
+    ),
+    Case(
+        "null pointer at the memory limit",
+        "runtime_error",
+        "out_of_memory",
+        "kernel 'step' reached the memory limit of 400 MB (SIGSEGV…)",
+        "look for an allocation in a loop, or raise the limit with --memory",
+        vector="for (volatile char *p;;) { p = (char *)malloc(1 << 20); p[0] = 1; }",
     ),
     Case(
         "allocation without end",
         "runtime_error",
         "out_of_memory",
-        "kernel 'step' reached the memory limit of 400 MB (std::bad_alloc)",
+        "kernel 'step' reached the memory limit of 400 MB (std::bad_alloc…)",
         "look for an allocation in a loop, or raise the limit with --memory",
         vector="for (volatile char *p;;) { p = new char[1 << 24]; p[0] = 1; }",
     ),
@@ -333,9 +379,52 @@ CASES: tuple[Case, ...] = (
         "crash of the orchestration",
         "runtime_error",
         "crash",
-        "the orchestration crashed: SIGSEGV (Segmentation fault) at address 0x20, no tensor is near",
+        "the orchestration crashed…: SIGSEGV (Segmentation fault) at address 0x20, no tensor is near",
         "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
         "*(volatile int *)32 = 1;",
+    ),
+    Case(
+        "tensor that was never set",
+        "runtime_error",
+        "runtime_error",
+        "task 0: argument 1 has 0 dimensions and element type 0",
+        "pass a tensor that is set, of 1 to 5 dimensions and a known type",
+        "ChipTensor unset{}; submit(0, ext_x, unset, mode);",
+    ),
+    Case(
+        "reference to no tensor",
+        "runtime_error",
+        "runtime_error",
+        "task 0: argument 1 is a null reference",
+        "pass a tensor or a TensorCreateInfo that exists",
+        "const ChipTensor *volatile none = nullptr; submit(0, ext_x, *none, mode);",
+    ),
+    Case(
+        "size that wraps around",
+        "runtime_error",
+        "runtime_error",
+        "task 0: argument 0 asks for more memory than any machine has",
+        "correct its shape; sizes may have wrapped around",
+        "uint32_t huge[4] = {65536, 65536, 65536, 65536}; TensorCreateInfo info(huge, 4); alloc_tensors(info);",
+    ),
+    Case(
+        "task id that was never set",
+        "hang",
+        "hang",
+        "nothing can run and 1 task is left; task 0 step waits for 0x900000001, which is no task id; "
+        "sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
+        "a tensor or a task id is used that was never set, or after the scope it is valid in",
+        """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(9, 1)}; p.set_dependencies(ids, 1);
+        rt_submit_aiv_task(0, p);""",
+    ),
+    Case(
+        "fatal report of an orchestration that does not stop",
+        "runtime_error",
+        "runtime_error",
+        "no rows left",
+        "the orchestration itself reported this",
+        'rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "no rows left"); for (volatile int i = 0;;) {}',
+        timeout="1",
     ),
     Case(
         "fatal report of the orchestration",
@@ -411,7 +500,8 @@ def table() -> str:
 
 A run that cannot go on ends at once, not at the time limit; only code that spins is stopped there (`TIMEOUT=`). Whatever
 kernels or orchestration do, the replay itself survives, and the verdict names task, kernel and cause. A crash is listed
-with the arguments of its kernel and its stack. This table is what the tests provoke (`tests/replay/hang_cases.py`, which
+with the arguments of its kernel, its line and its stack: binaries have no line numbers, so what crashed is compiled once
+more for them. What ran into the time limit is listed core by core. This table is what the tests provoke (`tests/replay/hang_cases.py`, which
 also writes this page); `…` stands for an address or a number.
 
 | cause | verdict | report | way out |

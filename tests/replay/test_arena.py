@@ -24,6 +24,7 @@ def test_tensors_are_zero_and_take_data() -> None:
         (0, 5, Overrun(0, 5)),
         (0, 100, Overrun(0, 100)),
         (0, -8, Overrun(0, -8)),
+        (1, -4, Overrun(1, -4)),
         (1, 256, Overrun(1, 256)),
         (1, 300, Overrun(1, 300)),
     ],

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pypto_build.replay.faults import Death, describe_death, describe_hang
-from pypto_build.replay.worker import REPORT_BYTES
+from pypto_build.replay.worker import FAULT_KNOWN, FAULT_OFFSET, REPORT_BYTES
 from pypto_build.runtime import report
 from pypto_build.runtime.report import Crash, Frame, Report, Running
 
 ADD = Running(3, 0, 0, "add", 100)
-MUL = Running(4, 1, 0, "mul", 200)
+MUL = Running(4, 1, 0, "mul", 200, 2, "AIC")
 
 
 def _crash(name: str, task: int | None = 3, kernel: str = "add", nearest: str = "") -> Report:
@@ -87,15 +88,50 @@ def test_arguments_and_stack_are_details() -> None:
 
 
 def test_hang_names_what_runs_longest() -> None:
-    error = describe_hang(1.5, Report((ADD, MUL), None))
-    assert error.message == "kernel 'add' had not finished at the time limit of 1.5 s"
+    error = describe_hang(1.5, Report((ADD, MUL), None, created=9, completed=5, open=3))
+    assert error.message == (
+        "kernel 'add' had not finished at the time limit of 1.5 s; sub_class=S1:running-stalled completed=5/9 "
+        "running=2 ready=1 waiting=1 orch_done=1 stuck_task=3 stuck_core=0"
+    )
     assert (error.kind, error.task, error.kernel) == ("hang", "3", "add")
-    assert error.detail == ["also running: task 4, kernel 'mul'"]
+    assert [line.partition(", since ")[0] for line in error.detail] == [
+        "core 0 (AIV0) runs task 3 block 0, kernel 'add'",
+        "core 2 (AIC) runs task 4 block 0, kernel 'mul'",
+    ]
 
 
-@pytest.mark.parametrize("seen", [None, Report((), None)])
-def test_hang_of_nobody_knows_what(seen: Report | None) -> None:
-    assert describe_hang(60, seen).message == "the run had not finished at the time limit of 60 s"
+def test_who_waits_for_another_is_not_what_hangs() -> None:
+    error = describe_hang(1.5, Report((replace(ADD, waits=True), MUL), None))
+    assert (error.task, error.kernel, error.detail[0].split(", ")[0]) == (
+        "4",
+        "mul",
+        "core 0 (AIV0) waits in task 3 block 0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "orchestrating", "name"),
+    [
+        ((3, 1, 1), False, "S3:ready-but-all-idle"),
+        ((3, 1, 0), True, "S5:orchestrator-starvation"),
+        ((3, 1, 0), False, "S4:dependency-deadlock"),
+        ((3, 3, 0), False, "unknown:accounting/corruption"),
+    ],
+)
+def test_classes_of_occupancy(counts: tuple[int, int, int], orchestrating: bool, name: str) -> None:
+    assert Report((), None, orchestrating, *counts).occupancy().split()[0] == f"sub_class={name}"
+
+
+def test_hang_of_nobody_knows_what() -> None:
+    assert describe_hang(60, None).message == "the run had not finished at the time limit of 60 s"
+
+
+def test_the_fault_is_where_the_parent_looks_for_it() -> None:
+    buffer = bytearray(REPORT_BYTES)
+    assert report.read_fault(memoryview(buffer)) is None
+    buffer[FAULT_OFFSET] = FAULT_KNOWN
+    fault = report.read_fault(memoryview(buffer))
+    assert fault is not None
 
 
 def test_the_buffer_is_as_large_as_its_reader_wants() -> None:

@@ -169,7 +169,13 @@ FAULTS = {
         "kernel 'step' crashed: SIGFPE (Floating point exception)",
     ),
     "exit": ("exit(0);", 5, "exit", "kernel 'step' ended the process with exit status 0 before everything was done"),
-    "hang": ("for (volatile int i = 0;;) {}", 6, "hang", "kernel 'step' had not finished at the time limit of 1 s"),
+    "hang": (
+        'printf("here\\n"); for (volatile int i = 0;;) {}',
+        6,
+        "hang",
+        "kernel 'step' had not finished at the time limit of 1 s; sub_class=S1:running-stalled completed=0/1 running=1 "
+        "ready=0 waiting=0 orch_done=1 stuck_task=0 stuck_core=0",
+    ),
     "runaway malloc": (
         "for (;;) { auto p = (volatile char *)malloc(1 << 22); for (int i = 0; i < 1 << 22; i += 4096) p[i] = 1; }",
         5,
@@ -194,6 +200,18 @@ FAULTS = {
         "input_changed",
         "input 'x' was changed by kernel 'step', first at (1, 1)",
     ),
+    "exception of a thread": (
+        "std::thread([] { throw 1; }).join();",
+        5,
+        "exception",
+        "kernel 'step' let an exception escape: an object of type int",
+    ),
+    "write before the start": (
+        f"{PLUS_ONE} y[-1] = 1;",
+        5,
+        "out_of_bounds",
+        "a kernel wrote outside tensor 'y': at byte -4, while it has 128",
+    ),
     "write past the end": (
         f"{PLUS_ONE} y[{COUNT}] = 1;",
         5,
@@ -214,6 +232,11 @@ def test_fault(tmp_path: Path, fault: str) -> None:
     last = [line for line in run.stdout.splitlines() if line.startswith("[RUN] FAIL (")][-1]
     assert last.partition("s): ")[2] == f"{run.verdict.status}: {error}"
     assert "Traceback" not in run.stdout + run.stderr
+    if kind == "hang":
+        assert "here\n" in run.stdout  # printed by a kernel, and not yet written when the limit came
+        assert [line.partition(", since ")[0] for line in error.detail] == [
+            "core 0 (AIV0) runs task 0 block 0, kernel 'step'"
+        ]
 
 
 def test_fault_in_the_orchestration(tmp_path: Path) -> None:
@@ -244,6 +267,21 @@ def test_runtime_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
 def test_what_a_kernel_prints_is_seen(tmp_path: Path) -> None:
     run = Tiny(tmp_path, f'fprintf(stderr, "here %g\\n", x[3]); {PLUS_ONE}').build().replay()
     assert (run.status, run.stderr) == (0, "here 3\n")
+
+
+def test_nothing_outlives_a_replay(tmp_path: Path) -> None:
+    """A process that leaves its group, and a copy of the run that comes back too."""
+    body = f"""{PLUS_ONE}
+    if (fork() != 0) {{
+        const pid_t away = fork();
+        if (away == 0) {{ close(1); close(2); setsid(); for (;;) pause(); }}
+        y[0] = away;
+    }}"""
+    run = Tiny(tmp_path, body).build().replay("--rounds", "2", "--comparator", "y=ratio_allclose(max_error_ratio=0.05)")
+    assert (run.status, run.verdict.status, run.verdict.rounds) == (0, "pass", 2), run.stdout
+    process = Path("/proc", str(int(_values(tmp_path / "out" / "actual" / "y.pt")[0])), "stat")
+    # Whoever inherits it may take its time to notice that it is dead.
+    assert not process.exists() or process.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 def test_ending_the_replay_ends_the_kernels(tmp_path: Path) -> None:

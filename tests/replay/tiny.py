@@ -27,6 +27,8 @@ _KERNEL = """#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
+#include <unistd.h>
 
 #include "tensor.h"
 

@@ -164,6 +164,23 @@ def test_older_names(rig: Rig, tmp_path: Path) -> None:
     assert (dump["total_tensors"], dump["input_tensors"], dump["bin_file"]) == (5, 2, "tensor_dump.bin")
     assert len(dump["tensors"]) == 5
     assert (tmp_path / "tensor_dump" / "tensor_dump.bin").stat().st_size == 128
+    # A kernel an entry, and views by the shape of the whole: what the viewers of April and May 2026 need.
+    row = dump["tensors"][2]
+    assert (row["func_id"], row["subtask_id"], row["raw_shape"], row["offsets"]) == (0, 1, [4, 8], [2, 0])
+    assert {"subtask_id", "raw_shape", "offsets"} <= set.intersection(*map(set, dump["tensors"]))
+
+
+def test_older_names_of_a_group(rig: Rig, tmp_path: Path) -> None:
+    """Each kernel of a task has entries of its own, of the same bytes; a view that is no part of a whole is one."""
+    body = entry("""
+        const ChipTensor& x = orch_args.tensor(0).ref(); ChipTensor t = x.transpose(0, 1);
+        CoreTaskArgs p; p.add_input(t); rt_submit_task(MixedKernels{0, 1, -1}, p);
+    """)
+    kernels = [Kernel("cube", "", "aic", signature=["IN"]), Kernel("vector", "", signature=["IN"])]
+    rig.run(kernels, body, [(floats(4, 8), "IN")], output_dir=str(tmp_path), dump_args=2, dump_format="tensor")
+    entries = load(tmp_path / "tensor_dump" / "tensor_dump.json")["tensors"]
+    assert [(item["func_id"], item["subtask_id"]) for item in entries] == [(0, 0), (1, 1)]
+    assert [(item["raw_shape"], item["offsets"], item["bin_offset"]) for item in entries] == [([8, 4], [0, 0], 0)] * 2
 
 
 def test_kernels_without_a_signature_are_named(rig: Rig, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

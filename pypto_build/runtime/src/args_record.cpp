@@ -12,9 +12,10 @@ namespace pypto::runtime {
 
 namespace {
 
-constexpr DumpNames kArgs{"args_dump", "args_dump.json", "args.bin", "args", "dump_args_level", "total_args", "args"};
+constexpr DumpNames kArgs{"args_dump",       "args_dump.json", "args.bin", "args",
+                          "dump_args_level", "total_args",     "args",     false};
 constexpr DumpNames kTensors{"tensor_dump",       "tensor_dump.json", "tensor_dump.bin", "tensors",
-                             "dump_tensor_level", "total_tensors",    "tensors"};
+                             "dump_tensor_level", "total_tensors",    "tensors",         true};
 
 constexpr const char *kStages[] = {"before_dispatch", "after_completion"};
 constexpr const char *kRoles[] = {"input", "output", "inout"};
@@ -32,6 +33,35 @@ int64_t signed_value(DataType dtype, uint64_t value) {
         return static_cast<int64_t>(value);
     }
 }
+
+// A view as a part of a row-major whole: the whole's shape and where the part begins in it. What is no such part is
+// described as a whole of its own.
+struct Whole {
+    uint32_t shape[MAX_TENSOR_DIMS];
+    uint32_t offsets[MAX_TENSOR_DIMS] = {};
+
+    explicit Whole(const ChipTensor &tensor) {
+        std::copy_n(tensor.shapes, tensor.ndims, shape);
+        const bool broadcast =
+            std::find(tensor.strides, tensor.strides + tensor.ndims, 0u) != tensor.strides + tensor.ndims;
+        if (broadcast || (tensor.is_contiguous && tensor.start_offset == 0))
+            return;
+        const uint32_t last = tensor.ndims - 1;
+        uint32_t whole[MAX_TENSOR_DIMS];
+        whole[0] = static_cast<uint32_t>(tensor.buffer.size / element_bytes(tensor.dtype) / tensor.strides[0]);
+        bool nested = tensor.strides[last] == 1;
+        for (uint32_t d = 1; d <= last; ++d) {
+            nested = nested && tensor.strides[d - 1] % tensor.strides[d] == 0;
+            whole[d] = tensor.strides[d - 1] / tensor.strides[d];
+        }
+        if (!nested)
+            return;
+        std::copy_n(whole, tensor.ndims, shape);
+        uint64_t rest = tensor.start_offset;
+        for (uint32_t d = 0; d <= last; rest %= tensor.strides[d++])
+            offsets[d] = static_cast<uint32_t>(rest / tensor.strides[d]);
+    }
+};
 
 bool has_payload(const ChipTensor &tensor) {
     return tensor.buffer.addr != 0 && tensor.numel() > 0;
@@ -61,11 +91,7 @@ ArgsRecord::~ArgsRecord() {
 }
 
 void ArgsRecord::record(const Task &task, Stage stage) {
-    std::vector<int32_t> kernels;
-    for (const int32_t id : task.kernels)
-        if (id >= 0)
-            kernels.push_back(id);
-    if (kernels.empty() || !selection_.task(task))
+    if (!task.has_kernel || !selection_.task(task))
         return;
     uint32_t scalar = 0;
     uint32_t tensor = 0;
@@ -76,12 +102,8 @@ void ArgsRecord::record(const Task &task, Stage stage) {
         if (!selection_.argument(task, slot, kernels_) || (level_ == 1 && argument.dump == 0) ||
             role == (stage == Stage::Before ? Role::Output : Role::Input))
             continue;
-        char id[24];
-        std::snprintf(id, sizeof(id), "0x%016llx", static_cast<unsigned long long>(task.id));
         JsonWriter json;
-        json.open('{').key("task_id").text(id);
-        json.key("func_id").list(kernels.data(), static_cast<uint32_t>(kernels.size()));
-        json.key("arg_index").number(slot).key("role").text(kRoles[static_cast<int>(role)]);
+        json.open('{').key("arg_index").number(slot).key("role").text(kRoles[static_cast<int>(role)]);
         json.key("stage").text(kStages[static_cast<int>(stage)]).key("kind").text(is_scalar ? "scalar" : "tensor");
         if (is_scalar)
             add_scalar(json, argument.dtype, task.scalars[argument.index]);
@@ -89,9 +111,25 @@ void ArgsRecord::record(const Task &task, Stage stage) {
             add_tensor(json, task.tensors[argument.index], level_ != 3 || argument.dump != 0);
         if (argument.dump == 2)
             json.key("arg_index_ambiguous").boolean(true);
-        json.close('}');
-        entries_.push_back({task.id, stage, slot, role, json.str()});
+        add_entries(task, stage, slot, role, json.close('}').str());
     }
+}
+
+// One for the task, or one for each of its kernels; `fields` is an object with what they have in common.
+void ArgsRecord::add_entries(const Task &task, Stage stage, uint32_t slot, Role role, const std::string &fields) {
+    const std::string head = format("{\"task_id\":\"0x%016llx\",", static_cast<unsigned long long>(task.id));
+    std::string kernels;
+    for (int member = 0; member < kMembers; ++member) {
+        const int32_t id = task.kernels[member];
+        if (id < 0)
+            continue;
+        kernels += (kernels.empty() ? "" : ",") + std::to_string(id);
+        if (names_.by_kernel)
+            entries_.push_back({task.id, stage, slot, role,
+                                head + format("\"subtask_id\":%d,\"func_id\":%d,", member, id) + fields.substr(1)});
+    }
+    if (!names_.by_kernel)
+        entries_.push_back({task.id, stage, slot, role, head + "\"func_id\":[" + kernels + "]," + fields.substr(1)});
 }
 
 // Which way a tensor goes: by the kernel's signature, or by what the task declares when it has none.
@@ -130,7 +168,10 @@ void ArgsRecord::add_scalar(JsonWriter &json, DataType dtype, uint64_t value) {
         json.number(signed_value(dtype, value));
     }
     json.key("is_contiguous").boolean(true).key("shape").open('[').close(']').key("strides").open('[').close(']');
-    json.key("start_offset").number(0).key("numel").number(1).key("bin_offset").number(0).key("bin_size").number(0);
+    json.key("start_offset").number(0);
+    if (names_.by_kernel)
+        json.key("raw_shape").open('[').close(']').key("offsets").open('[').close(']');
+    json.key("numel").number(1).key("bin_offset").number(0).key("bin_size").number(0);
     json.key("truncated").boolean(false).key("overwritten").boolean(false);
 }
 
@@ -139,6 +180,10 @@ void ArgsRecord::add_tensor(JsonWriter &json, const ChipTensor &tensor, bool pay
     json.key("is_contiguous").boolean(tensor.is_contiguous);
     json.key("shape").list(tensor.shapes, tensor.ndims).key("strides").list(tensor.strides, tensor.ndims);
     json.key("start_offset").number(static_cast<int64_t>(tensor.start_offset));
+    if (names_.by_kernel) {
+        const Whole whole(tensor);
+        json.key("raw_shape").list(whole.shape, tensor.ndims).key("offsets").list(whole.offsets, tensor.ndims);
+    }
     json.key("numel").number(static_cast<int64_t>(tensor.numel()));
     const bool stored = payload && has_payload(tensor);
     json.key("bin_offset").number(static_cast<int64_t>(stored ? append(tensor) : 0));

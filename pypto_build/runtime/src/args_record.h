@@ -22,8 +22,9 @@ struct DumpNames {
     const char *level;
     const char *total;
     const char *suffix; // of the counters of each role
+    bool by_kernel;     // an entry for each kernel of a task, by its place and number, and views by the whole's shape
 };
-/// "args" since 2026-06-18, "tensor" before; null for anything else.
+/// "args" since 2026-06-18, "tensor" before, since 2026-04-15; null for anything else.
 const DumpNames *dump_names(const std::string &format);
 
 class ArgsRecord : public TaskObserver {
@@ -54,6 +55,7 @@ private:
     void record(const Task &task, Stage stage);
     Role role_of(const Task &task, const TaskArgument &argument);
     void add_scalar(JsonWriter &json, DataType dtype, uint64_t value);
+    void add_entries(const Task &task, Stage stage, uint32_t slot, Role role, const std::string &fields);
     void add_tensor(JsonWriter &json, const ChipTensor &tensor, bool payload);
     uint64_t append(const ChipTensor &tensor);
 

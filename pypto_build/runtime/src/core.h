@@ -24,8 +24,9 @@ struct Activation {
     std::unique_ptr<Gang> own; // of a lone kernel
     const Kernel *kernel;
     const Task *task;
-    CoreCheck *check; // of a checked kernel, else null
-    int member;       // AIC, AIV0, AIV1
+    CoreCheck *check;     // of a checked kernel, else null
+    RunningSlot *running; // where the thread tells what it does; may be null
+    int member;           // AIC, AIV0, AIV1
     std::jmp_buf exit;
 };
 

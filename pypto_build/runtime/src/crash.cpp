@@ -6,22 +6,34 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <dlfcn.h>
+#include <exception>
 #include <execinfo.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <typeinfo>
+#include <ucontext.h>
+#include <unistd.h>
 
 namespace pypto::runtime {
 
 namespace {
 
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM};
 constexpr size_t kSignalCount = sizeof(kSignals) / sizeof(kSignals[0]);
 constexpr size_t kStackBytes = 128 * 1024;
+constexpr uint64_t kStackReach = 1 << 20; // an access at most so far below the stack pointer is one to the stack
 
 struct sigaction previous[kSignalCount];
 Report *crash_report = nullptr;
 Staging *crash_staging = nullptr;
+pthread_t orchestration_thread;
+pthread_t crashed_thread;
+std::terminate_handler previous_terminate = nullptr;
 
 struct Text { // appends to a fixed field
     char *data;
@@ -139,11 +151,47 @@ uint32_t collect_frames(ReportFrame *frames) {
     return static_cast<uint32_t>(count > 0 ? count : 0);
 }
 
-void write_crash(int signal, const siginfo_t *info) {
+// Memory that the limit of data memory counts.
+uint64_t data_bytes() {
+    char text[256] = "";
+    const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    const ssize_t length = read(file, text, sizeof(text) - 1);
+    close(file);
+    unsigned long long pages = 0;
+    if (length <= 0 || std::sscanf(text, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+        return 0;
+    return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+uint64_t stack_pointer(const void *context) {
+#if defined(__x86_64__)
+    return static_cast<uint64_t>(static_cast<const ucontext_t *>(context)->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+    return static_cast<const ucontext_t *>(context)->uc_mcontext.sp;
+#else
+    (void)context;
+    return ~uint64_t{0};
+#endif
+}
+
+const char *culprit(const Activation *activation) {
+    return activation                                            ? activation->kernel->name.c_str()
+           : pthread_equal(pthread_self(), orchestration_thread) ? "orchestration"
+                                                                 : "";
+}
+
+void write_crash(int signal, const siginfo_t *info, const void *context) {
     CrashRecord &crash = crash_report->crash;
     uint32_t none = 0;
-    if (!crash.state.compare_exchange_strong(none, 1))
-        return; // another thread was first
+    if (!crash.state.compare_exchange_strong(none, 1)) {
+        // Another thread was first, and needs time to write down what it knows; or this one crashed at that.
+        for (int i = 0; i < 100 && crash.state.load() == 1 && !pthread_equal(pthread_self(), crashed_thread); ++i)
+            usleep(10'000);
+        return;
+    }
+    crashed_thread = pthread_self();
     const Activation *activation = current_activation;
     crash.signal = signal;
     crash.code = info->si_code;
@@ -151,30 +199,55 @@ void write_crash(int signal, const siginfo_t *info) {
     crash.task = activation ? activation->task->number : kNoTask;
     crash.func_id = activation ? activation->kernel->func_id : -1;
     crash.block = activation ? activation->context.block_idx : 0;
-    std::strncpy(crash.kernel, activation ? activation->kernel->name.c_str() : "orchestration",
-                 sizeof(crash.kernel) - 1);
+    std::strncpy(crash.kernel, culprit(activation), sizeof(crash.kernel) - 1);
+    crash.data_bytes = data_bytes();
     Text arguments{crash.arguments, sizeof(crash.arguments)};
     if (activation)
         add_arguments(arguments, *activation->task);
     Text nearest{crash.nearest, sizeof(crash.nearest)};
-    if (signal == SIGSEGV || signal == SIGBUS)
-        add_nearest(nearest, crash.address, activation);
+    if (signal == SIGSEGV || signal == SIGBUS) {
+        const uint64_t top = stack_pointer(context);
+        if (crash.address < top + kStackReach && crash.address + kStackReach > top)
+            nearest.add("the stack is used up");
+        else
+            add_nearest(nearest, crash.address, activation);
+    }
     crash.frame_count = collect_frames(crash.frames);
     crash.state.store(2);
 }
 
-void handle(int signal, siginfo_t *info, void *) {
+void handle(int signal, siginfo_t *info, void *context) {
     if ((signal == SIGSEGV || signal == SIGBUS) && crash_staging) {
         const Activation *activation = current_activation;
         if (crash_staging->open_guarded(reinterpret_cast<uint64_t>(info->si_addr),
-                                        activation ? activation->task->number : kNoTask,
-                                        activation ? activation->kernel->name.c_str() : "orchestration"))
+                                        activation ? activation->task->number : kNoTask, culprit(activation)))
             return;
     }
     if (crash_report)
-        write_crash(signal, info);
+        write_crash(signal, info, context);
+    if (ftrylockfile(stdout) == 0) // what was printed is not to be lost
+        fflush_unlocked(stdout);
     std::signal(signal, SIG_DFL);
     raise(signal);
+}
+
+// Runs where an exception was thrown that nobody catches: its text goes into the report, the rest follows from SIGABRT.
+[[noreturn]] void describe_exception() {
+    const std::exception_ptr escaped = std::current_exception();
+    if (crash_report && escaped) {
+        Text text{crash_report->crash.exception, sizeof(crash_report->crash.exception)};
+        try {
+            std::rethrow_exception(escaped);
+        } catch (const std::exception &exception) {
+            text.add("%s", exception.what());
+        } catch (...) {
+            const std::type_info *type = abi::__cxa_current_exception_type();
+            int status = 0;
+            const char *name = type ? abi::__cxa_demangle(type->name(), nullptr, nullptr, &status) : nullptr;
+            text.add("an object of type %s", name ? name : "unknown");
+        }
+    }
+    std::abort();
 }
 
 } // namespace
@@ -182,6 +255,8 @@ void handle(int signal, siginfo_t *info, void *) {
 CrashGuard::CrashGuard(Report *report, Staging &staging) {
     crash_report = report;
     crash_staging = &staging;
+    orchestration_thread = pthread_self();
+    previous_terminate = std::set_terminate(describe_exception);
     void *warm_up[1];
     backtrace(warm_up, 1); // loads the unwinder now, not in a handler
     struct sigaction action{};
@@ -195,6 +270,7 @@ CrashGuard::CrashGuard(Report *report, Staging &staging) {
 CrashGuard::~CrashGuard() {
     for (size_t i = 0; i < kSignalCount; ++i)
         sigaction(kSignals[i], &previous[i], nullptr);
+    std::set_terminate(previous_terminate);
     crash_report = nullptr;
     crash_staging = nullptr;
 }

@@ -18,11 +18,20 @@ Report *open_report(const Settings &settings) {
         return nullptr;
     Report *report = static_cast<Report *>(settings.report);
     report->version = kReportVersion;
-    report->thread_count = 0;
+    report->thread_count.store(0);
     report->orchestrating.store(0);
+    report->created.store(0);
+    report->completed.store(0);
+    report->open.store(0);
     report->crash.state.store(0);
+    report->fault.state.store(0);
     report->magic = kReportMagic;
     return report;
+}
+
+// What escapes the orchestration ends the process, with the stack of the place that threw.
+int orchestrate(const Orchestration &orchestration, PTO2Runtime *handle, const EntryParameters &parameters) noexcept {
+    return orchestration.call(handle, parameters);
 }
 
 /// Everything that lives as long as one run.
@@ -111,7 +120,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     run->orchestrator.run([&] {
         if (report)
             report->orchestrating.store(1);
-        const int status = orchestration_.call(&run->handle, parameters);
+        const int status = orchestrate(orchestration_, &run->handle, parameters);
         if (report)
             report->orchestrating.store(0);
         if (status != 0)

@@ -31,6 +31,37 @@ Fault deadlock(const Activation &activation) {
     return fault;
 }
 
+/// Tells, while it lives, that the thread waits for others.
+class Waiting {
+public:
+    explicit Waiting(const Activation &activation) : slot_(activation.running) { set(1); }
+    ~Waiting() { set(0); }
+    Waiting(const Waiting &) = delete;
+    Waiting &operator=(const Waiting &) = delete;
+
+private:
+    void set(uint32_t value) {
+        if (slot_)
+            slot_->waits.store(value, std::memory_order_relaxed);
+    }
+    RunningSlot *slot_;
+};
+
+Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
+    const Waiting waiting(activation);
+    return activation.group->acquire(activation.member, pipe, to_vector, producing, slot);
+}
+
+Gang::Result meet(const Activation &activation, uint32_t cores) {
+    const Waiting waiting(activation);
+    return activation.gang->meet(*activation.group, activation.member, static_cast<Gang::Cores>(cores));
+}
+
+// What escapes it ends the process, with the stack of the place that threw.
+void run_kernel(const Kernel &kernel, int64_t *slots) noexcept {
+    kernel.entry(slots);
+}
+
 // Nobody waits on for a member that has failed.
 void abort_waits(const Activation &activation) {
     if (activation.gang)
@@ -47,7 +78,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = activation.member == 2 ? 1 : 0;
     const uint64_t number = producing ? ring.acquired[lane] : ring.fronted[lane]; // this lane's own counters
-    switch (activation.group->acquire(activation.member, pipe, to_vector, producing, &slot)) {
+    switch (acquire(activation, pipe, to_vector, producing, &slot)) {
     case Group::Result::Ok:
         if (activation.check)
             activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
@@ -109,7 +140,7 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
                                           context->block_num),
                                    "launch them together with launch_spec.set_require_sync_start(true)"));
     }
-    switch (activation.gang->meet(*activation.group, activation.member, static_cast<Gang::Cores>(cores))) {
+    switch (meet(activation, cores)) {
     case Gang::Result::Ok:
         if (activation.check)
             activation.check->passed_barrier();
@@ -129,9 +160,10 @@ void kernel_fault(PyptoCoreContext *context, const char *message, const char *fi
     activation.executor->end_with_fault(activation, make_fault(Code::KernelFault, std::move(text)));
 }
 
-void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block) {
+void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member) {
     slot.func_id = kernel.func_id;
     slot.block = block;
+    slot.member = member;
     slot.start_ns = monotonic_ns();
     std::strncpy(slot.kernel, kernel.name.c_str(), sizeof(slot.kernel) - 1);
     slot.task.store(task.number, std::memory_order_release);
@@ -185,7 +217,7 @@ std::unique_ptr<Core> Executor::make_core() {
     if (report_ != nullptr && index < static_cast<int>(kReportThreads)) {
         slot = &report_->threads[index];
         slot->task.store(kNoTask);
-        report_->thread_count = static_cast<uint32_t>(index) + 1;
+        report_->thread_count.fetch_add(1);
     }
     return std::make_unique<Core>(platform_, index, slot);
 }
@@ -236,6 +268,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
     activation.kernel = kernels_.find(task.kernels[place.member]);
     activation.task = &task;
     activation.member = place.member;
+    activation.running = core.running;
     PyptoCoreContext &context = activation.context;
     context.abi = PYPTO_CORE_ABI;
     context.is_vector = activation.kernel->vector ? 1 : 0;
@@ -260,7 +293,7 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
 
     current_activation = &activation;
     if (core.running)
-        announce(*core.running, task, *activation.kernel, place.block);
+        announce(*core.running, task, *activation.kernel, place.block, place.member);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
     call(activation, task, place);
     for (TaskObserver *observer : observers_)
@@ -286,7 +319,7 @@ void Executor::call(Activation &activation, const Task &task, const Place &place
     if (activation.kernel->bind_core)
         activation.kernel->bind_core(&activation.context);
     if (setjmp(activation.exit) == 0)
-        activation.kernel->entry(slots);
+        run_kernel(*activation.kernel, slots);
 }
 
 void Executor::report_deadlock(const Activation &activation, Fault fault) {

@@ -27,6 +27,7 @@ public:
     /// Who is told what checked kernels touch; null: nobody.
     void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
+    Report *report() const { return report_; }
 
     /// A core for a thread of the scheduler.
     std::unique_ptr<Core> make_core();

@@ -1,8 +1,9 @@
-// The table of error codes.
+// The table of error codes; faults as texts.
 #include "fault.h"
 
 #include <cstdarg>
 #include <cstdio>
+#include <string_view>
 
 namespace pypto::runtime {
 
@@ -72,6 +73,21 @@ Fault make_fault(Code code, std::string message, std::string hint) {
     fault.message = std::move(message);
     fault.hint = std::move(hint);
     return fault;
+}
+
+template <size_t Size> void copy_text(char (&to)[Size], std::string_view from) {
+    to[from.copy(to, Size - 1)] = 0;
+}
+
+void write_fault(FaultRecord &record, const Fault &fault) {
+    record.state.store(1);
+    record.code = static_cast<int32_t>(fault.code);
+    record.task = fault.task;
+    copy_text(record.kind, fault.kind);
+    copy_text(record.kernel, fault.kernel);
+    copy_text(record.message, fault.message);
+    copy_text(record.hint, fault.hint);
+    record.state.store(2);
 }
 
 Fault load_fault(std::string message, std::string hint) {

@@ -1,6 +1,8 @@
 // What went wrong in a run: a code of the runtime's table, a place, a sentence and the way out.
 #pragma once
 
+#include "report.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -47,6 +49,8 @@ const char *code_hint(Code code);
 /// A fault with the code's own hint.
 Fault make_fault(Code code, std::string message);
 Fault make_fault(Code code, std::string message, std::string hint);
+/// Leaves the fault where it can be read from outside.
+void write_fault(FaultRecord &record, const Fault &fault);
 /// A file that cannot be loaded: kind "build_error".
 Fault load_fault(std::string message, std::string hint);
 

@@ -10,27 +10,19 @@ namespace pypto::runtime {
 
 namespace {
 
+constexpr uint64_t kTooLarge = uint64_t{1} << 48;
+
 uint64_t aligned(uint64_t bytes) {
     return bytes == 0 ? BlockPool::kAlignment
                       : (bytes + BlockPool::kAlignment - 1) / BlockPool::kAlignment * BlockPool::kAlignment;
 }
 
+// At most kTooLarge, which no memory is.
 uint64_t info_bytes(const TensorCreateInfo &info) {
     uint64_t bytes = element_bytes(info.dtype);
     for (uint32_t d = 0; d < info.ndims; ++d)
-        bytes *= info.shapes[d];
-    return bytes;
-}
-
-uint64_t new_bytes(const ArgEntry &entry) {
-    return entry.kind == ArgEntry::CREATE ? info_bytes(*entry.create_info()) : entry.tensor()->nbytes();
-}
-
-uint64_t heap_bytes(const ArgEntry *entries, uint32_t count) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < count; ++i)
-        if (is_new(entries[i]))
-            bytes += aligned(new_bytes(entries[i]));
+        if (__builtin_mul_overflow(bytes, info.shapes[d], &bytes) || bytes > kTooLarge)
+            bytes = kTooLarge;
     return bytes;
 }
 
@@ -41,6 +33,14 @@ TensorCreateInfo info_of(const ArgEntry &entry) {
     TensorCreateInfo info(tensor.shapes, tensor.ndims, tensor.dtype, tensor.manual_dep, tensor.version);
     info.has_initial_value = initial_value(tensor, &info.initial_value);
     return info;
+}
+
+uint64_t heap_bytes(const ArgEntry *entries, uint32_t count) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; ++i)
+        if (is_new(entries[i]))
+            bytes += aligned(info_bytes(info_of(entries[i])));
+    return bytes;
 }
 
 uint64_t power_of_two_above(uint64_t bytes) {
@@ -133,8 +133,7 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     check_kernels(submission);
     check_launch(submission);
     for (uint32_t i = 0; i < submission.arg_count; ++i)
-        if (submission.args[i].kind == ArgEntry::TENSOR && !is_new(submission.args[i]))
-            check_tensor(*submission.args[i].tensor(), i);
+        check_argument(submission.args[i], i);
 
     collect_edges(submission);
     merge_edges();
@@ -208,6 +207,28 @@ void Orchestrator::check_tensor(const ChipTensor &tensor, uint32_t arg) {
                 tensor.address_space == kUnallocated
                     ? "a task must write the tensor before another reads it: pass it as output first"
                     : "pass a tensor from outside, from alloc_tensors, or from a task's outputs");
+}
+
+// An argument may be anything: a reference to null, a variable that was never set, a size that overflowed.
+void Orchestrator::check_argument(const ArgEntry &entry, uint32_t arg) {
+    const unsigned long long number = numbered_;
+    if (entry.kind == ArgEntry::SCALAR)
+        return;
+    if (entry.value == 0)
+        invalid(format("task %llu: argument %u is a null reference", number, arg),
+                "pass a tensor or a TensorCreateInfo that exists");
+    const bool create = entry.kind == ArgEntry::CREATE;
+    const uint32_t ndims = create ? entry.create_info()->ndims : entry.tensor()->ndims;
+    const DataType dtype = create ? entry.create_info()->dtype : entry.tensor()->dtype;
+    if (ndims == 0 || ndims > MAX_TENSOR_DIMS || static_cast<uint32_t>(dtype) >= kDataTypeCount)
+        invalid(format("task %llu: argument %u has %u dimensions and element type %u", number, arg, ndims,
+                       static_cast<uint32_t>(dtype)),
+                "pass a tensor that is set, of 1 to 5 dimensions and a known type");
+    if (!is_new(entry))
+        check_tensor(*entry.tensor(), arg);
+    else if (info_bytes(info_of(entry)) >= kTooLarge)
+        invalid(format("task %llu: argument %u asks for more memory than any machine has", number, arg),
+                "correct its shape; sizes may have wrapped around");
 }
 
 // --- tasks and memory ---
@@ -319,9 +340,9 @@ void Orchestrator::fill(Task &task, const ArgEntry *entries, uint32_t count, Out
             task.tensors.push_back(*entry.tensor());
         } else {
             const TensorCreateInfo info = info_of(entry);
-            if (info.ndims == 0 || info.ndims > MAX_TENSOR_DIMS || outputs.count == kMaxOutputs)
-                invalid(format("allocation %u has %u dimensions", outputs.count, info.ndims),
-                        "allocate at most 32 tensors of 1 to 5 dimensions at once");
+            if (outputs.count == kMaxOutputs)
+                invalid(format("more than %u tensors are allocated at once", kMaxOutputs),
+                        "allocate the rest in a second call");
             task.tensors.push_back(allocate_tensor(info, task.id, base));
             base += aligned(info_bytes(info));
             if (entry.kind == ArgEntry::TENSOR)
@@ -347,10 +368,12 @@ void Orchestrator::start(Task &task) {
 void Orchestrator::allocate(const ArgEntry *entries, uint32_t count, Outputs &outputs) {
     if (is_fatal())
         leave();
-    for (uint32_t i = 0; i < count; ++i)
+    for (uint32_t i = 0; i < count; ++i) {
         if (entries[i].kind != ArgEntry::CREATE)
             invalid("alloc_tensors is given something that is not a TensorCreateInfo",
                     "add_output only TensorCreateInfos");
+        check_argument(entries[i], i);
+    }
     edges_.clear();
     Task *task = create(heap_bytes(entries, count));
     task->number = kNoNumber;

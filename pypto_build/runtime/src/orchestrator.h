@@ -70,7 +70,9 @@ private:
     bool manual() const { return scopes_.back().mode == PTO2ScopeMode::MANUAL; }
     void check_kernels(const Submission &submission);
     void check_launch(const Submission &submission);
+    void check_argument(const ArgEntry &entry, uint32_t arg);
     void check_tensor(const ChipTensor &tensor, uint32_t arg);
+    void warn_of_poison(const uint8_t *element, DataType dtype);
     void collect_edges(const Submission &submission);
     void add_edge(const Edge &edge);
     void lookup(const ChipTensor &tensor, int arg, bool inout);
@@ -95,6 +97,7 @@ private:
     Scheduler &scheduler_;
     std::vector<OrchestrationObserver *> observers_;
     bool keep_history_ = false;
+    bool warned_of_poison_ = false;
 
     TensorMap map_;
     AccessHistory history_;

@@ -1,6 +1,7 @@
 // Elements of tensors, reports and log lines of an orchestration.
 #include "orchestrator.h"
 
+#include "poison.h"
 #include "predicate.h"
 #include "pypto/tensor_views.h"
 #include "stall.h"
@@ -55,6 +56,7 @@ uint8_t *Orchestrator::element(const ChipTensor &tensor, uint32_t ndims, const u
 void Orchestrator::read(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, void *value, uint32_t size) {
     uint8_t *address = element(tensor, ndims, indices);
     wait_for_writers(tensor, false, "get_tensor_data");
+    warn_of_poison(address, tensor.dtype);
     std::memcpy(value, address, std::min(size, element_bytes(tensor.dtype)));
 }
 
@@ -63,6 +65,16 @@ void Orchestrator::write(const ChipTensor &tensor, uint32_t ndims, const uint32_
     uint8_t *address = element(tensor, ndims, indices);
     wait_for_writers(tensor, true, "set_tensor_data");
     std::memcpy(address, value, std::min(size, element_bytes(tensor.dtype)));
+}
+
+// Single bytes may equal the pattern by chance.
+void Orchestrator::warn_of_poison(const uint8_t *element, DataType dtype) {
+    std::vector<uint64_t> first;
+    if (!settings_.poison || warned_of_poison_ || settings_.log_level > static_cast<int>(LogLevel::Warn) ||
+        element_bytes(dtype) == 1 || find_poison(element, 1, dtype, 0, first) == 0)
+        return;
+    warned_of_poison_ = true;
+    std::fprintf(stderr, "[WARN] orchestration: get_tensor_data reads an element that nobody has written\n");
 }
 
 void Orchestrator::report_fatal(int code, std::string message) {

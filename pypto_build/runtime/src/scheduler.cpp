@@ -30,7 +30,7 @@ size_t worker_count(int threads, Order order) {
 } // namespace
 
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
-    : graph_(graph), executor_(executor), order_(order_of(settings)), hook_(settings.hook),
+    : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
       max_workers_(worker_count(threads, order_)), ready_(settings), caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
@@ -47,9 +47,20 @@ void Scheduler::enqueue(Task *task) {
     for (TaskObserver *observer : observers_)
         observer->ready(*task);
     ready_.push(task);
+    ++open_;
+}
+
+// For whoever looks at the report of a run that does not end.
+void Scheduler::publish() {
+    if (report_ == nullptr)
+        return;
+    report_->created.store(graph_.created(), std::memory_order_relaxed);
+    report_->completed.store(graph_.created() - graph_.unfinished(), std::memory_order_relaxed);
+    report_->open.store(open_, std::memory_order_relaxed);
 }
 
 void Scheduler::submitted(Lock &lock) {
+    publish();
     if (order_ == Order::Parallel) {
         wake_if_worthwhile();
         while ((ready_.units() > kPlentyReady || far_ahead()) && !failed())
@@ -148,6 +159,8 @@ void Scheduler::finish(const Unit &unit) {
     for (TaskObserver *observer : observers_)
         observer->over(*task);
     graph_.complete(task, [this](Task *consumer) { enqueue(consumer); });
+    --open_;
+    publish();
 }
 
 void Scheduler::wait_for_progress(Lock &lock) {
@@ -176,6 +189,8 @@ void Scheduler::record(Fault fault) {
     fault_ = std::move(fault);
     if (fault_.kind == "hang" && fault_.message.find("sub_class=") == std::string::npos) // inside one task
         fault_.message += "; " + occupancy(graph_, "S1:running-stalled", orchestration_done_.load());
+    if (report_)
+        write_fault(report_->fault, fault_);
     failed_.store(true, std::memory_order_release);
     progress_.notify_all();
 }

@@ -75,10 +75,12 @@ private:
     void wait_for_progress(Lock &lock);
     Outcome stalled();
     void record(Fault fault);
+    void publish();
     void serve(Core &core);
 
     TaskGraph &graph_;
     Executor &executor_;
+    Report *const report_; // may be null
     const Order order_;
     TaskHook *const hook_;
     const size_t max_workers_;
@@ -93,6 +95,7 @@ private:
     std::vector<TaskObserver *> observers_;
     uint32_t running_ = 0;
     uint32_t idle_ = 0;
+    uint64_t open_ = 0;           // tasks that are ready or running
     int64_t typical_ns_ = 10'000; // moving average of a unit's run time
     uint64_t tasks_run_ = 0;
     bool caller_waits_ = false;

@@ -6,7 +6,13 @@ namespace {
 
 constexpr int kShownTasks = 8;
 
+bool is_task_id(uint64_t id) {
+    return id >> 32 < kRings;
+}
+
 std::string task_id_text(uint64_t id) {
+    if (!is_task_id(id))
+        return format("0x%llx, which is no task id", static_cast<unsigned long long>(id));
     return format("task id %llu of ring %llu", static_cast<unsigned long long>(id & 0xffffffffu),
                   static_cast<unsigned long long>(id >> 32));
 }
@@ -43,7 +49,8 @@ Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool 
             if (link.task->id == link.id && link.task->state != TaskState::Done)
                 waits += (waits.empty() ? "" : ", ") + describe_task(*link.task, kernels);
         for (const uint64_t id : graph.never_submitted(task)) {
-            waits += (waits.empty() ? "" : ", ") + task_id_text(id) + ", which was never submitted";
+            waits +=
+                (waits.empty() ? "" : ", ") + task_id_text(id) + (is_task_id(id) ? ", which was never submitted" : "");
             missing = id;
         }
         lines += waits.empty() ? "nothing" : waits;
@@ -53,7 +60,9 @@ Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool 
     fault.message = format("nothing can run and %llu task%s left%s; %s", static_cast<unsigned long long>(left),
                            left == 1 ? " is" : "s are", lines.c_str(),
                            occupancy(graph, "S4:dependency-deadlock", orchestration_done).c_str());
-    fault.hint = missing != kNoTask
+    fault.hint = missing != kNoTask && !is_task_id(missing)
+                     ? "a tensor or a task id is used that was never set, or after the scope it is valid in"
+                 : missing != kNoTask
                      ? "a dependency names a task that was never submitted: check where the task id comes from"
                      : "explicit dependencies form a cycle: a task cannot wait for one submitted after it";
     return fault;

@@ -1,0 +1,80 @@
+"""Source lines of what was compiled without line numbers: it is compiled once more, with them, when it has crashed.
+
+Line numbers in every binary would cost every compilation. The command is that of ``compile_commands.json`` above the
+binary; the object made with it holds the same functions, so a place in a function is the same place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+_LISTING = "compile_commands.json"
+_TIME_LIMIT_S = 60
+_SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F (\S+)\t([0-9a-f]+) (?:\.\w+ )?(\S+)")
+
+
+class Recompiled:
+    """Objects with line numbers, made in `directory`, a temporary one, for the shared objects that are asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._objects: dict[str, Path | None] = {}
+
+    def place(self, module: str, offset: int) -> tuple[Path, str, int] | None:
+        """Where byte `offset` of a shared object is: object, section and offset in that; None if it cannot be told."""
+        if module not in self._objects:
+            self._objects[module] = self._compile(Path(module))
+        made = self._objects[module]
+        if made is None:
+            return None
+        for name, (_, start, size) in _functions(Path(module)).items():
+            if not start <= offset < start + size:
+                continue
+            section, begin, length = _functions(made).get(name, ("", 0, 0))
+            return (made, section, begin + offset - start) if length == size else None
+        return None
+
+    def _compile(self, module: Path) -> Path | None:
+        arguments, directory = _command(module.with_suffix(".o"))
+        target = self._directory / f"{len(self._objects)}.o"
+        if "-o" not in arguments:
+            return None
+        arguments[arguments.index("-o") + 1] = str(target)
+        try:
+            run = subprocess.run(
+                [*arguments, "-g1"], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return target if run.returncode == 0 else None
+
+
+def _command(made: Path) -> tuple[list[str], str]:
+    """The arguments that compiled an object and the directory they hold in; no arguments if nobody wrote them down."""
+    for parent in made.parents:
+        listing = parent / _LISTING
+        if not listing.is_file():
+            continue
+        try:
+            for entry in json.loads(listing.read_text(encoding="utf-8")):
+                if Path(entry["directory"], entry["output"]).resolve() == made.resolve():
+                    return list(entry["arguments"]), entry["directory"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return [], ""
+    return [], ""
+
+
+def _functions(file: Path) -> dict[str, tuple[str, int, int]]:
+    """The functions of an object file: section, offset in it (in a shared object, the address) and size, by name."""
+    try:
+        text = subprocess.run(["objdump", "-t", str(file)], capture_output=True, text=True, check=False).stdout
+    except OSError:  # not installed
+        return {}
+    return {
+        match[4]: (match[2], int(match[1], 16), int(match[3], 16))
+        for match in map(_SYMBOL.match, text.splitlines())
+        if match
+    }
