@@ -206,7 +206,7 @@ def _elementwise() -> Iterator[Instruction]:
     )  # fmt: skip
     yield Instruction(
         "TQUANT", "conversion", "rest", ("dst, src, scales", "dst, src, scales, tmp"),
-        "dst = round(src / scale) + offset, saturated; a scale for each row", ("float",),
+        "dst = round(src * scale + offset), saturated; a scale for each row", ("float",),
         types="f32 to i8 or u8",
     )  # fmt: skip
     yield Instruction(

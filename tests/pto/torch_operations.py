@@ -265,8 +265,9 @@ def rearrangements() -> Iterator[Case]:
 def quantization() -> Iterator[Case]:
     def quantized(low: int, high: int) -> Any:
         def compute(x: Any, scale: Any, offset: Any = 0.0) -> Any:
-            whole_ = np.rint(x.astype(np.float32) / scale.astype(np.float32))
-            return np.clip(np.rint(whole_ + offset), low, high).astype(int)
+            """In float32, as everything there."""
+            found = x.astype(np.float32) * scale.astype(np.float32) + np.float32(offset)
+            return np.clip(np.rint(found), low, high).astype(int)
 
         return compute
 

@@ -114,13 +114,10 @@ def quantize(w: Writer, op: Operation) -> None:
     if not kind.startswith("INT8"):
         raise Unsupported(f"to {kind}")
     src, dtype = w.operand(op, "src"), dtypes.torch_dtype(element(w, op))
-    ratio = f"{src}[:].float() / row_parameter({w.operand(op, 'scale')}, {src}.valid)"
-    whole = f'to_integer({ratio}, torch.int32, "rint", True)'
+    text = f"{src}[:] * row_parameter({w.operand(op, 'scale')}, {src}.valid)"
     if "offset" in op.operands:
-        shifted = f"{whole}.float() + row_parameter({w.operand(op, 'offset')}, {src}.valid)"
-        w.assign(op, f'to_integer({shifted}, {dtype}, "rint", True)')
-    else:
-        w.assign(op, f"saturated({whole}, {dtype})")
+        text += f" + row_parameter({w.operand(op, 'offset')}, {src}.valid)"
+    w.assign(op, f'to_integer({text}, {dtype}, "rint", True)')
 
 
 def dequantize(w: Writer, op: Operation) -> None:

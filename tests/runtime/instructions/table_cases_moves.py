@@ -250,7 +250,7 @@ def _conversions() -> dict[str, Case]:
         "TQUANT": Case(
             "TQUANT<QuantType::INT8_SYM>(n, a, k);",
             (small, A, scale),
-            region(lambda t: np.rint(t["a"] / t["k"]).astype(np.int64), "n"),
+            region(lambda t: np.rint(t["a"] * t["k"]).astype(np.int64), "n"),
         ),
         "TDEQUANT": Case(
             "TDEQUANT(n, a, k, o);",

@@ -197,8 +197,8 @@ PTO_INST RecordEvent TINSERT_FP(D &dst, const S &src, const F &scales, int64_t r
     return {};
 }
 
-// TQUANT<type>(dst, src, scale[, tmp][, &offset]): round(src / scale) + offset, saturated, with parameters for each
-// row.
+// TQUANT<type>(dst, src, scale[, tmp][, &offset]): round(src * scale + offset), saturated, with parameters for each
+// row: what is called the scale there is what src is multiplied with, the inverse of what TDEQUANT takes.
 template <QuantType type, class D, class S, class P>
 PTO_INST RecordEvent TQUANT(D &dst, const S &src, const P &scale, const P *offset = nullptr) {
     static_assert(type == QuantType::INT8_SYM || type == QuantType::INT8_ASYM,
@@ -210,9 +210,8 @@ PTO_INST RecordEvent TQUANT(D &dst, const S &src, const P &scale, const P *offse
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
             using detail::Rounding;
-            const float x = float(src.data()[S::plane.offset(r, c)]) / detail::row_parameter(scale, r, c);
-            const int32_t whole = detail::convert_one<int32_t, Rounding::NearestEven, true>(x);
-            const float shifted = float(whole) + (offset ? detail::row_parameter(*offset, r, c) : 0.0f);
+            const float x = float(src.data()[S::plane.offset(r, c)]) * detail::row_parameter(scale, r, c);
+            const float shifted = offset ? x + detail::row_parameter(*offset, r, c) : x;
             dst.data()[D::plane.offset(r, c)] =
                 detail::convert_one<detail::ElementType<D>, Rounding::NearestEven, true>(shifted);
         }
