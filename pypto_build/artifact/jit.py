@@ -21,28 +21,30 @@ def find_artifacts(build_output: str | Path | None, examples: str | Path | None 
     return tuple(path for place in _places(build_output, examples) for path in _artifacts_in(place))
 
 
-def resolve_jit(jit: str, build_output: str | Path | None, examples: str | Path | None = None) -> Path:
+def resolve_jit(
+    jit: str, build_output: str | Path | None, examples: str | Path | None = None, *, option: str = "JIT"
+) -> Path:
     """The absolute directory that ``jit`` means.
 
     ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob must match one directory. A
     bare name is looked for in ``build_output``, then in ``examples``: the name itself, else its newest
     ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below either place.
-    Raises a usage error that lists what there is, the closest names first.
+    Raises a usage error of ``option`` that lists what there is, the closest names first.
     """
     places = _places(build_output, examples)
     if not jit.strip():
-        raise ArtifactError("JIT", "names no artifact", _existing(jit, places))
+        raise ArtifactError(option, "names no artifact", _existing(jit, places))
     if jit == "latest":
         found = next((newest for place in places if (newest := _newest(_artifacts_in(place)))), None)
     elif _is_path(jit):
-        found = _by_path(jit, places)
+        found = _by_path(jit, places, option)
     elif any(sign in jit for sign in "*?["):
-        found = _by_glob(jit, places)
+        found = _by_glob(jit, places, option)
     else:
         found = next((match for place in places if (match := _by_name(jit, place))), None)
-        found = found or _by_path(jit, ())
+        found = found or _by_path(jit, (), option)
     if found is None:
-        raise ArtifactError(f"JIT={jit}", f"no such artifact in {_shown_places(places)}", _existing(jit, places))
+        raise ArtifactError(f"{option}={jit}", f"no such artifact in {_shown_places(places)}", _existing(jit, places))
     return artifact_root(found)
 
 
@@ -62,7 +64,7 @@ def _is_path(jit: str) -> bool:
     return os.sep in jit or jit in (".", "..") or jit.startswith("~")
 
 
-def _by_path(jit: str, places: Sequence[Path]) -> Path | None:
+def _by_path(jit: str, places: Sequence[Path], option: str) -> Path | None:
     path = Path(jit).expanduser()
     for base in (Path.cwd(), *places):
         candidate = base / path
@@ -71,23 +73,25 @@ def _by_path(jit: str, places: Sequence[Path]) -> Path | None:
     if any(sign in jit for sign in "*?["):
         import glob
 
-        return _only(jit, sorted(Path(match) for match in glob.glob(str(path)) if is_artifact(Path(match))))
+        return _only(
+            f"{option}={jit}", sorted(Path(match) for match in glob.glob(str(path)) if is_artifact(Path(match)))
+        )
     return None
 
 
-def _by_glob(jit: str, places: Iterable[Path]) -> Path | None:
+def _by_glob(jit: str, places: Iterable[Path], option: str) -> Path | None:
     import fnmatch
 
     for place in places:
         matches = [path for path in _artifacts_in(place) if fnmatch.fnmatchcase(path.name, jit)]
         if matches:
-            return _only(jit, matches)
+            return _only(f"{option}={jit}", matches)
     return None
 
 
-def _only(jit: str, matches: Sequence[Path]) -> Path | None:
+def _only(asked: str, matches: Sequence[Path]) -> Path | None:
     if len(matches) > 1:
-        raise ArtifactError(f"JIT={jit}", f"matches {len(matches)} artifacts", f"pick one of {_listed(matches)}")
+        raise ArtifactError(asked, f"matches {len(matches)} artifacts", f"pick one of {_listed(matches)}")
     return matches[0] if matches else None
 
 

@@ -141,9 +141,8 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     stored = viewer.dump.stored(record)
     if tensor.dtype != record.dtype or tensor.numel != stored.size:
         have = f"{tensor.dtype}{list(tensor.shape)}"
-        raise ArtifactError(
-            path, f"holds {have}, the dump {record.dtype}{list(record.shape)}", "compare like with like"
-        )
+        other = f"holds {have}, which is not what is compared: {viewer.title(record)}"
+        raise ArtifactError(path, other, "choose another argument with TASK= and ARG=")
     expected = storage(tensor.contiguous(), tensor.dtype, record.shape)
     found = difference(stored, expected, record.dtype, rtol, atol)
     lines = [viewer.title(record)]

@@ -48,8 +48,7 @@ _FEW = 16
 
 def statistics(values: Array) -> Statistics:
     """The statistics of an array of any shape and type."""
-    flat = np.asarray(values).reshape(-1)
-    numbers = flat.astype(np.float64) if flat.dtype != np.float64 else flat
+    flat, numbers = np.asarray(values).reshape(-1), _numbers(values)
     finite = np.isfinite(numbers)
     good = numbers[finite]
     distinct = len(np.unique(good[:4096]))
@@ -66,6 +65,11 @@ def statistics(values: Array) -> Statistics:
         infinities=int(np.count_nonzero(np.isinf(numbers))),
         distinct=distinct if 0 < distinct <= _FEW else None,
     )
+
+
+def _numbers(values: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # the NaN that mark bytes nobody wrote are signalling ones
+        return np.asarray(values).reshape(-1).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Histogram:
 
 def histogram(values: Array, bins: int = 40) -> Histogram | None:
     """The distribution of an array; None if it has no finite element."""
-    numbers = np.asarray(values).reshape(-1).astype(np.float64)
+    numbers = _numbers(values)
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
         return None

@@ -98,6 +98,9 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
 
 def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
     """The files which, taken from ``bad``, make ``good`` fail."""
+    for option, end in (("GOOD", good), ("BAD", bad)):
+        if not end.is_dir():
+            raise _Ends(f"{option}={end}: no such directory; give the path of an artifact")
     parts = _different(load_artifact(good), load_artifact(bad))
     if not parts:
         raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")

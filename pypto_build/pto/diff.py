@@ -172,6 +172,8 @@ def main(argv: list[str] | None = None) -> int:
     except PtoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if not status:
+        print(f"{len(pairs)} module{'' if len(pairs) == 1 else 's'}, nothing differs")
     return status
 
 

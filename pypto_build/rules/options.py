@@ -188,7 +188,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("AGAINST", "", _text, "dump: a .pt file to compare with; diverge: a recorded dump to examine"),
         Option("LOG", "", _text, "hang: a log, or the directory of the host's and the device's logs"),
-        Option("AXIS", "", _choice("", "simpler", "pto_isa", "kernel", "flags"), "what bisect searches"),
+        Option(
+            "AXIS",
+            "",
+            _choice("", "simpler", "pto_isa", "kernel", "flags"),
+            "bisect: what to search: simpler, pto_isa, kernel or flags",
+        ),
         Option("GOOD", "", _text, "bisect: an end that passes"),
         Option("BAD", "", _text, "bisect: an end that fails"),
         Option("REPEATS", 1, _number(int, 1, "a whole number that is 1 or more"), "bisect: runs of each step"),

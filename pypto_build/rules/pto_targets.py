@@ -44,6 +44,6 @@ def declare_pto_diff(env: Any, root: Path, *places: Path) -> None:
     if not other:
         raise ArtifactError("OTHER=", "'scons pto_diff' compares two artifacts", "name the second with OTHER=")
     words = [sys.executable, "-m", "pypto_build.pto.diff"]
-    words += [str(path) for path in (root, resolve_jit(other, *places))]
+    words += [str(path) for path in (root, resolve_jit(other, *places, option="OTHER"))]
     compare = Action([[escape(word) for word in words]], None, exitstatfunc=lambda status: 0 if status == 1 else status)
     env.AlwaysBuild(env.Alias("pto_diff", [], compare))

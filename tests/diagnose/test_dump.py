@@ -142,11 +142,13 @@ def test_comparison_with_a_torch_file(tmp_path: Path, capsys: pytest.CaptureFixt
         "  1 of 6 elements differ from other.pt, max abs error 3",
         "    (1, 2): dumped 6, file 9",
     ]
+    title = out.splitlines()[0]
     write_pt(tmp_path / "int.pt", "int32", (6,), other.astype(np.int32).tobytes())
     status, _, err = _run(capsys, place, "--task", "0", "--arg", "1", "--against", tmp_path / "int.pt")
     assert (status, err) == (
         2,
-        f"dump: {tmp_path / 'int.pt'}: holds int32[6], the dump float32[2, 3]; compare like with like\n",
+        f"dump: {tmp_path / 'int.pt'}: holds int32[6], which is not what is compared: {title}; "
+        "choose another argument with TASK= and ARG=\n",
     )
 
 
@@ -234,3 +236,11 @@ def test_statistics_count_what_is_not_finite() -> None:
     bins = histogram(np.array([1, 2, 2, 4]), bins=3)
     assert bins is not None and bins.counts == (1, 2, 1)
     assert histogram(np.array([np.nan])) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_bytes_that_nobody_wrote_are_no_warning() -> None:
+    """They are signalling NaN, which numpy remarks on when it widens them."""
+    unwritten = np.array([0x7FA00000, 0x3F800000], dtype=np.uint32).view(np.float32)
+    assert statistics(unwritten).nans == 1
+    assert histogram(unwritten) is not None

@@ -155,7 +155,7 @@ def test_flags(
         ("flags", "-O1", "-O1", "BAD=-O1: has no flag that GOOD=-O1 has not; name one"),
         ("flags", "-O1", "-O2", "BAD=-O2: passes; name one that fails, or let each run more often with REPEATS="),
         ("kernel", "{a}", "{a}", "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two that differ"),
-        ("kernel", "{a}", "/nowhere", "/nowhere: "),
+        ("kernel", "{a}", "/nowhere", "BAD=/nowhere: no such directory; give the path of an artifact"),
     ],
 )
 def test_ends_that_make_no_sense(

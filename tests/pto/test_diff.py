@@ -83,7 +83,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     a.write_text(module("  pto.barrier <PIPE_ALL>"))
     b.write_text(module("  pto.barrier <PIPE_V>"))
     assert main([str(a), str(a)]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "1 module, nothing differs\n"
     assert main([str(a), str(b)]) == 1
     assert capsys.readouterr().out == f"@k:\n  - {a}:3: pto.barrier <PIPE_ALL>\n  + {b}:3: pto.barrier <PIPE_V>\n"
     b.write_text("module {")
@@ -96,6 +96,7 @@ def test_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (tmp_path / name / "ptoas").mkdir(parents=True)
         (tmp_path / name / "ptoas" / "u.pto").write_text(module(""))
     assert main([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert capsys.readouterr().out == "1 module, nothing differs\n"
     (tmp_path / "b" / "ptoas" / "more.pto").write_text(module(""))
     assert main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert capsys.readouterr().out == f"only in {tmp_path / 'b'}: ptoas/more.pto\n"
