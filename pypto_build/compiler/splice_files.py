@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pypto_build.pto.atomic import write_atomically
 from pypto_build.pto.errors import Place, PtoError
 from pypto_build.pto.splice import (
+    BODY_SENTINEL,
     find_sentinels,
     forwarded_arguments,
     functions_of,
@@ -52,7 +53,7 @@ class Unit:
         """The wrapper with a new `kernel_entry`."""
         # only here, since a body alone is spliced in a third of the time it takes to import them
         from pypto_build.pto import parse_file
-        from pypto_build.pto.wrapper import BODY_SENTINEL, bridges_subblock, read_entry, refit_arguments, write_entry
+        from pypto_build.pto.wrapper import bridges_subblock, read_entry, refit_arguments, write_entry
 
         assert self.module is not None
         module = parse_file(self.module)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from .errors import Place, PtoError
 
-_BEGIN = re.compile(r"^[ \t]*// --- ptoas-generated code ---[ \t]*$", re.M)
+BODY_SENTINEL = "// --- ptoas-generated code ---"
+_BEGIN = re.compile(rf"^[ \t]*{re.escape(BODY_SENTINEL)}[ \t]*$", re.M)
 # until 2026-03-28 the end was called the CCE-compatible entry point
 _END = re.compile(r"^[ \t]*// --- (Kernel|CCE-compatible) entry point ---[ \t]*$", re.M)
 
@@ -31,11 +32,7 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
     """Where the body stands; PtoError when the wrapper has no pair of sentinels."""
     begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
     if begin is None or end is None or end.start() < begin.end():
-        what = (
-            "has no '// --- ptoas-generated code ---' line"
-            if begin is None
-            else "has no entry point line behind its body"
-        )
+        what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no entry point line behind its body"
         raise PtoError(Place(path), f"{what}; this file cannot take a new body, compile the program again")
     return Sentinels(begin.end() + 1, end.start(), end[1] != "Kernel")
 

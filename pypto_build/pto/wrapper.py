@@ -18,9 +18,9 @@ from .errors import PtoError
 from .model import Argument, Function, Module
 from .ops import TABLE
 from .resolve import Resolved, Value, resolve
+from .splice import BODY_SENTINEL
 from .types import PtrType, ScalarType, Type, parse_type
 
-BODY_SENTINEL = "// --- ptoas-generated code ---"
 ENTRY_SENTINEL = "// --- Kernel entry point ---"
 
 _PREAMBLE = """\

@@ -17,11 +17,11 @@ from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.modules import function_names
 
 RECORD = ".units.json"
 SAME_TIME_S = 2.0
 
-_FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+)?@(\w+)")
 _ASSEMBLED_FUNCTION = re.compile(r"^[^\n;{}]*\bvoid\s+(\w+)\(", re.MULTILINE)
 _BODY = re.compile(r"// --- ptoas-generated code ---(.*?)// --- [\w-]+ entry point ---", re.DOTALL)
 
@@ -59,7 +59,7 @@ def find_units(artifact: Artifact) -> list[PtoUnit]:
     units = []
     for path in sorted((artifact.root / "ptoas").glob("*.pto")):
         text = path.read_text(encoding="utf-8", errors="replace")
-        mine = tuple(kernels[name] for name in dict.fromkeys(_FUNCTION.findall(text)) if name in kernels)
+        mine = tuple(kernels[name] for name in function_names(text) if name in kernels)
         if mine:
             units.append(PtoUnit(path.stem, path, text, mine))
     return units

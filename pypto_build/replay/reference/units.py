@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.modules import function_names
 from pypto_build.pto import Function, PtoError, parse_file
 from pypto_build.pto.errors import Place
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
 from pypto_build.pto.torch.dtypes import name_of
 from pypto_build.replay.reference.entry import BLOCK, BLOCKS, LANE, SCALAR, TENSOR, Passed, positional, read_entry
 
-_FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+|public\s+)?@([\w.$-]+)")
 _LAUNCH = {
     "%__pypto_spmd_block_idx": BLOCK, "%__pypto_spmd_block_num": BLOCKS, "%__pypto_spmd_subblock_idx": LANE,
 }  # fmt: skip
@@ -73,7 +72,7 @@ class Units:
         self._files: dict[str, Path] = {}
         self._units: dict[Path, Unit] = {}
         for path in sorted(artifact.glob("ptoas/**/*.pto")):
-            for name in _FUNCTION.findall(path.read_text(encoding="utf-8", errors="replace")):
+            for name in function_names(path.read_text(encoding="utf-8", errors="replace")):
                 self._files.setdefault(name, path)
         if not self._files:
             raise ArtifactError(
