@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -16,6 +17,11 @@ Item = TypeVar("Item")
 
 #: Work that takes less than this shows no progress.
 _QUIET_S = 2.0
+
+
+def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
+    """The command line of a tool; the first paragraph of its module's `text` says what it does."""
+    return argparse.ArgumentParser(prog=f"pypto_build.diagnose.{name}", description=(text or "").split("\n\n")[0])
 
 
 def run_tool(name: str, tool: Callable[[], int]) -> int:

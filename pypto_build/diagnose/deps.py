@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import one_of, run_tool
+from pypto_build.diagnose.console import one_of, run_tool, tool_parser
 from pypto_build.diagnose.deps_text import path_between, summary_lines, task_lines
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.graph_export import dot, trace
@@ -22,7 +22,7 @@ EXPORTS = ("dot", "html", "trace")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.deps", description=__doc__.split("\n\n")[0])
+    made = tool_parser("deps", __doc__)
     add = made.add_argument
     add("place", type=Path, metavar="ARTIFACT_DIR|RECORDS", help="an artifact that was replayed, or a run's records")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")

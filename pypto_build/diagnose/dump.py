@@ -16,7 +16,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
-from pypto_build.diagnose.console import one_of, run_tool, table
+from pypto_build.diagnose.console import one_of, run_tool, table, tool_parser
 from pypto_build.diagnose.graph import find_graph, read_graph
 from pypto_build.diagnose.names import Names, find_names
 from pypto_build.diagnose.statistics import histogram, statistics
@@ -198,7 +198,7 @@ def open_viewer(place: Path, build_dir: Path | None) -> Viewer:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.dump", description=__doc__.split("\n\n")[0])
+    made = tool_parser("dump", __doc__)
     add = made.add_argument
     add("place", type=Path, metavar="ARTIFACT_DIR|DUMP_DIR", help="an artifact that was replayed, or a dump directory")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")

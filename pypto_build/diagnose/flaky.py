@@ -18,7 +18,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import progress, run_tool
+from pypto_build.diagnose.console import progress, run_tool, tool_parser
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky_orders import flipping_swap, random_order
@@ -33,7 +33,7 @@ _TOLD_WRITERS = 6
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.flaky", description=(__doc__ or "").split("\n\n")[0])
+    made = tool_parser("flaky", __doc__)
     add = made.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.console import run_tool, tool_parser
 from pypto_build.diagnose.device_log import LogFacts, StalledTask, Where, log_files, read_logs
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
@@ -219,7 +219,7 @@ class Hang:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.hang", description=__doc__.split("\n\n")[0])
+    made = tool_parser("hang", __doc__)
     add = made.add_argument
     add("artifact", type=Path, nargs="?", metavar="ARTIFACT_DIR", help="the artifact that ran, for names and lines")
     add("--log", type=Path, required=True, metavar="DIR", help="a log, or a directory of the host's and the device's")

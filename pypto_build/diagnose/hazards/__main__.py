@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool, taking_long
+from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
 from pypto_build.replay import Request, replay
 from pypto_build.replay.verdict import Verdict
@@ -22,7 +22,7 @@ from pypto_build.replay.verdict import Verdict
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.hazards", description=(__doc__ or "").split("\n\n")[0])
+    made = tool_parser("hazards", __doc__)
     add = made.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")

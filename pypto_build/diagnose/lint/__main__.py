@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, detect_vintage, find_children, lacks_kernels, load_artifacts
 from pypto_build.artifact.derive import derive
-from pypto_build.diagnose.console import progress, run_tool
+from pypto_build.diagnose.console import progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, add_output_options, deliver
 from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, submission
 from pypto_build.diagnose.lint.subject import Subject
@@ -82,7 +82,7 @@ def _unreadable(error: ArtifactError, root: Path) -> Finding:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.lint", description=__doc__.split("\n\n")[0])
+    made = tool_parser("lint", __doc__)
     made.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
     made.add_argument("--build-dir", type=Path, metavar="OUT", help="also leave the findings there, for the report")
     made.add_argument("--platform", default="a2a3sim", help="whose limits count")

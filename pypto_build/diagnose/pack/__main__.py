@@ -13,7 +13,7 @@ from pathlib import Path
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, Snapshot
-from pypto_build.diagnose.console import run_tool, table
+from pypto_build.diagnose.console import run_tool, table, tool_parser
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.pack.contents import external_files, kind_of, tree_of
 from pypto_build.diagnose.pack.form import SUFFIX, Pack
@@ -29,7 +29,7 @@ _BUILD_FLAGS = {"ARCH": "--arch", "KERNEL_FLAGS": "--kernel-flags"}
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.pack", description=(__doc__ or "").split("\n\n")[0])
+    made = tool_parser("pack", __doc__)
     add = made.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")

@@ -16,7 +16,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.layout import is_artifact
 from pypto_build.artifact.manifest import MANIFEST_NAME
-from pypto_build.diagnose.console import progress, run_tool, table
+from pypto_build.diagnose.console import progress, run_tool, table, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.passes.changes import Change, changes, difference
 from pypto_build.diagnose.passes.checks import CHECKS, Subject, Wrong, phase
@@ -30,7 +30,7 @@ _TOLD = 6
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.passes", description=(__doc__ or "").split("\n\n")[0])
+    made = tool_parser("passes", __doc__)
     made.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
     made.add_argument("--platform", default="a2a3sim", help="whose memory counts")
     made.add_argument("--pass", dest="one", metavar="PASS", help="show what this pass (name or number) did, as text")

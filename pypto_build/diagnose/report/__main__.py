@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool, taking_long
+from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
 from pypto_build.diagnose.report.page import page
@@ -21,7 +21,7 @@ from pypto_build.diagnose.report.whole import report_data
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="pypto_build.diagnose.report", description=__doc__.split("\n\n")[0])
+    made = tool_parser("report", __doc__)
     add = made.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
