@@ -72,7 +72,7 @@ def render_scene_test(test: SceneTest, directory: Path) -> str:
     body = "\n".join(
         [
             *_header(test, directory, writer),
-            *_class(test, specs, golden, writer),
+            *_class(test, specs, golden),
             "",
             "",
             'if __name__ == "__main__":',
@@ -212,7 +212,7 @@ def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
     return lines
 
 
-def _class(test: SceneTest, specs: list[str], golden: list[str], writer: _Writer) -> list[str]:
+def _class(test: SceneTest, specs: list[str], golden: list[str]) -> list[str]:
     interface = test.interface
     outputs = [param for param in interface.params if param.kind == "tensor" and param.direction != "IN"]
     threads = interface.aicpu_thread_num

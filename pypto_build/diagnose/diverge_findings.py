@@ -54,7 +54,7 @@ def _kernel_finding(
         message,
         relative(artifact, source),
         first.parting.cpp_line if first is not None else 0,
-        _hint(finding, first),
+        _hint(first),
         detail=tuple(detail),
         tasks=(finding.task,),
         kernel=first.kernel if first is not None else finding.kernel,
@@ -62,7 +62,7 @@ def _kernel_finding(
     )
 
 
-def _hint(finding: TaskFinding, first: KernelParting | None) -> str:
+def _hint(first: KernelParting | None) -> str:
     if first is None:
         return "the kernel's body differs from its .pto module: compare them, or splice the module again"
     line = f"{first.module.name}:{first.parting.pto_line}"

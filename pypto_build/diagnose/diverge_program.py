@@ -274,7 +274,7 @@ class _Judge:
 
     def _orchestration_finding(self, text: str, tasks: tuple[int, ...], wanted: Call | None) -> Finding:
         source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
-        line = _submit_line(source, self.calls, wanted)
+        line = _submit_line(source, wanted)
         related: tuple[Related, ...] = ()
         if wanted is not None and ":" in wanted.place:
             path, number = wanted.place.split(":")[:2]
@@ -382,7 +382,7 @@ def _elements(count: int, size: int) -> str:
     return f"{count // size} elements" if count % size == 0 else f"{count} bytes"
 
 
-def _submit_line(source: Path, calls: list[Call], wanted: Call | None) -> int:
+def _submit_line(source: Path, wanted: Call | None) -> int:
     """The line that submits a kernel, where only one does: the comment `Task N: kernel` or the call behind it."""
     if wanted is None or not source.is_file():
         return 0

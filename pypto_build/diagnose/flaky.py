@@ -153,7 +153,7 @@ def _orders(
         if found:
             swap = flipping_swap(tasks, order, lambda o: _differs(runner, base, o))
             print(f"[flaky] order {number} (seed {given.seed + number}) of {given.rounds} differs, {runner.runs} runs")
-            return [_order_finding(evidence, base, found, tasks if swap is None else swap[0], swap)]
+            return [_order_finding(evidence, base, found, swap)]
     told = f", {refused} could not be kept" if refused else ""
     print(f"[flaky] {given.rounds} orders of {len(tasks)} tasks{told}")
     return []
@@ -186,7 +186,7 @@ def _varying(found: dict[str, Any], base: Outputs) -> str:
 
 
 def _order_finding(
-    evidence: Evidence, base: Outputs, found: dict[str, Any], order: list[int], swap: tuple[list[int], int] | None
+    evidence: Evidence, base: Outputs, found: dict[str, Any], swap: tuple[list[int], int] | None
 ) -> Finding:
     name, places = next(iter(found.items()))
     writers = _writers(evidence, name, int(places[0]) * ITEMSIZE[base.dtypes[name]])
@@ -202,7 +202,7 @@ def _order_finding(
     return Finding(
         rule="flaky/order",
         message=f"{_varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
-        f"which nothing orders{_through(evidence, shared)}",
+        f"which nothing orders{_through(shared)}",
         path=path,
         line=line,
         hint="order the two: scons hazards names the declaration to change",
@@ -238,7 +238,7 @@ def _shared(evidence: Evidence, one: int, other: int) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: not (first[pair[0]].writes or second[pair[1]].writes))
 
 
-def _through(evidence: Evidence, shared: list[tuple[int, int]]) -> str:
+def _through(shared: list[tuple[int, int]]) -> str:
     return "" if shared else "; they share no argument, so what they race for is passed in another way"
 
 

@@ -68,8 +68,8 @@ def add_passed_on(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, action="store_true", help=f"the replay ran with {name}=1")
 
 
-def given_options(given: argparse.Namespace, written: Sequence[str]) -> Repeat:
-    """What was given, from the parsed command line and its words (which keep the spelling of values)."""
+def given_options(written: Sequence[str]) -> Repeat:
+    """What was given, from the words of a command line that was parsed: they keep the spelling of values."""
     assignments, flags = [], []
     words = [part for word in written for part in (word.split("=", 1) if word.startswith("--") else [word])]
     for name, flag in PASSED_ON.items():

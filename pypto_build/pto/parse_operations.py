@@ -269,7 +269,7 @@ class OperationReader(AttributeReader):
                 if self.tokens[self.at] == "{":
                     self.attr_dict(op.attrs)
             else:
-                self.run_rare(step, definition, op)
+                self.run_rare(step, op)
 
     def present(self, step: Directive) -> bool:
         token = self.tokens[self.at]
@@ -283,7 +283,7 @@ class OperationReader(AttributeReader):
             return token[:1] in ("#", "<")
         return token == (step.name or "{")
 
-    def run_rare(self, step: Directive, definition: OpDef, op: Operation) -> None:
+    def run_rare(self, step: Directive, op: Operation) -> None:
         code, name = step.code, step.name
         if code == "A":
             op.attrs[name] = self.attribute()

@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.run_options import RunOption
 
@@ -90,6 +92,14 @@ class Reply(msgspec.Struct):
 
 #: (memory, shape, dtype, direction, name)
 TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
+
+
+def tensor_buffers(binding: Binding, arena: Arena) -> list[TensorBuffer]:
+    """The tensors of a run as the runtime takes them."""
+    return [
+        (arena.tensor(index), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
+        for index, tensor in enumerate(binding.tensors)
+    ]
 
 
 def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: int, results: int) -> None:

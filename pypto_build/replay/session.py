@@ -19,7 +19,7 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, with_goldens
-from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded
+from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
@@ -260,13 +260,11 @@ class _Session:
 
 def _open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
     """The embedded runtime, in a process of its own."""
-    tensors = [
-        (arena.tensor(i), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
-        for i, tensor in enumerate(binding.tensors)
-    ]
     memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
     job = _job(request, interface, binding)
-    return Worker(job, arena, tensors, timeout_s=request.timeout_s, rounds=request.rounds, memory_bytes=memory)
+    return Worker(
+        job, tensor_buffers(binding, arena), timeout_s=request.timeout_s, rounds=request.rounds, memory_bytes=memory
+    )
 
 
 def _name_kernels(interface: Interface, records: Path) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pypto_build.replay.arena import Arena
 from pypto_build.replay.child import LEAKED, RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
 from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
 from pypto_build.replay.listener import Listener
@@ -46,7 +45,7 @@ class Worker:
     """
 
     def __init__(
-        self, job: Job, arena: Arena, tensors: list[TensorBuffer], *, timeout_s: float, rounds: int, memory_bytes: int
+        self, job: Job, tensors: list[TensorBuffer], *, timeout_s: float, rounds: int, memory_bytes: int
     ) -> None:
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes

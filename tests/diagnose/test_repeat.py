@@ -18,7 +18,7 @@ def test_options_come_back_as_written() -> None:
     parser = argparse.ArgumentParser()
     add_passed_on(parser)
     words = ["--rtol=1e-03", "--strict", "--data", "/d", "--dump-select", "add:0,mul", "--log-level", "v3"]
-    given = given_options(parser.parse_args(words), words)
+    given = given_options(words)
     assert given.assignments == ("DATA=/d", "RTOL=1e-03", "DUMP_ARGS=add:0,mul", "LOG_LEVEL=v3", "STRICT=1")
     assert given.scons("replay", Path("/a b"), "a5sim").startswith("scons replay 'JIT=/a b' PLATFORM=a5sim DATA=/d ")
     assert parser.parse_args([*given.flags]) == parser.parse_args(words)

@@ -35,7 +35,7 @@ class Order:
                     consumers[producer] = consumers.get(producer, 0) | 1 << index
             self.ancestors.append(before)
             self.direct.append(direct)
-        self._forward(tasks)
+        self._forward()
 
     def _waited(self, wait: HostWait, consumers: dict[int, int]) -> int:
         """What is over once the orchestration has waited."""
@@ -47,7 +47,7 @@ class Order:
                 over |= consumers.get(position, 0) if wait.readers else 0
         return over
 
-    def _forward(self, tasks: Sequence[TaskRecord]) -> None:
+    def _forward(self) -> None:
         """Dependencies on tasks that were submitted later (rare): repeat until nothing changes."""
         later = any(producer > index for index, direct in enumerate(self.direct) for producer, _ in direct)
         while later:

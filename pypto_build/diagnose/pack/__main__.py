@@ -50,7 +50,7 @@ def _data(given: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
 
 
 def _options(given: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
-    options = dict(one.split("=", 1) for one in given_options(given, words).assignments)
+    options = dict(one.split("=", 1) for one in given_options(words).assignments)
     options |= {name: getattr(given, flag[2:].replace("-", "_")) for name, flag in _BUILD_FLAGS.items()}
     local = _LOCAL | {name for name in _MAYBE_LOCAL if Path(options.get(name, "")).exists()}
     kept = {name: value for name, value in options.items() if value and name not in local}

@@ -38,7 +38,7 @@ def _write(given: argparse.Namespace, words: Sequence[str]) -> int:
         raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
     path = given.output or given.build_dir / "report.html"
     with taking_long("writing the report"):
-        data = report_data(evidence, given.data, given_options(given, words), given.embedded)
+        data = report_data(evidence, given.data, given_options(words), given.embedded)
         write_bytes(path, page(f"{evidence.verdict.status}: {data['artifact']}", data).encode())
     size = path.stat().st_size
     print(f"[report] {path}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")

@@ -18,7 +18,7 @@ from pypto_build.artifact.records import kernel_binary
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
-from pypto_build.replay.child import load_embedded
+from pypto_build.replay.child import load_embedded, tensor_buffers
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import ErrorInfo
 
@@ -54,10 +54,7 @@ class Launch:
         entry = self.interface.orchestration
         orchestration = self.build_dir / f"{entry.binary}.so"
         runtime.load_orchestration(str(orchestration), entry.function_name, entry.config_name)
-        tensors = [
-            (self.arena.tensor(index), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
-            for index, tensor in enumerate(self.binding.tensors)
-        ]
+        tensors = tensor_buffers(self.binding, self.arena)
         scalars = [scalar.bits for scalar in self.binding.scalars]
         return runtime.run(tensors=tensors, scalars=scalars, options={**self.options, "on_task": callback})
 
