@@ -63,10 +63,11 @@ def test_gather_of_blocks(dtype: str) -> None:
     assert_equal(out, exact(a).reshape(-1, per)[order.reshape(-1)].reshape(R, C)[:, : C - 3], dtype)
 
 
-@pytest.mark.parametrize("mode", ("gt", "eq"))
+@pytest.mark.parametrize("mode", ("gt", "eq", ""))
 @pytest.mark.parametrize("dtype", ("f32", "f16", "i32", "i16"))
 def test_positions_of_what_compares(dtype: str, mode: str) -> None:
-    """For each row, the positions from 100 on of the elements that compare, and how many there are."""
+    """For each row, the positions of the elements that compare (are equal, if it is not said how), counted from 100 on
+    along all rows, and how many there are."""
     a, kind, where = random("ties", dtype, (11, 40), 4), tile(rows=R, cols=C, dtype=dtype), tile(rows=R, dtype="i32")
     count = tile(rows=R, cols=1, dtype="i32", blayout="col_major")
     k = Kernel()
@@ -75,14 +76,15 @@ def test_positions_of_what_compares(dtype: str, mode: str) -> None:
     for name, type_ in (("%t", kind), ("%n", count)):
         k.tile(name, type_)
     k.add(f"%k = arith.constant {'1.0' if dtype in FLOATS else '1'} : {dtype}")
+    how = f" {{cmpMode = #pto<cmp {mode}>}}" if mode else ""
     k.add(
-        f"pto.tgather ins(%x, %k, %t {{cmpMode = #pto<cmp {mode}>}} : {kind}, {dtype}, {kind}) "
+        f"pto.tgather ins(%x, %k, %t{how} : {kind}, {dtype}, {kind}) "
         f"outs(%z, %n : {where}, {count}) {{offset = 100 : i32}}"
     )
     found, counts = k.store("%z", where, (R, C), "i32"), k.store("%n", count, (R, 1), "i32")
     k.run()
     for row, numbers in enumerate(exact(a).tolist()):
-        chosen = [100 + c for c, x in enumerate(numbers) if (x > 1 if mode == "gt" else x == 1)]
+        chosen = [100 + row * C + c for c, x in enumerate(numbers) if (x > 1 if mode == "gt" else x == 1)]
         assert counts[row].tolist() == [len(chosen)]
         assert found[row].tolist() == chosen + [-1] * (C - len(chosen))
 

@@ -13,14 +13,14 @@ from .writer import Unsupported, Writer
 def gather(w: Writer, op: Operation) -> None:
     src, dst = w.operand(op, "src"), w.operand(op, "dst")
     if "k" in op.operands:
-        mode = case_of(op.attrs.get("cmpMode"), "gt")
+        mode = case_of(op.attrs.get("cmpMode"), "eq")
         if mode not in ("eq", "gt"):
             raise Unsupported(f"cmpMode is eq or gt, found {mode}")
         limit = w.operand(op, "k")
         if isinstance(w.value(op, "k").type, TileType):
             limit += ".flat"
         how = f"equal={mode == 'eq'}, first={int_value(op.attrs.get('offset'))}"
-        w.add(op, f"gather_compared({dst}, {w.operand(op, 'cdst')}, {src}[:], {limit}, {how})")
+        w.add(op, f"gather_compared({dst}, {w.operand(op, 'cdst')}, {src}, {limit}, {how})")
     elif "idx" in op.operands:
         w.assign(op, f"gather({src}, {w.read(op, 'idx')})")
     else:

@@ -214,6 +214,6 @@ def test_gather_of_positions_that_compare(core: Core, mode: str) -> None:
     for r in range(rows):
         found = source[r, :cols] > threshold[r] if mode == "GT" else source[r, :cols] == threshold[r]
         positions = np.flatnonzero(found)
-        expected[r, : len(positions)] = positions + 100
+        expected[r, : len(positions)] = positions + 100 + r * source.shape[1]
         assert counts[r, 0] == len(positions)
     assert np.array_equal(core.get(_tile("i32"), DST), expected)

@@ -137,14 +137,13 @@ def gather_blocks(target: Tile, source: Tile, offsets: torch.Tensor) -> None:
     target[:] = torch.where(inside, found, target.read(rows, cols))
 
 
-def gather_compared(
-    target: Tile, count: Tile, source: torch.Tensor, threshold: Any, *, equal: bool, first: int
-) -> None:
-    """For each row, the positions of the elements that are greater than (or equal) the threshold, and their number."""
-    for row, values in enumerate(source):
+def gather_compared(target: Tile, count: Tile, source: Tile, threshold: Any, *, equal: bool, first: int) -> None:
+    """For each row, the positions of the elements that are greater than (or equal) the threshold, and their number.
+    Positions count from `first` on along all rows."""
+    for row, values in enumerate(source[:]):
         limit = threshold[row] if isinstance(threshold, torch.Tensor) else threshold
         found = torch.nonzero(values == limit if equal else values > limit).reshape(-1)
-        kept = found[: target.cols] + first
+        kept = found[: target.cols] + first + row * source.cols
         target.window(row, 0, 1, max(kept.numel(), 1))[:] = kept[None]
         single = (0, row) if count.layout == "row" and count.rows == 1 else (row, 0)
         count.window(*single, 1, 1)[:] = torch.tensor([[found.numel()]])

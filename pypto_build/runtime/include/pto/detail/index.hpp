@@ -94,8 +94,8 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
     return {};
 }
 
-// TGATHER<D, S, K, C, Tmp, mode>(dst, src, threshold, count, tmp, offset): for each row, the positions (from `offset`)
-// of the elements that compare with the row's threshold, and how many there are.
+// TGATHER<D, S, K, C, Tmp, mode>(dst, src, threshold, count, tmp, offset): for each row, the positions of the elements
+// that compare with the row's threshold, and how many there are. Positions count from `offset` on along all rows.
 template <class D, class S, class K, class C, class Tmp, CmpMode mode, class... Rest>
 PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count, Tmp &, uint32_t offset, Rest &...) {
     static_assert(mode == CmpMode::GT || mode == CmpMode::EQ, "TGATHER by comparison: the mode is GT or EQ");
@@ -116,7 +116,7 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count,
             const T value = src.data()[r * S::Cols + c];
             if (mode == CmpMode::GT ? value > limit : value == limit) {
                 if (found < D::Cols)
-                    dst.data()[r * D::Cols + found] = typename D::DType(offset + uint32_t(c));
+                    dst.data()[r * D::Cols + found] = typename D::DType(offset + uint32_t(r * S::Cols + c));
                 ++found;
             }
         }
