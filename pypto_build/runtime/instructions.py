@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 FLOATS = ("float", "half", "bfloat16_t")
 INTS = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t")
 NUMBERS = FLOATS + INTS
-ANY = (
-    *NUMBERS, "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "float4_e2m1x2_t", "float4_e1m2x2_t", "hifloat8_t",
-)  # fmt: skip
+ANY = (*NUMBERS, "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t")
 NARROW = tuple(name for name in NUMBERS if "64" not in name)
 HALVES = tuple(name for name in NUMBERS if name in ("float", "half", "bfloat16_t") or name[-4:] in ("16_t", "32_t"))
 

@@ -47,6 +47,9 @@ CALLS = {
     "comm::TBROADCAST<comm::CollEngine::CCU>(group, g, b);": (
         "TBROADCAST: only vector cores carry out collectives on the CPU"
     ),
+    "Tile<TileType::Vec, float4_e2m1x2_t, 8, 64> four; TMOV(four, four);": (
+        "Tile: elements of four bits are not supported by the CPU runtime"
+    ),
     "TLOAD(b, image);": "global tensor: layouts of convolution are not supported",
     "TPREFETCH(f, g);": "TPREFETCH: operands of one element type",
     "wait_flag_dev(3);": "wait_flag_dev: explicit flags between cores are not supported; use TPUSH and TPOP",

@@ -41,13 +41,12 @@ Array = npt.NDArray[Any]
 CPP = {
     "f32": "float", "f16": "half", "bf16": "bfloat16_t", "i8": "int8_t", "u8": "uint8_t", "i16": "int16_t",
     "u16": "uint16_t", "i32": "int32_t", "u32": "uint32_t", "i64": "int64_t", "u64": "uint64_t",
-    "e4m3": "float8_e4m3_t", "e5m2": "float8_e5m2_t", "e8m0": "float8_e8m0_t", "e2m1x2": "float4_e2m1x2_t",
-    "e1m2x2": "float4_e1m2x2_t", "hif8": "hifloat8_t",
+    "e4m3": "float8_e4m3_t", "e5m2": "float8_e5m2_t", "e8m0": "float8_e8m0_t", "hif8": "hifloat8_t",
 }  # fmt: skip
 NUMPY = {
     "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i8": np.int8, "u8": np.uint8, "i16": np.int16,
     "u16": np.uint16, "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
-    "e4m3": np.uint8, "e5m2": np.uint8, "e8m0": np.uint8, "e2m1x2": np.uint8, "e1m2x2": np.uint8, "hif8": np.uint8,
+    "e4m3": np.uint8, "e5m2": np.uint8, "e8m0": np.uint8, "hif8": np.uint8,
 }  # fmt: skip
 FLOATS = ("f32", "f16", "bf16")
 INTS = ("i8", "u8", "i16", "u16", "i32", "u32")

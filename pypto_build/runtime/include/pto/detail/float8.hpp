@@ -79,15 +79,16 @@ struct float8_e8m0_t {
     }
 };
 
-// Formats that are stored and moved, but not computed with: two numbers of four bits a byte, and eight bits with an
-// exponent of variable length.
+// Eight bits with an exponent of variable length: stored and moved, but not computed with.
+struct hifloat8_t {
+    uint8_t bits;
+};
+
+// Two numbers of four bits: not supported, which a tile of them says.
 struct float4_e2m1x2_t {
     uint8_t bits;
 };
 struct float4_e1m2x2_t {
-    uint8_t bits;
-};
-struct hifloat8_t {
     uint8_t bits;
 };
 
