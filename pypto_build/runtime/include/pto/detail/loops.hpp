@@ -91,21 +91,25 @@ template <class Op, class T> struct FunctionOf<Op, T, void_t<decltype(Op::templa
     using type = typename Op::template Function<T>;
 };
 
-template <class Function> PTO_NOINLINE void apply_to_any(f32x8 *x, int count) {
-    for (int i = 0; i < count; ++i)
-        x[i] = Function::any(x[i]);
+constexpr int side_by_side = 4; // registers
+
+template <class Function> PTO_NOINLINE void apply_to_any(f32x8 *memory) {
+    constexpr int n = side_by_side;
+    f32x8 x[n];
+    PTO_EACH x[i] = memory[i];
+    Function::any(x);
+    PTO_EACH memory[i] = x[i];
 }
-template <class Function, int n> PTO_INLINE void apply(f32x8 (&x)[n]) {
+template <class Function> PTO_INLINE void apply(f32x8 (&x)[side_by_side]) {
+    constexpr int n = side_by_side;
     if constexpr (Function::limit > 0) {
         u32x8 most = Function::rank(x[0]);
-        PTO_UNROLL
-        for (int i = 1; i < n; ++i)
-            most = greatest(most, Function::rank(x[i]));
+        PTO_EACH most = greatest(most, Function::rank(x[i]));
         if (__builtin_expect(mask_bits(most < Function::limit) != 0xffu, 0)) {
-            f32x8 in_memory[n];
-            __builtin_memcpy(in_memory, x, sizeof(x));
-            apply_to_any<Function>(in_memory, n);
-            __builtin_memcpy(x, in_memory, sizeof(x));
+            f32x8 memory[n];
+            PTO_EACH memory[i] = x[i];
+            apply_to_any<Function>(memory);
+            PTO_EACH x[i] = memory[i];
             return;
         }
     }
@@ -122,7 +126,7 @@ PTO_INLINE void map_row(const Op &op, T *to, int64_t cols, Cursors... from) {
         if (whole < cols)
             store_part(to + whole, op(from.part(whole, cols - whole)...), cols - whole);
     } else {
-        constexpr int n = 4;
+        constexpr int n = side_by_side;
         int64_t i = 0;
         for (; i + n * step <= cols; i += n * step) {
             f32x8 x[n];
@@ -137,15 +141,19 @@ PTO_INLINE void map_row(const Op &op, T *to, int64_t cols, Cursors... from) {
             for (int k = 0; k < n; k += 2)
                 store_pair<T, false>(to + i + k * step, x[k], x[k + 1]);
         }
-        for (; i < cols; i += step) {
-            const int64_t count = cols - i < step ? cols - i : step;
-            f32x8 x = Op::argument((count < step ? from.part(i, count) : from.at(i))...);
-            apply_to_any<Function>(&x, 1);
-            if (count < step)
-                store_part<T, false>(to + i, x, count);
-            else
-                store<T, false>(to + i, x);
-        }
+        if (i == cols)
+            return;
+        f32x8 rest[n] = {};
+        const int64_t whole = (cols - i) / step, count = (cols - i) % step;
+        for (int64_t k = 0; k < whole; ++k)
+            rest[k] = Op::argument(from.at(i + k * step)...);
+        if (count > 0)
+            rest[whole] = Op::argument(from.part(i + whole * step, count)...);
+        apply_to_any<Function>(rest);
+        for (int64_t k = 0; k < whole; ++k)
+            store<T, false>(to + i + k * step, rest[k]);
+        if (count > 0)
+            store_part<T, false>(to + i + whole * step, rest[whole], count);
     }
 }
 

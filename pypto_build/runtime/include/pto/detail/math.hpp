@@ -36,17 +36,19 @@ PTO_INLINE f32x8 copysign(f32x8 magnitude, f32x8 sign) {
     return bit_cast<f32x8>((bit_cast<u32x8>(magnitude) & 0x7fffffffu) | (bit_cast<u32x8>(sign) & 0x80000000u));
 }
 
-PTO_INLINE f32x8 power_of_two(i32x8 exponent) {
-    return bit_cast<f32x8>((bit_cast<u32x8>(exponent) + 127u) << 23);
+PTO_INLINE f32x8 power_of_two(u32x8 exponent) {
+    return bit_cast<f32x8>((exponent + 127u) << 23);
 }
 
 // Elementary functions. The steps of one wait for each other, so they are taken for several registers side by side.
 // A function is a class: `several` computes it for numbers whose rank is below `limit`, which need no special care, and
 // `any` for all, with the same results. Half and bfloat16 have shorter polynomials, whose coefficients are such that
 // every number of the type gives the correctly rounded result (but for one half of TEXP).
-#define PTO_EACH                                                                                                       \
-    PTO_UNROLL                                                                                                         \
-    for (int i = 0; i < n; ++i)
+template <class Function> PTO_INLINE f32x8 any_of(f32x8 x) {
+    f32x8 value[1] = {x};
+    Function::any(value);
+    return value[0];
+}
 
 // Coefficients of a polynomial, the highest power's first.
 template <int n, int terms>
@@ -87,13 +89,20 @@ template <class T> struct ExpOf {
         PTO_EACH x[i] = add_exponent(x[i], shifted[i]);
     }
     // 2^n is in two factors, so that it neither overflows nor loses a subnormal result.
-    static PTO_INLINE f32x8 any(f32x8 x) {
-        f32x8 value[1] = {clamp(x, -104.0f, 89.0f)}, shifted[1];
-        reduce(value, shifted);
-        const i32x8 exponent = bit_cast<i32x8>(bit_cast<u32x8>(shifted[0]) - 0x4b400000u),
-                    half_exponent = exponent >> 1;
-        const u32x8 other = bit_cast<u32x8>(exponent) - bit_cast<u32x8>(half_exponent);
-        return (value[0] * power_of_two(half_exponent)) * power_of_two(bit_cast<i32x8>(other));
+    // What becomes zero is left out: arithmetic on subnormal numbers is slow.
+    template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) {
+        f32x8 shifted[n];
+        i32x8 zero[n];
+        PTO_EACH {
+            zero[i] = x[i] < -104.0f;
+            x[i] = clamp(zero[i] ? f32x8{} : x[i], -104.0f, 89.0f);
+        }
+        reduce(x, shifted);
+        PTO_EACH {
+            const u32x8 exponent = bit_cast<u32x8>(shifted[i]) - 0x4b400000u;
+            const u32x8 half_exponent = bit_cast<u32x8>(bit_cast<i32x8>(exponent) >> 1);
+            x[i] = zero[i] ? f32x8{} : (x[i] * power_of_two(half_exponent)) * power_of_two(exponent - half_exponent);
+        }
     }
 };
 
@@ -118,11 +127,7 @@ template <> struct ExpOf<half> {
         PTO_EACH x[i] = clamp(x[i], -18.0f, 12.0f);
         exp_short(x, two_to);
     }
-    static PTO_INLINE f32x8 any(f32x8 x) {
-        f32x8 value[1] = {x};
-        several(value);
-        return value[0];
-    }
+    template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) { several(x); }
 };
 
 // x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), of positive normal numbers: makes f of x, and 2^23 e.
@@ -133,7 +138,7 @@ template <int n> PTO_INLINE void split_exponent(f32x8 (&x)[n], i32x8 (&exponent)
         exponent[i] = bit_cast<i32x8>(e);
     }
 }
-// log(1 + f) + e ln(2) of f. In float log(1 + f) is f + f^2 times a polynomial and off by less than 2^-26; in half and
+// log(1 + f) + e ln(2) of f. In float log(1 + f) is f + f^2 times a polynomial, off by less than 2^-26; in half and
 // bfloat16 it is f times one.
 constexpr float ln2_of_exponent = 0.69314718056f * 1.1920928955078125e-07f; // times 2^23 e
 template <int n> PTO_INLINE void finish_log(float, f32x8 (&f)[n], const i32x8 (&exponent)[n]) {
@@ -168,15 +173,21 @@ template <class T> struct LogOf {
         split_exponent(x, exponent);
         finish_log(T{}, x, exponent);
     }
-    static PTO_INLINE f32x8 any(f32x8 x) {
-        const i32x8 subnormal = x < 1.17549435e-38f;
-        f32x8 value[1] = {subnormal ? x * 8388608.0f : x};
-        i32x8 exponent[1];
+    template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) {
+        f32x8 value[n];
+        i32x8 exponent[n];
+        PTO_EACH value[i] = x[i] < 1.17549435e-38f ? x[i] * 8388608.0f : x[i];
         split_exponent(value, exponent);
-        exponent[0] = bit_cast<i32x8>(bit_cast<u32x8>(exponent[0]) - (bit_cast<u32x8>(subnormal) & (23u << 23)));
+        PTO_EACH {
+            const u32x8 scaled = bit_cast<u32x8>(x[i] < 1.17549435e-38f) & (23u << 23);
+            exponent[i] = bit_cast<i32x8>(bit_cast<u32x8>(exponent[i]) - scaled);
+        }
         finish_log(T{}, value, exponent);
-        const f32x8 finite = x == 0.0f ? f32x8{} - infinity : x < 0.0f ? f32x8{} + __builtin_nanf("") : value[0];
-        return ((x == x) & (x != infinity)) ? finite : x;
+        PTO_EACH {
+            const f32x8 negative = f32x8{} + __builtin_nanf("");
+            const f32x8 finite = x[i] == 0.0f ? f32x8{} - infinity : x[i] < 0.0f ? negative : value[i];
+            x[i] = ((x[i] == x[i]) & (x[i] != infinity)) ? finite : x[i];
+        }
     }
 };
 
@@ -194,7 +205,7 @@ template <> struct SqrtOf<bfloat16_t> {
             x[i] = fma(fma(-root, root, x[i]), 0.5f * inverse, root);
         }
     }
-    static PTO_INLINE f32x8 any(f32x8 x) { return sqrt(x); }
+    template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) { PTO_EACH x[i] = sqrt(x[i]); }
 };
 #endif
 

@@ -126,7 +126,7 @@ struct ShiftRight {
 struct ExpDif {
     template <class T> using Function = ExpOf<float>;
     static PTO_INLINE f32x8 argument(f32x8 a, f32x8 b) { return a - b; }
-    PTO_INLINE f32x8 operator()(f32x8 a, f32x8 b) const { return ExpOf<float>::any(a - b); }
+    PTO_INLINE f32x8 operator()(f32x8 a, f32x8 b) const { return any_of<ExpOf<float>>(a - b); }
 };
 struct PRelu {
     template <class V> PTO_INLINE V operator()(V a, V slope) const { return a > 0 ? a : a * slope; }
@@ -138,12 +138,12 @@ struct Copy {
 struct Exp {
     template <class T> using Function = ExpOf<T>;
     static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
-    PTO_INLINE f32x8 operator()(f32x8 a) const { return ExpOf<float>::any(a); }
+    PTO_INLINE f32x8 operator()(f32x8 a) const { return any_of<ExpOf<float>>(a); }
 };
 struct Log {
     template <class T> using Function = LogOf<T>;
     static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
-    PTO_INLINE f32x8 operator()(f32x8 a) const { return LogOf<float>::any(a); }
+    PTO_INLINE f32x8 operator()(f32x8 a) const { return any_of<LogOf<float>>(a); }
 };
 struct Sqrt {
     template <class T> using Function = SqrtOf<T>;

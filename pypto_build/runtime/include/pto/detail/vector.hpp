@@ -12,6 +12,11 @@
 
 namespace pto::detail {
 
+// For each of n registers.
+#define PTO_EACH                                                                                                       \
+    PTO_UNROLL                                                                                                         \
+    for (int i = 0; i < n; ++i)
+
 template <class T, int N> struct VectorOf {
     typedef T type __attribute__((vector_size(sizeof(T) * N)));
 };
