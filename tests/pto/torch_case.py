@@ -32,7 +32,7 @@ Shape = tuple[int, int]
 @dataclass(frozen=True)
 class Case:
     """`compute` takes what the operands hold, in their order, then what the results held before, and gives what each
-    result holds afterwards. The result may be `ulps` units in the last place away from that.
+    result holds afterwards. The result may be `ulps` units in the last place away from that, or of 16 bits `halves`.
 
     `domains`: what values an operand has. `places`: rows and columns of an operand, and how many are valid.
     `within` follows the operands, `behind` the whole operation. `dtypes` are all of the table unless given.
@@ -51,6 +51,7 @@ class Case:
     dtypes: tuple[str, ...] = ()
     number: str = ""
     arch: str = "a5"
+    halves: float | None = None
 
     def types(self) -> tuple[str, ...]:
         return self.dtypes or tuple(sorted(element_types(self.op)))
@@ -176,7 +177,8 @@ class Use:
                 bits = np.unpackbits(actual.numpy(), axis=1, bitorder="little")
                 assert np.array_equal(bits[: numbers.shape[0], : numbers.shape[1]], numbers)
             else:
-                ulps = self.case.ulps if dtype in FLOATS else 0
+                halves = self.case.ulps if self.case.halves is None else self.case.halves
+                ulps = {"f32": self.case.ulps, "f16": halves, "bf16": halves}.get(dtype, 0)
                 assert_equal(actual, np.broadcast_to(numbers, actual.shape), dtype, ulps)
 
 

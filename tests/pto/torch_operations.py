@@ -1,5 +1,5 @@
 """What every vector operation computes, as functions of exact numbers, and how near to it a result has to come: exact,
-which is rounded once, or so many units in the last place, which are at most 1e-3 of a result in f32 and f16 (bf16 has
+which is rounded once, or so many units in the last place: at most 1e-6 of a result in f32 and 2e-3 in f16 (bf16 has
 only 8 bits) unless it is said why not. Integers are always exact: they wrap.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from tests.pto.torch_case import COLS, ROWS, VALID, Case, Use, bits_of, both, safe, use, whole
 
 FULL = ((ROWS, COLS), (ROWS, COLS))
-#: exp(a - b) of 16 bits: the difference is rounded before, which shifts the result by as much as 5e-2.
+#: exp(a - b): the difference is rounded before, which in f16 shifts the result by as much as 2.5e-2.
 DIFFERENCE = 24
 
 
@@ -83,7 +83,7 @@ def unary() -> Iterator[Case]:
         ("not", whole(lambda x: ~x), 0, "any"),
     ):  # fmt: skip
         yield Case(f"t{name}", f"pto.t{name}", "x", "z", compute, ulps, {"x": domain})
-    yield Case("trsqrt_scratch", "pto.trsqrt", "x t", "z", lambda x: x**-0.5, 2, {"x": "positive"})
+    yield Case("trsqrt_scratch", "pto.trsqrt", "x t", "z", lambda x: x**-0.5, 2, {"x": "positive"}, halves=1)
     yield Case("texpands", "pto.texpands", "n", "z", lambda n: np.full(VALID, n))
 
 
@@ -108,7 +108,8 @@ def reductions() -> Iterator[Case]:
         for fn, (function, ulps, domain) in REDUCE.items():
             compute = lambda x, f=function, a=axis: f(x, axis=a, keepdims=True)  # noqa: E731
             ins = "x t" if axis else "x"  # with scratch and without
-            yield Case(f"t{line}{fn}", f"pto.t{line}{fn}", ins, out, compute, ulps, {"x": domain})
+            halves = min(ulps, 1)
+            yield Case(f"t{line}{fn}", f"pto.t{line}{fn}", ins, out, compute, ulps, {"x": domain}, halves=halves)
         for fn in ("argmax", "argmin"):
             function = np.argmax if fn == "argmax" else np.argmin
             where = lambda x, f=function, a=axis: f(x, axis=a, keepdims=True)  # noqa: E731
