@@ -123,7 +123,7 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
         reply(Reply(fault=f"{job.embedded}: cannot be loaded: {error}", kind="build_error", hint="build it again"))
         return
     try:
-        runtime = _prepare(module, job)
+        runtime = _prepare(module, job, LoadingNote(report))
         options = {**job.options, "report": report, **_hook(job)}
         while os.read(commands, 1) == RUN:
             stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
@@ -152,13 +152,35 @@ def load_embedded(path: Path) -> ModuleType:
     return module
 
 
-def _prepare(module: Any, job: Job) -> Any:
+class LoadingNote:
+    """The end of the report buffer, which tells what is being loaded: code may run then, too."""
+
+    BYTES = 512
+
+    def __init__(self, report: memoryview) -> None:
+        self._place = report[-self.BYTES :]
+
+    def set(self, path: Path | None) -> None:
+        """Say what is loaded next; None: nothing is any more."""
+        text = (str(path) if path else "").encode()[: self.BYTES - 1]
+        self._place[: len(text) + 1] = text + b"\0"
+
+    @property
+    def text(self) -> str:
+        """The file being loaded, or nothing."""
+        return bytes(self._place).partition(b"\0")[0].decode(errors="replace")
+
+
+def _prepare(module: Any, job: Job, note: LoadingNote) -> Any:
     runtime = module.Runtime(platform=job.platform, threads=job.threads)
     for kernel in job.kernels:
         signature = None if kernel.signature is None else list(kernel.signature)
         path = "" if job.reference is not None and not kernel.path.is_file() else str(kernel.path)
+        note.set(kernel.path)
         runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, path, signature)
+    note.set(job.orchestration)
     runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
+    note.set(None)
     return runtime
 
 

@@ -31,6 +31,8 @@ _OWN_SYMBOLS = "pypto::runtime::"
 _STACK_USED_UP = "the stack is used up"
 _STACK_HINT = "look for a recursion without end or a large local array"
 
+_EXIT_HINT = "a kernel or the orchestration called exit(); take the call out"
+_LOAD_HINT = "its static objects are made then: look at their constructors; or build it again, if the file is damaged"
 _OTHER_SIGNAL_HINT = "something sent it that signal; look for kill() or raise()"
 
 #: Exit status of a child that cannot say what it found.
@@ -70,8 +72,11 @@ class Death:
     stderr_tail: bytes = b""
 
 
-def describe_death(death: Death, report: Report | None) -> ErrorInfo:
-    """A child that died before it sent a result, with what the runtime's report buffer knows about it."""
+def describe_death(death: Death, report: Report | None, loading: str = "") -> ErrorInfo:
+    """A child that died before it sent a result, with what the runtime's report buffer knows about it.
+
+    `loading` is the file it was loading then.
+    """
     crash = report.crash if report else None
     if os.WIFEXITED(death.status):
         status = os.WEXITSTATUS(death.status)
@@ -79,18 +84,18 @@ def describe_death(death: Death, report: Report | None) -> ErrorInfo:
             return _error(
                 "exit",
                 "{subject} left no result: what it comes through is closed",
-                _culprit(report),
+                _culprit(report, loading),
                 "a kernel or the orchestration closed files that are not its own; take that out",
             )
         return _error(
             "exit",
             "{subject} ended the process with exit status " + f"{status} before everything was done",
-            _culprit(report),
-            "a kernel or the orchestration called exit(); take the call out",
+            _culprit(report, loading),
+            _EXIT_HINT if not loading else _LOAD_HINT,
         )
     number = os.WTERMSIG(death.status)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    culprit = Culprit(crash.task, crash.kernel) if crash and crash.kernel else _culprit(report)
+    culprit = Culprit(crash.task, crash.kernel) if crash and crash.kernel else _culprit(report, loading)
     frames = _frames(crash) if crash else []
     detail = [*crash.arguments, *(f"#{place} {frame}" for place, frame in enumerate(frames))] if crash else []
     line = next((frame.code for frame in frames if frame.code), "")
@@ -106,6 +111,7 @@ def describe_death(death: Death, report: Report | None) -> ErrorInfo:
     place = f" at address 0x{crash.address:x}{place}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
     message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){place}"
     hint = _STACK_HINT if crash and crash.nearest == _STACK_USED_UP else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
+    hint = _LOAD_HINT if loading else hint
     return _error("crash", message, culprit, hint, detail)
 
 
@@ -132,14 +138,14 @@ def _readable(line: str) -> str:
     return line.removeprefix(directory)
 
 
-def describe_hang(timeout_s: float, report: Report | None) -> ErrorInfo:
-    """A run that had not finished at the time limit."""
+def describe_hang(timeout_s: float, report: Report | None, loading: str = "") -> ErrorInfo:
+    """A run that had not finished at the time limit; `loading` as above."""
     cores = [_core_line(item) for item in report.running] if report else []
     occupancy = f"; {report.occupancy()}" if report else ""
     return _error(
         "hang",
         "{subject} had not finished at the time limit of " + f"{timeout_s:g} s{occupancy}",
-        _culprit(report),
+        _culprit(report, loading),
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
         cores,
     )
@@ -155,21 +161,29 @@ def _core_line(item: Running) -> str:
 
 @dataclass(frozen=True)
 class Culprit:
-    """What was executing: a task with its kernel, the orchestration (no task), or nobody knows (no kernel)."""
+    """What was executing: a task with its kernel, the orchestration (no task), or nobody knows (no kernel).
+
+    A file that is being loaded runs code of its own; it comes before all of them.
+    """
 
     task: int | None = None
     kernel: str = ""
+    loading: str = ""
 
     @property
     def subject(self) -> str:
         """The first words of a message."""
+        if self.loading:
+            return f"loading {_readable(self.loading)}"
         if self.task is None:
             return "the orchestration" if self.kernel else "the run"
         return f"kernel '{self.kernel}'"
 
 
-def _culprit(report: Report | None) -> Culprit:
+def _culprit(report: Report | None, loading: str = "") -> Culprit:
     """The kernel that has been running for longest, else the orchestration while it runs."""
+    if loading:
+        return Culprit(loading=loading)
     if report and report.stuck:
         return Culprit(report.stuck.task, report.stuck.kernel)
     return Culprit(None, "orchestration" if report and report.orchestrating else "")

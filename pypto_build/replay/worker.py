@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pypto_build.replay.child import LEAKED, RUN, Job, Reply, TensorBuffer, child_main, limit_resources, serve
+from pypto_build.replay.child import (
+    LEAKED,
+    RUN,
+    Job,
+    LoadingNote,
+    Reply,
+    TensorBuffer,
+    child_main,
+    limit_resources,
+    serve,
+)
 from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
 from pypto_build.replay.listener import Listener
 from pypto_build.replay.orphans import end_holders
@@ -111,7 +121,7 @@ class Worker:
             self._said.collect(min(remaining, _POLL_S) if alive else 0)
             if not alive and not self._said.has_reply:
                 self._said.collect(0)
-                raise RunFault("runtime_error", describe_death(self._death(), self._read_report()))
+                raise RunFault("runtime_error", describe_death(self._death(), self._read_report(), self._loading))
         reply = msgspec.json.decode(self._said.reply(), type=Reply)
         if reply.fault:
             self._drain()
@@ -152,6 +162,10 @@ class Worker:
 
         return read_report(memoryview(self._report))
 
+    @property
+    def _loading(self) -> str:
+        return LoadingNote(memoryview(self._report)).text
+
     def _fault_known(self) -> bool:
         """Whether the runtime has written down a fault; its place in the report, so that nothing need be loaded."""
         return self._report[FAULT_OFFSET] == FAULT_KNOWN
@@ -179,7 +193,7 @@ class Worker:
                 return RunFault("runtime_error", error)
 
     def _hang(self) -> RunFault:
-        error = describe_hang(self._timeout_s, self._read_report())
+        error = describe_hang(self._timeout_s, self._read_report(), self._loading)
         os.kill(self.pid, signal.SIGTERM)  # what it has printed is let out
         give_up = time.monotonic() + _LAST_WORDS_S
         while self._alive() and time.monotonic() < give_up:

@@ -256,6 +256,26 @@ def test_library_that_cannot_be_loaded(copy: Tiny) -> None:
     assert run.verdict.error is not None and str(library) in run.verdict.error.message
 
 
+def test_code_that_runs_while_it_is_loaded(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path, PLUS_ONE)
+    kernel = tiny.artifact / "kernels" / "aiv" / "step.cpp"
+    early = 'static int early = [] { if (getenv("EXIT")) exit(4); *(volatile int *)16 = 1; return 1; }();\n'
+    kernel.write_text(kernel.read_text().replace('extern "C"', f'{early}extern "C"'))
+    tiny.build()
+    library = tiny.out / "kernels" / "aiv" / "step.so"
+    for environment, message in (
+        ({}, "crashed: SIGSEGV (Segmentation fault)"),
+        ({"EXIT": "1"}, "ended the process with exit status 4 before everything was done"),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            error = tiny.replay().verdict.error
+        assert error is not None
+        assert (error.message, error.task, error.kernel) == (f"loading {library} {message}", None, None)
+        assert error.hint.startswith("its static objects are made then")
+
+
 def test_runtime_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "_embedded.so").write_bytes(b"not a library")
     verdict = replay(Request(tiny.artifact, tiny.out, tmp_path / "_embedded.so"), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -342,6 +343,28 @@ def test_limits_from_the_environment(rig: Rig, knob: str, value: str, printed: s
 # --- loading ---
 
 
+OTHER_ABI = """
+extern "C" { extern const unsigned pypto_core_abi; const unsigned pypto_core_abi = 9; void kernel_entry(long *) {} }
+"""
+
+
+def test_kernels_tell_their_abi(rig: Rig) -> None:
+    library = rig.compile('#include "pto/pto-inst.hpp"\nextern "C" void kernel_entry(int64_t *) {}\n', ["-Wno-psabi"])
+    assert ctypes.c_uint32.in_dll(ctypes.CDLL(str(library)), "pypto_core_abi").value == 1
+
+
+def test_a_kernel_that_fails_when_it_is_bound(rig: Rig) -> None:
+    text = """#include "pypto/core_context.h"
+    extern "C" void pypto_bind_core(PyptoCoreContext *core) { core->fault(core, "not this one", nullptr, 0); }
+    extern "C" void kernel_entry(int64_t *) {}
+    """
+    runtime = rig.module.Runtime("a2a3sim", 1)
+    runtime.load_kernel(0, "k", "aiv", str(rig.compile(text)))
+    runtime.load_orchestration(str(rig.compile(entry("(void)orch_args; CoreTaskArgs p; rt_submit_aiv_task(0, p);"))))
+    with pytest.raises(rig.module.RuntimeFault, match="not this one"):
+        runtime.run([], [])
+
+
 def test_loading_errors(rig: Rig, tmp_path: Path) -> None:
     module = rig.module
     with pytest.raises(module.RuntimeFault, match='platform "a7" is unknown; use a2a3sim or a5sim'):
@@ -355,6 +378,7 @@ def test_loading_errors(rig: Rig, tmp_path: Path) -> None:
         ((1024, "k", "aiv", path), "kernel k: func_id 1024 is outside 0..1023"),
         ((1, "k", "aiv", str(rig.compile("int nothing;"))), "exports no kernel_entry"),
         ((1, "k", "aiv", str(tmp_path / "none.so")), "none.so: cannot be loaded"),
+        ((1, "k", "aiv", str(rig.compile(OTHER_ABI))), "is built for ABI 9 of a core, this runtime has 1; rebuild"),
     ]:
         with pytest.raises(module.RuntimeFault, match=message) as caught:
             runtime.load_kernel(*arguments)

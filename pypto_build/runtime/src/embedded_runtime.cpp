@@ -34,6 +34,10 @@ int orchestrate(const Orchestration &orchestration, PTO2Runtime *handle, const E
     return orchestration.call(handle, parameters);
 }
 
+int expected_args(const Orchestration &orchestration, const EntryParameters &parameters) noexcept {
+    return orchestration.expected_args(parameters);
+}
+
 /// Everything that lives as long as one run.
 struct Run {
     TaskGraph graph;
@@ -109,7 +113,13 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report);
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
-    const int expected = orchestration_.expected_args(parameters);
+    const auto orchestrating = [report](uint32_t yes) {
+        if (report)
+            report->orchestrating.store(yes);
+    };
+    orchestrating(1);
+    const int expected = expected_args(orchestration_, parameters);
+    orchestrating(0);
     if (expected > static_cast<int>(parameters.words.size()))
         throw FaultError{make_fault(
             Code::InvalidArgs,
@@ -118,11 +128,9 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
 
     RunTimes times{monotonic_ns(), 0, 0};
     run->orchestrator.run([&] {
-        if (report)
-            report->orchestrating.store(1);
+        orchestrating(1);
         const int status = orchestrate(orchestration_, &run->handle, parameters);
-        if (report)
-            report->orchestrating.store(0);
+        orchestrating(0);
         if (status != 0)
             run->orchestrator.end_with(
                 make_fault(Code::ExplicitOrchFatal, format("the orchestration returns %d", status)));

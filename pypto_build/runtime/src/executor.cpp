@@ -58,8 +58,10 @@ Gang::Result meet(const Activation &activation, uint32_t cores) {
 }
 
 // What escapes it ends the process, with the stack of the place that threw.
-void run_kernel(const Kernel &kernel, int64_t *slots) noexcept {
-    kernel.entry(slots);
+void run_kernel(Activation &activation, int64_t *slots) noexcept {
+    if (activation.kernel->bind_core)
+        activation.kernel->bind_core(&activation.context);
+    activation.kernel->entry(slots);
 }
 
 // Nobody waits on for a member that has failed.
@@ -316,10 +318,8 @@ void Executor::call(Activation &activation, const Task &task, const Place &place
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
-    if (activation.kernel->bind_core)
-        activation.kernel->bind_core(&activation.context);
     if (setjmp(activation.exit) == 0)
-        run_kernel(*activation.kernel, slots);
+        run_kernel(activation, slots);
 }
 
 void Executor::report_deadlock(const Activation &activation, Fault fault) {

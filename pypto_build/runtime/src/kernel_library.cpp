@@ -56,6 +56,11 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
             throw FaultError{
                 load_fault(path + ": exports no kernel_entry",
                            "keep the extern \"C\" kernel_entry wrapper at the end of the kernel's source")};
+        const auto *abi = static_cast<const uint32_t *>(dlsym(kernel.handle, "pypto_core_abi"));
+        if (abi != nullptr && *abi != PYPTO_CORE_ABI)
+            throw FaultError{load_fault(
+                format("%s: is built for ABI %u of a core, this runtime has %u", path.c_str(), *abi, PYPTO_CORE_ABI),
+                "rebuild the kernel")};
         kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
         kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
     }

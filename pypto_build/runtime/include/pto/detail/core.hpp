@@ -67,6 +67,11 @@ PTO_INLINE uint8_t *resolve_address(PyptoSpace space, uint64_t address) {
 
 } // namespace pto::detail
 
+extern "C" {
+extern __attribute__((weak, visibility("default"))) const uint32_t pypto_core_abi; // compared before a run
+__attribute__((used)) const uint32_t pypto_core_abi = PYPTO_CORE_ABI;
+}
+
 extern "C" __attribute__((weak, used, visibility("default"))) void pypto_bind_core(PyptoCoreContext *context) {
     pto::detail::bound_core = context;
 }
