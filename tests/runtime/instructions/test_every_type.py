@@ -102,7 +102,7 @@ def core_of(build_directory: Path) -> Callable[[str], Core]:
             if of_type == dtype:
                 text = declarations(_places(CASES[name]), dtype, layout)
                 groups.setdefault((_function(name, layout), text), []).append(name)
-        cases = Cases(flags=["-O1"])
+        cases = Cases(flags=["-O0"])  # quick to compile; the other tests have the flags of kernels
         for (function, text), names in groups.items():
             calls = [f"if (v[3] == {NUMBERS[name]}) {{ {CASES[name].call} }}" for name in names]
             cases.add(function, "\n".join([text, *calls]))
