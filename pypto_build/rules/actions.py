@@ -16,12 +16,18 @@ from pypto_build.rules.reason import rebuild_reason
 failure_output: list[str] = []
 
 
+def complain(line: str) -> None:
+    """A line of error output in one piece: actions run in several threads, and SCons passes on every write at once."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def run_captured(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
     """SCons ``SPAWN``: run without a shell and print what the command said in one piece."""
     try:
         run = subprocess.run(_words(args), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError as error:
-        print(f"scons: {args[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        complain(f"scons: {args[0]}: {error.strerror}")
         return 127
     if run.stdout:
         text = run.stdout.decode(errors="replace")
@@ -51,7 +57,7 @@ def run_streaming(_shell: str, _escape: Any, _command: str, args: Sequence[str],
     try:
         return subprocess.run(_words(args), env=env, check=False).returncode
     except OSError as error:
-        print(f"scons: {args[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        complain(f"scons: {args[0]}: {error.strerror}")
         return 127
 
 

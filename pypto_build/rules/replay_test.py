@@ -15,7 +15,7 @@ from SCons.Script import COMMAND_LINE_TARGETS
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
-from pypto_build.rules.actions import command, run_streaming, run_whole
+from pypto_build.rules.actions import command, complain, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.options import OPTIONS
@@ -98,18 +98,18 @@ def _check_tags(target: Any, source: Any, env: Any) -> int:
     if known & set(workspace.options["TAGS"].split(",")):
         return 0
     there_are = f"there are: {', '.join(sorted(known))}" if known else "no test has tags"
-    print(f"scons: *** TAGS={workspace.options['TAGS']}: no test has one of these; {there_are}", file=sys.stderr)
+    complain(f"scons: *** TAGS={workspace.options['TAGS']}: no test has one of these; {there_are}")
     return EXIT_STATUS["usage_error"]
 
 
 def _report_broken(target: Any, source: Any, env: Any) -> int:
-    print(f"{target[0]}: {workspace_of(env).broken[str(target[0])]}", file=sys.stderr, flush=True)
+    complain(f"{target[0]}: {workspace_of(env).broken[str(target[0])]}")
     return EXIT_STATUS["usage_error"]
 
 
 def _unread(target: Any, source: Any, env: Any) -> int:
     """The target of a test that nobody named, as by ``Default``."""
-    print(f"scons: {target[0]}: a test runs where it is named: scons {target[0]}", file=sys.stderr, flush=True)
+    complain(f"scons: {target[0]}: a test runs where it is named: scons {target[0]}")
     return EXIT_STATUS["usage_error"]
 
 
