@@ -69,7 +69,7 @@ def examine_program(
     """What is wrong with the modules or the orchestration of an artifact whose kernels agree with their modules."""
     path = program or program_of(launch.artifact)
     if path is None:
-        return golden_findings(launch, data, limits, timeout_s, "give the program with --program")
+        return golden_findings(launch, data, limits, timeout_s, "if the program is at hand, name it with PROGRAM=")
     progress = Progress()
     found = in_child(lambda: _with_program(launch, path, limits), progress, timeout_s)
     return found or golden_findings(launch, data, limits, timeout_s, f"{path} itself, or its reference, is wrong")

@@ -6,6 +6,7 @@ still has its output; so the names that this project writes below an output dire
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,18 +18,23 @@ from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import MARKER, Workspace
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
+# Directories in which tools keep what only they write.
+_WORK = ("findings", "diverge", "flaky", "reference", "torch", "completed", "bisect.mix")
 _FILES = (
     "kernel_config.py",
     "interface.json",
     "binaries.json",
     "verdict.json",
+    "report.html",
+    "bisect.json",
+    "bisect.log",
     ".settled.json",
     ".units.json",
     ".sconsign.dblite",
     ".lock",
     MARKER,
 )
-_BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl")
+_BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 
 
 def clean_outputs(workspace: Workspace, name: str) -> None:
@@ -43,6 +49,9 @@ def clean_outputs(workspace: Workspace, name: str) -> None:
 
 
 def _clean(output: Path, workspace: Workspace) -> None:
+    for tree in _WORK:
+        if (output / tree).is_dir():
+            _remove(output / tree, workspace)
     for path in _built_files(output):
         _remove(path, workspace)
     for tree in _TREES:
@@ -56,6 +65,7 @@ def _built_files(output: Path) -> Iterator[Path]:
     for tree in _TREES:
         yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
     yield from sorted(output.glob(".*.tmp"))  # what a killed run was writing
+    yield from sorted(output.glob(f"{glob.escape(output.name)}.tar.*"))  # packs
     for name in _FILES:
         for path in (output / name, output / f"{name}.tmp"):
             if path.exists():

@@ -163,7 +163,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("LOG_LEVEL", "", _choice("", *_LOG_LEVELS), "what the runtime logs", flag="--log-level"),
     ),
     Group.PROGRAMS: (
-        Option("PROGRAM", "", _text, "the program that compile turns into an artifact"),
+        Option(
+            "PROGRAM",
+            "",
+            _text,
+            "the program: compile makes an artifact of it; diverge: where the artifact does not name it",
+        ),
         Option("COMPILER", "", _choice("", "pypto"), "pypto: compile runs PyPTO itself on the program"),
         Option("PYTHON", "", _text, "the interpreter that has PyPTO, for COMPILER=pypto (default: this one)"),
         Option("VINTAGE", "", _choice("", "2026-05", "2026-06", "2026-08"), "the C++ API that compile writes for"),

@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -185,5 +186,6 @@ def _write(output: Path, name: str, options: Any, status: Any, info: ErrorInfo) 
     verdict = Verdict(
         status=status, artifact=name, platform=options["PLATFORM"], runtime=options["RUNTIME"], error=info
     )
-    mark_output(output)
-    write_verdict(verdict, output / "verdict.json")
+    with suppress(ArtifactError, OSError):  # where nothing can be written, the message has to do
+        mark_output(output)
+        write_verdict(verdict, output / "verdict.json")

@@ -106,7 +106,11 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.diverge",
             "the first task that leaves the PyTorch reference, and the lines that made it",
             Needs.BINARIES,
-            {"DATA": "--data", **_flags("AGAINST", "TIMEOUT", "JSON", "SARIF"), **_same("RTOL", "ATOL", "SEED")},
+            {
+                "DATA": "--data",
+                **_flags("AGAINST", "PROGRAM", "TIMEOUT", "JSON", "SARIF"),
+                **_same("RTOL", "ATOL", "SEED"),
+            },
         ),
         Verb(
             "lint",

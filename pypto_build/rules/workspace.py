@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.rules.database import OutputDatabases
 from pypto_build.rules.headers import HeaderIndex
 from pypto_build.rules.locks import lock_output
@@ -102,10 +103,14 @@ class Workspace:
 
 def mark_output(path: Path) -> None:
     """Make ``path`` an output directory: `scons -c` cleans no other."""
-    path.mkdir(parents=True, exist_ok=True)
     marker = path / MARKER
-    if not marker.exists():
-        marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not marker.exists():
+            marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
+    except OSError as error:
+        reason = f"nothing can be built there: {error.strerror}"
+        raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
 
 
 def examples_dir(workspace: Workspace) -> Path:

@@ -80,7 +80,10 @@ def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean:
     status, findings = diverge(artifact, tmp_path / "out")
     assert status == 1
     assert {f.rule for f in findings} == {"diverge/golden"}
-    assert findings[0].hint == "the modules or the orchestration are wrong; give the program with --program"
+    assert (
+        findings[0].hint
+        == "the modules or the orchestration are wrong; if the program is at hand, name it with PROGRAM="
+    )
     assert diverge(artifact, tmp_path / "out", "--program", str(PROGRAM))[1][0].rule == ORCHESTRATION
 
 

@@ -161,3 +161,14 @@ def test_start_loads_nothing_slow() -> None:
     code = "import sys, pypto_build.replay.cli; print({'numpy', 'torch', 'rich', 'tree_sitter'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
+
+
+def test_a_closed_pipe_is_no_failure(built: Path) -> None:
+    """As by `| head -1`: the verdict is written, the status is the run's."""
+    command = [sys.executable, "-m", "pypto_build.replay", *_argv(built)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None and run.stderr is not None
+        run.stdout.close()
+        said = run.stderr.read()
+    verdict = read_verdict(built / "out" / "verdict.json")
+    assert (run.returncode, said, verdict.status) == (3, "", "build_error")

@@ -33,6 +33,23 @@ def test_clean_of_one_artifact_keeps_the_others(project: Project) -> None:
     } == {path for path in tree(project.root) if path.startswith("build/")}
 
 
+def test_clean_removes_what_the_tools_left(project: Project) -> None:
+    before = tree(project.root)
+    for words in (
+        ["report"],
+        ["pack"],
+        ["flaky", "ROUNDS=2"],
+        ["dump", "TASK=0", "EXPORT=npy"],
+        ["deps", "EXPORT=dot"],
+    ):
+        run = project.scons(*words, "JIT=_jit_chain")
+        assert run.status == 0, run.output
+    for name in ("report.html", "_jit_chain.tar.zst", "findings/flaky.json", "dfx_outputs/deps.dot"):
+        assert (project.out / name).exists(), name
+    assert project.scons("-c", "JIT=_jit_chain").status == 0
+    assert tree(project.root) - before == {"build/compile_commands.json"}
+
+
 def test_clean_keeps_files_it_does_not_know(project: Project) -> None:
     assert project.replay().status == 0
     (project.out / "notes.md").write_text("mine", encoding="utf-8")

@@ -147,3 +147,12 @@ def test_an_interrupted_build_leaves_no_verdict(project: Project) -> None:
     assert (running.returncode, "Traceback" in output) == (130, False), output
     assert not (project.out / "verdict.json").exists()
     assert project.replay().actions == ["run _jit_chain"]
+
+
+def test_a_place_where_nothing_can_be_built(project: Project) -> None:
+    run = project.replay("BUILD_DIR=SConstruct")
+    assert (run.status, run.actions) == (2, [])
+    assert run.output == (
+        f"scons: *** {project.root}/SConstruct/a2a3sim/_jit_chain: nothing can be built there: Not a directory; "
+        "name another directory with BUILD_DIR=\n"
+    )

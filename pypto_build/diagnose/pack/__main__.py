@@ -6,6 +6,7 @@ python -m pypto_build.diagnose.pack ARTIFACT_DIR --platform P --build-dir OUT [-
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
     size = write_pack(path, pack, tree)
     print("\n".join(_sizes(pack)))
     print(f"[pack] {path}  ({_amount(size)} for {_amount(pack.size)}; verdict {pack.status})")
-    print(f"[pack] elsewhere: pypto-build replay {path.name}")
+    print(f"[pack] elsewhere: pypto-build replay {shlex.quote(path.name)}")
     return 0
 
 
