@@ -149,10 +149,10 @@ def partial() -> Iterator[Case]:
     for fn in ("add", "mul", "max", "min"):
         yield Case(f"tpart{fn}", f"pto.tpart{fn}", "x y", "z!", joined(BINARY[fn][0]), places=places)
 
-    for fn, better in (("max", np.greater), ("min", np.less)):
+    for fn, better in (("max", np.greater_equal), ("min", np.less_equal)):
 
         def extreme(x: Any, y: Any, i: Any, j: Any, better: Any = better) -> Any:
-            """Of equal values the second one's position; only where both are valid, and where one is."""
+            """Of equal values the first one's position; only where both are valid, and where one is."""
             x, y, i, j = (np.pad(a, ((0, ROWS - a.shape[0]), (0, COLS - a.shape[1]))) for a in (x, y, i, j))
             rows, cols = np.indices((ROWS, COLS))
             first = (cols < 40) & ((rows >= 11) | better(x, y).astype(bool))

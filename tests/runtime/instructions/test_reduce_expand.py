@@ -220,7 +220,7 @@ def test_partly_valid_operands(core: Core, dtype: str, regions: tuple[tuple[int,
     core.put(Tile("i32", 32, 64), 131072, np.full((32, 64), 100, np.int32))
     core.put(Tile("i32", 32, 64), 163840, np.full((32, 64), 200, np.int32))
     core.call(f"TPARTARGMAX_{dtype}", ar, ac, br, bc, 32, 64)
-    from_a = in_a & (~in_b | (decode(a, dtype) > decode(b, dtype)))
+    from_a = in_a & (~in_b | (decode(a, dtype) >= decode(b, dtype)))
     assert np.array_equal(core.get(full, DST), np.where(from_a, a, np.where(in_b, b, 0)))
     assert np.array_equal(core.get(Tile("i32", 32, 64), DST1), np.where(from_a, 100, np.where(in_b, 200, 0)))
 

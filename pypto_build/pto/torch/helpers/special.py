@@ -50,7 +50,7 @@ def partial(function: Any, a: Tile, b: Tile, valid: tuple[int, int], into: torch
 
 
 def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_index: Tile, *, greatest: bool) -> None:
-    """The greater (or smaller) of two tiles and its index, the second one's of equal values; where only one is valid,
+    """The greater (or smaller) of two tiles and its index, the first one's of equal values; where only one is valid,
     that one."""
     rows, cols = value.valid
     inside = []
@@ -59,7 +59,7 @@ def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_ind
         there[: tile.valid[0], : tile.valid[1]] = True
         inside.append(there)
     x, y = a[rows, cols], b[rows, cols]
-    take_a = inside[0] & (~inside[1] | (x > y if greatest else x < y))
+    take_a = inside[0] & (~inside[1] | (x >= y if greatest else x <= y))
     either = inside[0] | inside[1]
     value[:] = torch.where(either, torch.where(take_a, x, y), value[:])
     chosen = torch.where(take_a, a_index[rows, cols], b_index[rows, cols])

@@ -59,7 +59,7 @@ PTO_INLINE void part_arg(D &dst, const A &a, const B &b, DI &dst_index, const AI
             // Elements outside a valid region may lie outside the tile: they are not looked at.
             const auto x = in_a ? a.data()[A::plane.offset(r, c)] : ElementType<A>{};
             const auto y = in_b ? b.data()[B::plane.offset(r, c)] : ElementType<B>{};
-            const bool take_a = in_a && (!in_b || (greatest ? x > y : x < y));
+            const bool take_a = in_a && (!in_b || (greatest ? x >= y : x <= y));
             dst.data()[D::plane.offset(r, c)] = take_a ? x : y;
             dst_index.data()[DI::plane.offset(r, c)] =
                 take_a ? a_index.data()[AI::plane.offset(r, c)] : b_index.data()[BI::plane.offset(r, c)];
@@ -91,7 +91,7 @@ PTO_ARG_REDUCTION(TROWARGMIN, false, true)
 PTO_ARG_REDUCTION(TCOLARGMAX, true, false)
 PTO_ARG_REDUCTION(TCOLARGMIN, false, false)
 
-// TPARTARG*(value, src0, src1, index, index0, index1): where both sources are valid the second one wins ties.
+// TPARTARG*(value, src0, src1, index, index0, index1): where both sources are valid the first one wins ties.
 template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
 PTO_INST RecordEvent TPARTARGMAX(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
     PTO_CHECK(TPARTARGMAX, PIPE_V, reads(a), reads(b), reads(ai, valid(a)), reads(bi, valid(b)), writes(dst),
