@@ -264,7 +264,7 @@ def _partial() -> dict[str, Case]:
 
         def choose(t: Operands, h: int, w: int, first: Callable[[Array, Array], Array] = first) -> None:
             of_b = np.zeros((ROWS, COLS), bool)
-            of_b[:h, :w] = ~first(t["a"], t["b"])[:h, :w]
+            of_b[:h, :w] = first(t["b"], t["a"])[:h, :w]
             t["d"][:], t["p"][:] = np.where(of_b, t["b"], t["a"]), np.where(of_b, 200, 100)
 
         found[f"TPART{op}"] = Case(f"TPART{op}(d, a, b, p, x, y);", (target, whole, B, *positions), choose)
