@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,8 @@ class _Run(pytest.Item):
         self.add_report_section("call", "run", run.stdout)
         if run.returncode:
             raise RunFailed(run.stdout)
+        if names := re.findall(r"^\[RUN\]   '(\w+)' UNCHECKED", run.stdout, re.MULTILINE):
+            self.warn(pytest.PytestWarning(f"no golden for {', '.join(names)}: ran, and nothing was compared"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
         """The last lines that a run printed, without a traceback of ours."""

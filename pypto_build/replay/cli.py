@@ -6,6 +6,7 @@ Exit status: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runt
 from __future__ import annotations
 
 import argparse
+import itertools
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -153,7 +154,7 @@ def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = "embe
 
 
 def _value_of(words: Sequence[str], flag: str) -> str:
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         if word == flag:
             return following
         if word.startswith(f"{flag}="):

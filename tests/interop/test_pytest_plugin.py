@@ -71,6 +71,15 @@ def test_a_manifest_that_fails_says_why(tmp_path: Path, rig: Rig) -> None:
     assert "Traceback" not in run.stdout
 
 
+def test_a_replay_without_a_golden_says_so(tmp_path: Path) -> None:
+    artifact = tmp_path / "_jit_accumulate"
+    shutil.copytree(Path(__file__).parents[2] / "examples/artifacts/_jit_accumulate", artifact)
+    shutil.rmtree(artifact / "data" / "out")
+    run = run_pytest(tmp_path, str(artifact / "kernel_config.py"))
+    assert run.returncode == 0, run.stdout
+    assert "PytestWarning: no golden for acc: ran, and nothing was compared" in run.stdout
+
+
 def test_a_directory(tmp_path: Path, rig: Rig) -> None:
     run = run_pytest(tmp_path, str(rig.out.parent), "--collect-only", "--platform", "a5sim", "--platform", "a2a3")
     found = [line.strip() for line in run.stdout.splitlines() if "::" in line]

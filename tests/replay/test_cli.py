@@ -172,3 +172,8 @@ def test_a_closed_pipe_is_no_failure(built: Path) -> None:
         said = run.stderr.read()
     verdict = read_verdict(built / "out" / "verdict.json")
     assert (run.returncode, said, verdict.status) == (3, "", "build_error")
+
+
+def test_no_words_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("[RUN] FAIL: usage_error: python -m pypto_build.replay: the following ")
