@@ -14,7 +14,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import one_of, run_tool, tool_parser
 from pypto_build.diagnose.deps_text import path_between, summary_lines, task_lines
-from pypto_build.diagnose.evidence import Evidence
+from pypto_build.diagnose.evidence import Evidence, no_record
 from pypto_build.diagnose.graph_export import dot, trace
 
 EXPORTS = ("dot", "html", "trace")
@@ -39,7 +39,7 @@ def _run(given: argparse.Namespace) -> int:
     evidence = Evidence(given.place, given.build_dir, given.platform)
     if evidence.graph is None and evidence.timeline is None:
         place = given.build_dir or given.place
-        raise ArtifactError(place, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
+        raise no_record(place, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
     if given.export:
         one_of("EXPORT", given.export, EXPORTS)
         print(_export(evidence, given.export, given.output))

@@ -17,6 +17,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.diagnose.console import one_of, run_tool, table, tool_parser
+from pypto_build.diagnose.evidence import no_record
 from pypto_build.diagnose.graph import find_graph, read_graph
 from pypto_build.diagnose.names import Names, find_names
 from pypto_build.diagnose.statistics import histogram, statistics
@@ -187,7 +188,7 @@ def open_viewer(place: Path, build_dir: Path | None) -> Viewer:
     places = [place for place in (build_dir, place) if place is not None]
     manifest = next(filter(None, map(find_manifest, places)), None)
     if manifest is None:
-        raise ArtifactError(places[0], "holds no argument dump", _NO_DUMP)
+        raise no_record(places[0], "holds no argument dump", _NO_DUMP)
     dump = read_dump(manifest)
     graph = find_graph(manifest.parent, *places)
     ids = [record.task_id for record in dump.records]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.diagnose.critical_path import Analysis, analyse
@@ -13,12 +16,22 @@ from pypto_build.diagnose.names import Names, find_names
 from pypto_build.diagnose.sites import Site, aliases, match_tasks, read_sites, tensor_names
 from pypto_build.diagnose.tasks import TaskOrder, id_text
 from pypto_build.diagnose.timeline import Timeline, find_timeline, read_timeline
-from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict
 
 #: Said wherever times of a simulated platform are shown.
 SIMULATED = (
     "simulated platform: times are this machine's, not the NPU's; only their order and proportions mean something"
 )
+
+
+def no_record(place: Path, missing: str, way_out: str) -> ArtifactError:
+    """The error where a run left nothing to look at: it ended too early, or was not asked to record."""
+    with suppress(OSError, msgspec.MsgspecError):
+        verdict = read_verdict(place / "verdict.json")
+        if verdict.exit_status > EXIT_STATUS["mismatch"] and verdict.error:
+            ended = f"{missing}: the replay ended with {verdict.status} ({verdict.error.message})"
+            return ArtifactError(place, ended, "mend that first")
+    return ArtifactError(place, missing, way_out)
 
 
 @dataclass(frozen=True)

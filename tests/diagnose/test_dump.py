@@ -12,6 +12,7 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose import dump
 from pypto_build.diagnose.args_dump import find_manifest, read_dump
 from pypto_build.diagnose.statistics import histogram, statistics
+from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
 from tests.diagnose.runs import RING1, dumped, scalar, write_dump, write_json
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -227,6 +228,10 @@ def test_half_a_manifest(tmp_path: Path) -> None:
 def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     way = "replay with DUMP=2 first; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
     assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {way}\n"
+    error = ErrorInfo("runtime_error", "kernel 'k' crashed")
+    write_verdict(Verdict("runtime_error", "a", "a2a3sim", "embedded", error=error), tmp_path / "verdict.json")
+    ended = "the replay ended with runtime_error (kernel 'k' crashed); mend that first"
+    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump: {ended}\n"
 
 
 def test_statistics_count_what_is_not_finite() -> None:
