@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
+def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
     """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
     binaries = given.binaries or given.build_dir / "check"
     try:
@@ -56,7 +56,7 @@ def checked_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
         timeout_s=given.timeout,
         options={"accesses": True},
         all_goldens=False,
-        meanwhile=lambda: importlib.import_module("pypto_build.diagnose.hazards.analysis"),  # a third of the time
+        meanwhile=meanwhile,
     )
     return replay(request, write=None), binaries / "dfx_outputs"
 
@@ -72,15 +72,23 @@ def _wrong(verdict: Verdict) -> Level | None:
 
 
 def _run(given: argparse.Namespace) -> int:
+    declared: list[Finding] = []
+
+    def meanwhile() -> None:
+        """What needs no record: numpy and the analysis are a third of the whole time."""
+        from pypto_build.diagnose.hazards.analysis import declared_findings
+
+        declared.extend(declared_findings(load_artifact(given.artifact)))
+
+    with taking_long("replaying the checked build"):
+        verdict, directory = checked_replay(given, meanwhile)
+    if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
+        print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
+        return verdict.exit_status
     from pypto_build.diagnose.hazards.analysis import analyse
     from pypto_build.diagnose.hazards.faults import fault_finding
     from pypto_build.diagnose.hazards.record import read_record
 
-    with taking_long("replaying the checked build"):
-        verdict, directory = checked_replay(given)
-    if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
-        print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
-        return verdict.exit_status
     artifact = load_artifact(given.artifact)
     findings: list[Finding] = []
     complete = False
@@ -89,7 +97,7 @@ def _run(given: argparse.Namespace) -> int:
         complete = record.document.complete
         wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
-            findings = analyse(artifact, record, wrong=wrong)
+            findings = analyse(artifact, record, declared, wrong=wrong)
     if verdict.error and not complete and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
         deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)
@@ -104,5 +112,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's library starts threads on import, and none is used
     gc.disable()  # a record is many objects in no cycles: collecting takes a third of the analysis and frees nothing
     sys.exit(main())

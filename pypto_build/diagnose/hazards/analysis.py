@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.artifact.derive import derive
@@ -24,8 +24,10 @@ from pypto_build.diagnose.lint.subject import Subject
 _MOST_CONFLICTS = 20_000
 
 
-def analyse(artifact: Artifact, record: Record, *, wrong: Level | None = None) -> list[Finding]:
-    """Everything found in one checked run.
+def analyse(
+    artifact: Artifact, record: Record, declared: Iterable[Finding], *, wrong: Level | None = None
+) -> list[Finding]:
+    """Everything found in one checked run, with what the declarations alone have shown.
 
     ``wrong`` is the level of loads of memory that nobody wrote, None where the outputs were right: there they do no
     harm; kernels load whole tiles and use a part.
@@ -68,7 +70,7 @@ def analyse(artifact: Artifact, record: Record, *, wrong: Level | None = None) -
         *misuse_findings(context, misuse, consequences),
         *task_findings(context, left),
         *unit_findings(context, inside),
-        *declared_findings(artifact),
+        *declared,
     ]
     if wrong and not any(finding.level == "error" for finding in findings):  # else most likely a consequence
         findings += unwritten_findings(context, wrong)

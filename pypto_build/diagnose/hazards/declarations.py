@@ -172,9 +172,10 @@ def untouched_findings(context: Context) -> Iterator[Finding]:
         kernels = tuple(task.kernels)
         first.setdefault(kernels, task.number)
         seen = touched.setdefault(kernels, set())
-        part = context.record.regions_of(task.number)
-        for region in range(part.start, part.stop if len(seen) < len(task.args) else part.start):
-            seen.update(context.candidates(region))
+        if len(seen) < len(task.args):
+            part = context.record.regions_of(task.number)
+            for region in range(part.start, part.stop):
+                seen.update(context.candidates(region))
     sources = {kernel.func_id: kernel.source for kernel in context.artifact.kernels}
     for kernels, number in first.items():
         for index, arg in enumerate(context.task(number).args):

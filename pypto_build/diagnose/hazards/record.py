@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,15 @@ REGION = np.dtype(
 assert REGION.itemsize == 64
 
 
+_READ = frozenset(("INPUT", "INOUT", "NO_DEP"))
+_WRITTEN = frozenset(("OUTPUT", "OUTPUT_EXISTING", "INOUT", "NO_DEP"))
+
+
 class Argument(msgspec.Struct, frozen=True, array_like=True):
-    """One tensor of a task as the orchestration passed it: a buffer and the view of it, in elements of `item` bytes."""
+    """One tensor of a task as the orchestration passed it: a buffer and the view of it, in elements of `item` bytes.
+
+    `reach` are the bytes from the view's first to one past its last.
+    """
 
     tag: str
     address: int
@@ -47,18 +54,17 @@ class Argument(msgspec.Struct, frozen=True, array_like=True):
     dtype: str
     item: int
     manual: bool
-    shape: list[int]
-    strides: list[int]
+    reach: int
 
     @property
     def reads(self) -> bool:
         """Whether the declaration says that the kernel reads it."""
-        return self.tag in ("INPUT", "INOUT", "NO_DEP")
+        return self.tag in _READ
 
     @property
     def writes(self) -> bool:
         """Whether the declaration says that the kernel writes it."""
-        return self.tag in ("OUTPUT", "OUTPUT_EXISTING", "INOUT", "NO_DEP")
+        return self.tag in _WRITTEN
 
     @property
     def key(self) -> tuple[int, int]:
@@ -69,13 +75,7 @@ class Argument(msgspec.Struct, frozen=True, array_like=True):
     def span(self) -> tuple[int, int]:
         """First byte of the view and one past the last, as addresses."""
         begin = self.address + self.offset * self.item
-        return begin, begin + _reach(tuple(self.shape), tuple(self.strides)) * self.item
-
-
-@cache
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements from a view's first to one past its last."""
-    return 0 if 0 in shape else 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+        return begin, begin + self.reach
 
 
 class TaskRecord(msgspec.Struct, frozen=True):
@@ -201,9 +201,10 @@ class Record:
         return list(zip(self.regions["base"].tolist(), self.ends.tolist(), strict=True))
 
     @cached_property
-    def first_region(self) -> np.ndarray[Any, Any]:
+    def first_region(self) -> list[int]:
         """Where each task's regions begin, by number; one more at the end."""
-        return np.searchsorted(self.regions["task"], np.arange(len(self.by_number) + 1))
+        numbers = np.arange(len(self.by_number) + 1)
+        return [int(first) for first in np.searchsorted(self.regions["task"], numbers).tolist()]
 
     @cached_property
     def arguments(self) -> ArgumentTable:
@@ -211,18 +212,13 @@ class Record:
         tasks = [self.tasks[position].args for position in self.positions]
         args = [arg for of_task in tasks for arg in of_task]
         count = np.array([len(of_task) for of_task in tasks], dtype=np.int64)
-        low = np.array([arg.address for arg in args], dtype=np.uint64)
-        spans = np.array([arg.span for arg in args], dtype=np.uint64).reshape(-1, 2)
+        numbers = [(arg.address, arg.bytes, arg.owner, arg.offset * arg.item, arg.reach) for arg in args]
+        low, size, owner, offset, reach = np.array(numbers, dtype=np.uint64).reshape(-1, 5).T
+        begin = low + offset
+        reads = np.array([arg.tag in _READ for arg in args], dtype=bool)
+        writes = np.array([arg.tag in _WRITTEN for arg in args], dtype=bool)
         return ArgumentTable(
-            np.cumsum(count) - count,
-            count,
-            spans[:, 0],
-            spans[:, 1],
-            low,
-            low + np.array([arg.bytes for arg in args], dtype=np.uint64),
-            np.array([arg.owner for arg in args], dtype=np.uint64),
-            np.array([arg.reads for arg in args], dtype=bool),
-            np.array([arg.writes for arg in args], dtype=bool),
+            np.cumsum(count) - count, count, begin, begin + reach, low, low + size, owner, reads, writes
         )
 
     def with_arguments(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
@@ -244,7 +240,7 @@ class Record:
 
     def regions_of(self, number: int) -> slice:
         """The regions of a task."""
-        return slice(int(self.first_region[number]), int(self.first_region[number + 1]))
+        return slice(self.first_region[number], self.first_region[number + 1])
 
 
 def read_record(directory: Path) -> Record:

@@ -6,6 +6,21 @@
 
 namespace pypto::runtime {
 
+namespace {
+
+// Bytes from a view's first to one past its last.
+uint64_t reach_of(const ChipTensor &tensor) {
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < tensor.ndims; ++i) {
+        if (tensor.shapes[i] == 0)
+            return 0;
+        elements += uint64_t{tensor.shapes[i] - 1} * tensor.strides[i];
+    }
+    return elements * element_bytes(tensor.dtype);
+}
+
+} // namespace
+
 void Checker::write(const std::string &directory, bool complete) {
     if (!recording_)
         return;
@@ -31,7 +46,7 @@ void Checker::write(const std::string &directory, bool complete) {
             json.open('[').text(kTags[static_cast<int>(argument.tag)]); // by far the most frequent: without names
             json.whole(tensor.buffer.addr).whole(tensor.buffer.size).whole(tensor.owner_task_id.raw);
             json.whole(tensor.start_offset).text(get_dtype_name(tensor.dtype)).number(element_bytes(tensor.dtype));
-            json.boolean(tensor.manual_dep).list(tensor.shapes, tensor.ndims).list(tensor.strides, tensor.ndims);
+            json.boolean(tensor.manual_dep).whole(reach_of(tensor));
             json.close(']');
         }
         json.close(']').close('}');

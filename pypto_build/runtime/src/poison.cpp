@@ -46,11 +46,24 @@ void fill_elements(uint8_t *memory, uint64_t count, uint32_t bytes, uint64_t val
     }
 }
 
+// Whether any of kStep elements is wanted: no branches, so that the compiler compares them side by side.
+constexpr uint64_t kStep = 64;
+template <typename T> bool any_of(const T *elements, T wanted) {
+    T all = 1;
+    for (uint64_t i = 0; i < kStep; ++i)
+        all &= static_cast<T>(elements[i] != wanted);
+    return !all;
+}
+
 template <typename T, typename Visit>
 void find_runs(const uint8_t *memory, uint64_t count, uint64_t pattern, Visit visit) {
     const T *elements = reinterpret_cast<const T *>(memory);
     const T wanted = static_cast<T>(pattern);
     for (uint64_t i = 0; i < count;) {
+        while (i + kStep <= count && !any_of(elements + i, wanted)) // nearly all memory has been written
+            i += kStep;
+        if (i == count)
+            return;
         if (elements[i] != wanted) {
             ++i;
             continue;
