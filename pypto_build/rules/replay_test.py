@@ -57,7 +57,7 @@ def declare_replay_test(env: Any, **given: Any) -> Any:
     workspace.tests[name] = tags
     chosen = not wanted or bool(wanted & tags)
     if not _asked_for(name, chosen):
-        return env.AlwaysBuild(env.Alias(name, [], Action(_unread, None)))
+        return env.Alias(name) if COMMAND_LINE_TARGETS else env.AlwaysBuild(env.Alias(name, [], Action(_unread, None)))
     try:
         replay = _declare_test(env, values)
     except (ArtifactError, ToolchainError) as error:
@@ -199,7 +199,8 @@ def _show_cached(verdict: Path) -> None:
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
-    print(f"[RUN] {word} (cached)  {result.artifact} {result.platform}: {outputs}, {tasks}; FORCE=1 runs it again")
+    line = f"[RUN] {word} (cached)  {result.artifact} {result.platform}: {outputs}, {tasks}; FORCE=1 runs it again\n"
+    sys.stdout.write(line)  # whole, while other threads print too
 
 
 def _argv(

@@ -122,9 +122,11 @@ def declare_compile(env: Any) -> None:
     """Declare the program of ``PROGRAM=``."""
     workspace = workspace_of(env)
     program = workspace.options["PROGRAM"]
+    if "compile" not in map(str, COMMAND_LINE_TARGETS):
+        return
     if program:
         env.Alias("compile", declare_program(env, name=Path(program).stem, source=program))
-    elif "compile" in map(str, COMMAND_LINE_TARGETS):
+    else:
         raise ArtifactError(
             "PROGRAM=", "'scons compile' needs a program", "name a Python file, such as examples/vector_dag.py"
         )

@@ -83,6 +83,9 @@ def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
     """
     if not targets or not all(target in TARGETS for target in targets):
         return
+    if "JIT" in given and set(targets) <= {"test", "compile", "fetch"}:
+        asked = _listed(f"'scons {target}'" for target in targets)
+        raise OptionError(f"JIT={given['JIT']}: {asked} works on no artifact; leave it out, or use 'scons replay'")
     for name, text in given.items():
         if GROUP[name] is Group.COMMON or any(name in TARGETS[target].options for target in targets):
             continue

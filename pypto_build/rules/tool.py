@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import SCons.Node.Alias
 import SCons.Script
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption, SetOption
 
@@ -111,7 +112,7 @@ def _explain_unknown_targets() -> None:
     for failure in GetBuildFailures():
         name = str(failure.node)
         if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):
-            near = difflib.get_close_matches(name, TARGETS, n=1)
+            near = difflib.get_close_matches(name, {*TARGETS, *SCons.Node.Alias.default_ans}, n=1)
             meant = f"did you mean {near[0]}?" if near else "'scons' alone lists them"
             print(f"scons: there is no target {name}; {meant}", file=sys.stderr, flush=True)
 

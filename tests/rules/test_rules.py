@@ -148,6 +148,14 @@ def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
     run = project.scons("test", "TAGS=quick")
     assert (run.status, run.actions) == (2, [])
     assert "scons: *** TAGS=quick: no test has one of these; there are: slow, twice\n" in run.output
+    project.write("chain.py", "")
+    run = project.scons("compile", "PROGRAM=chain.py")
+    assert "chain.py: defines no program; decorate the orchestration function with @pl.jit" in run.output
+    assert "a test runs where it is named" not in project.scons("-k", "compile", "PROGRAM=chain.py").output
+    assert project.scons("chian").output.endswith("scons: there is no target chian; did you mean chain?\n")
+    run = project.scons("test", "JIT=_jit_chain")
+    message = "JIT=_jit_chain: 'scons test' works on no artifact; leave it out, or use 'scons replay'"
+    assert (run.status, run.output) == (2, f"scons: *** {message}\n")
     run = project.scons()
     assert "scons: chain: a test runs where it is named: scons chain\n" in run.output
 
