@@ -29,7 +29,9 @@ def run_captured(_shell: str, _escape: Any, _command: str, args: Sequence[str], 
     except OSError as error:
         complain(f"scons: {args[0]}: {error.strerror}")
         return 127
-    if run.stdout:
+    if run.stdout and not (
+        run.returncode and b"KeyboardInterrupt" in run.stdout
+    ):  # Ctrl-C is no news to who pressed it
         text = run.stdout.decode(errors="replace")
         sys.stderr.write(text)
         sys.stderr.flush()
