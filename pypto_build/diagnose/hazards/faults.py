@@ -13,7 +13,7 @@ from pypto_build.replay.verdict import ErrorInfo, Verdict
 
 #: `#2 kernel_entry (kernels/aiv/x.cpp:12)` in the stack of a crash.
 _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()]*\))?\)")
-#: `scope at /tmp/orchestration/x.cpp:12`.
+#: `scope at orchestration/x.cpp:12`.
 _SCOPE = re.compile(r"\(scope at (?P<path>[^()]+):(?P<line>\d+)\)")
 #: What the orchestration calls to ask for what a message refuses.
 _ASKED = {"blocks together": "set_require_sync_start("}
