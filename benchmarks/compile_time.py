@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.peer import CORE_MACRO, PEER_FLAGS
 from pypto_build.toolchain import PLATFORMS
 from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler, host_recipe
 from pypto_build.toolchain.recipe import UnitRecipe
@@ -30,11 +31,6 @@ from pypto_build.toolchain.recipe import UnitRecipe
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _TYPICAL_BUDGET_S = 0.5
 _GENERATED_BLOCKS = (1, 8, 64)
-_PEER_FLAGS = (
-    *("-O2", "-fPIC", "-std=c++2b", "-fpermissive", "-w", "-include", "cstdint"),
-    *("-D__CPU_SIM", "-DPTO_CPU_MAX_THREADS=1", "-DNDEBUG"),
-)
-_CORE_MACRO = {"aic": "-D__DAV_CUBE__", "aiv": "-D__DAV_VEC__"}
 
 _KERNEL = """#include <cstdint>
 #include <pto/pto-inst.hpp>
@@ -89,7 +85,7 @@ def kernels_below(path: Path) -> list[Path]:
     """The kernels that a path names: itself, or those of the artifacts below it."""
     if path.is_file():
         return [path]
-    found = sorted(file for file in path.rglob("*.cpp") if file.parent.name in _CORE_MACRO)
+    found = sorted(file for file in path.rglob("*.cpp") if file.parent.name in CORE_MACRO)
     if not found:
         sys.exit(f"{path}: no kernels/aic/*.cpp or kernels/aiv/*.cpp below; name an artifact or a kernel")
     return found
@@ -125,13 +121,13 @@ def _median(times: Sequence[float | None]) -> float | None:
 
 def measure(kernel: Path, compiler: HostCompiler, isa: Path | None, repeat: int, target: Path) -> Row:
     """Compiles one kernel as often as asked, in turns with the peer."""
-    core = kernel.parent.name if kernel.parent.name in _CORE_MACRO else "aiv"
+    core = kernel.parent.name if kernel.parent.name in CORE_MACRO else "aiv"
     tail = ["-c", str(kernel), "-o", str(target)]
     recipe = host_recipe(compiler, PLATFORMS["a2a3sim"])[core]
     text = recipe.compile_argv(str(kernel), str(target))
     ours = [text[0], *_precompiled(recipe, target.parent / core), *text[1:]]
     includes = [f"-I{isa}/include", f"-I{isa}/include/pto", f"-I{INCLUDE_DIR}"] if isa else []
-    peer = [compiler.path, *_PEER_FLAGS, _CORE_MACRO[core], *includes, *tail]
+    peer = [compiler.path, *PEER_FLAGS, CORE_MACRO[core], *includes, *tail]
     turns = [(_compile(ours), _compile(text), _compile(peer) if isa else None) for _ in range(repeat)]
     spent, from_text, beside = (_median(times) for times in zip(*turns, strict=True))
     if spent is None or from_text is None:

@@ -27,14 +27,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.peer import CORE_MACRO, PEER_FLAGS, PEER_MEMORY
 from tests.runtime.instructions.tile_harness import CPP, Cases, Tile, size_of
 
 _LOOP = "for (int64_t n = 0; n < v[0]; ++n)"
-_PEER_FLAGS = (
-    *("-std=c++2b", "-O2", "-fPIC", "-shared", "-fpermissive", "-w", "-include", "cstdint", "-D__CPU_SIM"),
-    *("-DPTO_CPU_MAX_THREADS=1", "-DNDEBUG", "-D__DAV_VEC__", "-D__DAV_CUBE__"),
-)
-_PEER_MEMORY = {f"PTO_CPU_SIM_{space}_BYTES": str(1 << 20) for space in ("UB", "L1", "L0A", "L0B", "L0C")}
+_PEER_FLAGS = (*PEER_FLAGS, "-shared", *CORE_MACRO.values())
 
 PEAKS = r"""
 typedef float v8 __attribute__((vector_size(32)));
@@ -218,7 +215,7 @@ class Peer:
             if errors <= self.refused:
                 sys.exit(f"{include}: the peer's headers do not compile with {compiler}")
             self.refused |= errors
-        os.environ.update(_PEER_MEMORY)
+        os.environ.update(PEER_MEMORY)
         self.library = ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
     def _compile(self, rows: list[Row], command: list[str], library: Path) -> set[int]:
