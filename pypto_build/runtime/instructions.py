@@ -29,7 +29,7 @@ LAYOUTS = (*PLAIN, "boxed")
 VALUES = {
     *("scalar", "start", "row", "col", "mode", "saturation", "tmp", "global", "block_length", "executed", "pipe"),
     *("signal", "value", "op", "comparison", "atomic", "diagonal", "key", "counter", "scale", "address"),
-    *("offset", "view", "group", "stage", "session", "peer"),
+    *("offset", "view", "group", "stage", "session", "peer", "event"),
 }
 _SHARED = ("TPUT", "TGET", "TNOTIFY", "TWAIT", "TTEST")
 
@@ -96,12 +96,12 @@ def _moves() -> Iterator[Instruction]:
     )  # fmt: skip
     yield Instruction(
         "TLOAD", "global memory", "must", ("dst, global",), "the valid region from global memory; the rest is padded",
-        ANY, types="any, of one size", memory="Vec, Mat", pipe="MTE2",
+        ANY, types="any, of one size; fp4 to Vec", memory="Vec, Mat", pipe="MTE2",
     )  # fmt: skip
     yield Instruction(
         "TSTORE", "global memory", "must", ("global, src", "global, src, scale"),
         "the valid region to global memory; AtomicAdd adds atomically; the accumulator is converted on the way", ANY,
-        types="any, of one size; Acc: floats among each other, i32 or float to 8 and 16 bits with a scale",
+        types="any, of one size; fp4 from Vec; Acc: floats to floats, i32 or float to 8 and 16 bits with a scale",
         memory="Vec, Mat, Acc", pipe="MTE3 (Acc: FIX)", writes=(),
     )  # fmt: skip
     yield Instruction(
@@ -200,8 +200,18 @@ def _elementwise() -> Iterator[Instruction]:
         "TCVT", "conversion", "must",
         ("dst, src, mode", "dst, src, mode, saturation", "dst, src, tmp, mode", "dst, src, tmp, mode, saturation"),
         "dst = src in dst's type, rounded and saturated as hardware does", NUMBERS,
-        types="any two numbers; fp8 to and from float", layouts=PLAIN,
+        types="any two numbers; fp8 and hif8 to and from float, hif8 from half; int4 and fp4 to and from floats",
+        layouts=PLAIN,
     )  # fmt: skip
+    for name, form, does, types in (
+        ("TADDRELUCONV", "dst, src0, src1", "max(src0 + src1, 0)", "f32 to f16; f16, i16 to i8"),
+        ("TSUBRELUCONV", "dst, src0, src1", "max(src0 - src1, 0)", "f32 to f16; f16, i16 to i8"),
+        ("TADDDEQRELU", "dst, src0, src1, scale, tmp", "max((src0 + src1) * scale, 0)", "i32 to f16"),
+    ):
+        yield Instruction(
+            name, "conversion", "rest", (form,), f"dst = {does}, to nearest even, saturated", types=types,
+            layouts=ROW_MAJOR,
+        )  # fmt: skip
     yield Instruction(
         "TQUANT", "conversion", "rest", ("dst, src, scales", "dst, src, scales, tmp"),
         "dst = round(src * scale + offset), saturated; a scale for each row", ("float",),
@@ -344,7 +354,7 @@ def _indexed() -> Iterator[Instruction]:
 
 
 def _matrix() -> Iterator[Instruction]:
-    types = "f32 from f32, f16, bf16 or f8 pairs; i32 from i8 pairs"
+    types = "f32 from f32, f16, bf16, fp8 or hif8 pairs; i32 from i8 pairs"
     for name, rank in (("TMATMUL", "must"), ("TGEMV", "should")):
         yield Instruction(
             name, "matrix", rank, ("dst, left, right",), "dst = left @ right", types=types,
@@ -390,6 +400,10 @@ def _between_cores() -> Iterator[Instruction]:
             memory="global", pipe="S", writes=(),
         )  # fmt: skip
     yield Instruction(
+        "TSYNC", "communication", "rest", ("", "event"), "nothing: what it waits for is complete on the CPU",
+        types="any", memory="any", pipe="all", writes=(),
+    )  # fmt: skip
+    yield Instruction(
         "TPRINT", "communication", "rest", ("tile", "tile, tmp", "global"), "prints a matrix", types="any", pipe="S",
         writes=(),
     )  # fmt: skip
@@ -399,10 +413,10 @@ def _unsupported() -> Iterator[Instruction]:
     convolution, microscaled = "convolution is not supported", "microscaled matrix multiplication is not supported"
     for name, sentence, instead in (
         ("TIMG2COL", convolution, ""), ("SETFMATRIX", convolution, ""), ("SET_IMG2COL_RPT", convolution, ""),
+        ("SET_IMG2COL_PADDING", convolution, ""),
         ("TMATMUL_MX", microscaled, ""), ("TGEMV_MX", microscaled, ""), ("TGET_SCALE_ADDR", microscaled, ""),
-        ("TADDDEQRELU", "not supported", "use TADD, TCVT and TRELU"),
-        ("TADDRELUCONV", "not supported", "use TADDRELU and TCVT"),
-        ("TSUBRELUCONV", "not supported", "use TSUBRELU and TCVT"),
+        ("SET_QUANT_SCALAR", "pipes that convert are not supported", "use TMOV with a scale"),
+        ("SET_QUANT_VECTOR", "pipes that convert are not supported", "use TMOV_FP"),
     ):  # fmt: skip
         message = f"{name}: {sentence} by the CPU runtime" + (f"; {instead}" if instead else "")
         yield Instruction(name, "not supported", "rest", (), "", writes=(), unsupported=message)

@@ -42,6 +42,7 @@ ELSEWHERE = {
     "test_matmul.py": {"TMATMUL", "TMATMUL_ACC", "TMATMUL_BIAS"},
     "test_single.py": {"TGEMV", "TGEMV_ACC", "TGEMV_BIAS", "TEXTRACT_FP", "TINSERT_FP"},
     "test_quantize.py": {"TSTORE_FP", "TMOV_FP"},
+    "test_fused_convert.py": {"TADDRELUCONV", "TSUBRELUCONV", "TADDDEQRELU"},
 }
 UNITS = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 

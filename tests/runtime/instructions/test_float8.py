@@ -24,9 +24,8 @@ def _magnitudes(dtype: str) -> Array:
     return np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
 
 
-def _codes(values: Array, dtype: str, mode: str, saturate: bool) -> Array:
-    """The codes that float64 numbers round to."""
-    table = _magnitudes(dtype)
+def rounded(values: Array, table: Array, mode: str) -> Array:
+    """The places in a table of magnitudes that float64 numbers round to; of those beyond the largest, one more."""
     # One more step beyond the largest number decides what still rounds to it.
     steps = np.append(table, 2 * table[-1] - table[-2])
     size, negative = np.abs(values), np.signbit(values)
@@ -40,10 +39,16 @@ def _codes(values: Array, dtype: str, mode: str, saturate: bool) -> Array:
         "TRUNC": rest >= gap,
         "ODD": ~odd & (rest > 0),
     }.get(mode, (rest > gap / 2) | ((rest == gap / 2) & odd))
-    code = low + (up | (rest >= gap))
+    return np.asarray(low + (up | (rest >= gap)))
+
+
+def _codes(values: Array, dtype: str, mode: str, saturate: bool) -> Array:
+    """The codes that float64 numbers round to."""
+    table = _magnitudes(dtype)
+    code = rounded(values, table, mode)
     code = np.where(code >= len(table), len(table) - 1 if saturate else FORMATS[dtype][3], code)
     code = np.where(np.isnan(values), 0x7F, code)
-    return (code | (negative * 0x80)).astype(np.uint8)
+    return (code | (np.signbit(values) * 0x80)).astype(np.uint8)
 
 
 @pytest.fixture(scope="module")

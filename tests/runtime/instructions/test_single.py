@@ -32,6 +32,8 @@ def core(build_directory: Path) -> Core:
     cases = Cases()
     flat = Tile("i32", 1, ROWS * COLS)
     cases.add("reshape", declare(("s", FULL, SRC, 0), ("d", flat, DST, 2)) + "TRESHAPE(d, s); TADDS(d, d, 1);")
+    sync = "Event<Op::TADD, Op::VECTOR> done = TADDS(s, s, 1.0f); TSYNC(done); TSYNC<Op::TADD>(); TSYNC();"
+    cases.add("sync", declare(("s", FULL, SRC, 0)) + sync + "TMULS(s, s, 2.0f);")
     cases.add("print", declare(("s", FULL, SRC, 0)) + "TPRINT(s);")
     cases.add("print_precisely", declare(("s", FULL, SRC, 0)) + "TPRINT<PrintFormat::Width10_Precision6>(s, s);")
     for dtype in ("i8", "u64"):
@@ -67,6 +69,12 @@ def test_a_reshaped_tile_has_the_same_bytes(core: Core) -> None:
     core.elements(FULL.at("i32"), SRC)[:] = values
     core.call("reshape", ROWS, COLS, 1, ROWS * COLS)
     assert np.array_equal(core.elements(FULL.at("i32"), SRC), values + 1)
+
+
+def test_what_is_waited_for_is_complete(core: Core) -> None:
+    core.put(FULL, SRC, np.full((ROWS, COLS), 3, np.float32))
+    core.call("sync", ROWS, COLS)
+    assert np.array_equal(core.get(FULL, SRC), np.full((ROWS, COLS), 8, np.float32))
 
 
 def _printed(core: Core, capfd: pytest.CaptureFixture[str], name: str, *arguments: int) -> str:

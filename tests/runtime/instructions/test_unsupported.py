@@ -43,12 +43,23 @@ CALLS = {
     "TMATMUL_MX<AccPhase::Final>(acc, left, left, right, right);": (
         "TMATMUL_MX: microscaled matrix multiplication is not supported by the CPU runtime"
     ),
-    "TADDRELUCONV<f16_t, f32_t, f32_t>(h, f, f);": "TADDRELUCONV: not supported by the CPU runtime; use TADDRELU and TCVT",
+    "TADDRELUCONV(b, f, f);": ("TADDRELUCONV and TSUBRELUCONV: from float to half, or from half or int16_t to int8_t"),
+    "TADDDEQRELU(f, i, i, 1.0f, i);": "TADDDEQRELU: from int32_t tiles to a half tile",
+    "SET_QUANT_SCALAR<int8_t>(2.0f);": (
+        "SET_QUANT_SCALAR: pipes that convert are not supported by the CPU runtime; use TMOV with a scale"
+    ),
+    "Tile<TileType::Vec, int4b_t, 8, 64> i4; TCVT(i4, i, RoundMode::CAST_RINT);": (
+        "TCVT: four-bit types convert to and from floating-point types only"
+    ),
+    "Tile<TileType::Mat, float4_e2m1x2_t, 8, 64> m4; GlobalTensor<float4_e2m1x2_t, Shape<1, 1, 1, 8, 64>, "
+    "Stride<1, 1, 1, 64, 1>> g4; TLOAD(m4, g4);": (
+        "elements of four bits: row-major tiles without boxes in vector memory, padded with zeros at most"
+    ),
     "comm::TBROADCAST<comm::CollEngine::CCU>(group, g, b);": (
         "TBROADCAST: only vector cores carry out collectives on the CPU"
     ),
     "Tile<TileType::Vec, float4_e2m1x2_t, 8, 64> four; TMOV(four, four);": (
-        "Tile: elements of four bits are not supported by the CPU runtime"
+        "elements of four bits: only TLOAD, TSTORE and TCVT take them on the CPU"
     ),
     "TLOAD(b, image);": "global tensor: layouts of convolution are not supported",
     "TPREFETCH(f, g);": "TPREFETCH: operands of one element type",

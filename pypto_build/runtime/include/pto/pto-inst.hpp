@@ -15,6 +15,7 @@
 #include "detail/core.hpp"
 #include "detail/elementwise.hpp"
 #include "detail/expand.hpp"
+#include "detail/fused_convert.hpp"
 #include "detail/global_index.hpp"
 #include "detail/index.hpp"
 #include "detail/matmul.hpp"

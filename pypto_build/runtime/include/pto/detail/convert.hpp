@@ -397,23 +397,27 @@ namespace pto {
 // TCVT(dst, src, round mode[, saturation mode]), over the valid region of src. Without saturation integers wrap.
 template <class D, class S>
 PTO_INST RecordEvent TCVT(D &dst, const S &src, RoundMode mode, SaturationMode saturation = SaturationMode::OFF) {
-    using To = detail::ElementType<D>;
-    using From = detail::ElementType<S>;
-    static_assert((detail::is_number<To> || detail::is_float8<To>) &&
-                      (detail::is_number<From> || detail::is_float8<From>),
-                  "TCVT: no conversion between these element types");
     static_assert(D::isRowMajor == S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
                   "TCVT: operands of one layout, without boxes");
-    PTO_CHECK(TCVT, PIPE_V, reads(src), writes(dst, valid(src)));
-    if constexpr (detail::is_float8<To> || detail::is_float8<From>) {
-        detail::convert_float8(dst, src, detail::Rounding(mode), saturation == SaturationMode::ON);
-    } else if constexpr (detail::saturates<To, From>) {
-        if (saturation == SaturationMode::ON)
-            detail::convert_in_mode<true>(dst, src, mode);
-        else
-            detail::convert_in_mode<false>(dst, src, mode);
+    if constexpr (detail::has_packed_elements<D> || detail::has_packed_elements<S>) {
+        detail::convert_packed(dst, src, detail::Rounding(mode));
     } else {
-        detail::convert_in_mode<false>(dst, src, mode);
+        using To = detail::ElementType<D>;
+        using From = detail::ElementType<S>;
+        static_assert((detail::is_number<To> || detail::is_float8<To>) &&
+                          (detail::is_number<From> || detail::is_float8<From>),
+                      "TCVT: no conversion between these element types");
+        PTO_CHECK(TCVT, PIPE_V, reads(src), writes(dst, valid(src)));
+        if constexpr (detail::is_float8<To> || detail::is_float8<From>) {
+            detail::convert_float8(dst, src, detail::Rounding(mode), saturation == SaturationMode::ON);
+        } else if constexpr (detail::saturates<To, From>) {
+            if (saturation == SaturationMode::ON)
+                detail::convert_in_mode<true>(dst, src, mode);
+            else
+                detail::convert_in_mode<false>(dst, src, mode);
+        } else {
+            detail::convert_in_mode<false>(dst, src, mode);
+        }
     }
     return {};
 }

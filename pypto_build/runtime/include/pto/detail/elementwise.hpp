@@ -10,7 +10,11 @@
 
 namespace pto::detail {
 
-template <class T> using ElementType = remove_cv_t<typename T::DType>;
+template <class T> struct ElementOf {
+    using type = remove_cv_t<typename T::DType>;
+    static_assert(!is_packed<type>, "elements of four bits: only TLOAD, TSTORE and TCVT take them on the CPU");
+};
+template <class T> using ElementType = typename ElementOf<T>::type;
 
 template <class T> PTO_INLINE Matrix<ElementType<T>> as_matrix(const T &tile) {
     return {tile.data(), T::isRowMajor ? T::Cols : T::Rows};

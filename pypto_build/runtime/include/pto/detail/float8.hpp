@@ -1,5 +1,5 @@
-// Floating-point types of eight bits, as the Open Compute Project defines them. They are storage: they are loaded,
-// moved, converted to and from float, and multiplied by the cube core.
+// Types of eight and four bits: floating-point as the Open Compute Project defines it, HiFloat8, integers of four bits.
+// They are storage: they are loaded, moved, converted to and from float, and some multiplied by the cube core.
 #ifndef PTO_DETAIL_FLOAT8_HPP
 #define PTO_DETAIL_FLOAT8_HPP
 
@@ -10,14 +10,22 @@ namespace pto::detail {
 // Four exponent and three fraction bits without infinities, or five and two with them. `largest` is the code of the
 // largest finite number, `beyond` of what lies beyond it.
 template <int FractionBits> struct Float8Format {
-    static constexpr int fraction_bits = FractionBits, bias = FractionBits == 3 ? 7 : 15;
+    static constexpr int fraction_bits = FractionBits, bias = FractionBits == 3 ? 7 : 15, sign_shift = 24;
     static constexpr uint32_t largest = FractionBits == 3 ? 0x7e : 0x7b, beyond = FractionBits == 3 ? 0x7f : 0x7c;
+    static constexpr uint32_t not_a_number = 0x7f;
+};
+// Four bits: a sign, one or two exponent bits, the rest fraction; every code is a number.
+template <int FractionBits> struct Float4Format {
+    static constexpr int fraction_bits = FractionBits, bias = 1, sign_shift = 28;
+    static constexpr uint32_t largest = 7, beyond = 7, not_a_number = 0;
 };
 
-template <class Format> PTO_INLINE constexpr uint8_t float_to_f8_bits(float value, Rounding mode, bool saturate) {
-    const uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffffu, sign = bits >> 24 & 0x80u;
+// The code of a number in a format of at most eight bits, the sign its highest bit.
+template <class Format> PTO_INLINE constexpr uint8_t float_to_small_bits(float value, Rounding mode, bool saturate) {
+    const uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffffu;
+    const uint32_t sign = (bits & 0x80000000u) >> Format::sign_shift;
     if (magnitude > 0x7f800000u)
-        return uint8_t(sign | 0x7fu);
+        return uint8_t(Format::not_a_number ? sign | Format::not_a_number : 0);
     constexpr int least = 1 - Format::bias, shift = 23 - Format::fraction_bits;
     const int exponent = int(magnitude >> 23) - 127;
     uint32_t kept = 0, dropped = magnitude != 0, half = 2;
@@ -38,6 +46,65 @@ template <class Format> PTO_INLINE constexpr uint8_t float_to_f8_bits(float valu
     return uint8_t(sign | code);
 }
 
+template <class Format> PTO_INLINE constexpr float f4_bits_to_float(uint32_t bits) {
+    const uint32_t sign = (bits & 8u) << 28, exponent = (bits & 7u) >> Format::fraction_bits;
+    const uint32_t fraction = bits & ((1u << Format::fraction_bits) - 1u);
+    if (exponent == 0)
+        return bits_float(sign | float_bits(float(int(fraction)) * (1.0f / float(1 << Format::fraction_bits))));
+    return bits_float(sign | ((exponent + 126u) << 23) | (fraction << (23 - Format::fraction_bits)));
+}
+
+// HiFloat8 (arXiv 2409.16626): after the sign, a prefix that says how many bits the exponent has, the exponent as sign
+// and magnitude without its leading one, and one to three bits of fraction; without exponent bits seven powers of two
+// from 2^-22. Zero has no sign: its code is that of what is not a number.
+constexpr uint8_t hif8_infinity = 0x6f, hif8_largest = 0x6e, hif8_not_a_number = 0x80;
+
+// To nearest, halves away from zero, which is the only direction that hardware has for it.
+PTO_INLINE constexpr uint8_t float_to_hif8_bits(float value, bool saturate) {
+    const uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffffu, sign = bits >> 24 & 0x80u;
+    if (magnitude > 0x7f800000u)
+        return hif8_not_a_number;
+    const auto fraction_bits = [](int exponent) {
+        const int size = exponent < 0 ? -exponent : exponent;
+        return exponent < -15 ? 0 : size < 4 ? 3 : size < 8 ? 2 : 1;
+    };
+    if (magnitude < 0x34000000u) // less than half of the least, 2^-22
+        return 0;
+    const int kept_bits = fraction_bits(int(magnitude >> 23) - 127);
+    const uint32_t rounded = magnitude + (0x400000u >> kept_bits);
+    const int exponent = int(rounded >> 23) - 127; // a carry leaves a fraction of zero
+    const uint32_t fraction = (rounded & 0x7fffffu) >> (23 - fraction_bits(exponent));
+    if (exponent > 15 || (exponent == 15 && fraction))
+        return uint8_t(sign | (saturate ? hif8_largest : hif8_infinity));
+    if (exponent < -15) // 2^-23 itself is half of the least, and rounds up to it
+        return uint8_t(sign | uint32_t(exponent < -22 ? 1 : exponent + 23));
+    const uint32_t size = uint32_t(exponent < 0 ? -exponent : exponent), negative = exponent < 0;
+    const uint32_t code = size == 0  ? 0x08u
+                          : size < 2 ? 0x10u | negative << 3
+                          : size < 4 ? 0x20u | negative << 4 | (size & 1u) << 3
+                          : size < 8 ? 0x40u | negative << 4 | (size & 3u) << 2
+                                     : 0x60u | negative << 4 | (size & 7u) << 1;
+    return uint8_t(sign | code | fraction);
+}
+
+PTO_INLINE constexpr float hif8_bits_to_float(uint8_t bits) {
+    const uint32_t sign = uint32_t(bits & 0x80u) << 24, code = bits & 0x7fu;
+    if (code == 0)
+        return bits_float(sign ? 0x7fc00000u : 0u);
+    if (code == hif8_infinity)
+        return bits_float(sign | 0x7f800000u);
+    const auto power = [](uint32_t exponent_sign, uint32_t size) { return exponent_sign ? -int(size) : int(size); };
+    const uint32_t fraction_bits = code < 0x08 ? 0u : code < 0x40 ? 3u : code < 0x60 ? 2u : 1u;
+    const int exponent = code < 0x08   ? int(code) - 23
+                         : code < 0x10 ? 0
+                         : code < 0x20 ? power(code & 8u, 1)
+                         : code < 0x40 ? power(code & 16u, 2u | (code >> 3 & 1u))
+                         : code < 0x60 ? power(code & 16u, 4u | (code >> 2 & 3u))
+                                       : power(code & 16u, 8u | (code >> 1 & 7u));
+    const uint32_t fraction = code & ((1u << fraction_bits) - 1u);
+    return bits_float(sign | uint32_t(exponent + 127) << 23 | fraction << (23 - fraction_bits));
+}
+
 PTO_INLINE constexpr float e4m3_bits_to_float(uint8_t bits) {
     const uint32_t sign = uint32_t(bits & 0x80u) << 24, exponent = bits >> 3 & 15u, fraction = bits & 7u;
     if ((bits & 0x7fu) == 0x7fu)
@@ -55,7 +122,7 @@ struct float8_e4m3_t {
 
     float8_e4m3_t() = default;
     explicit constexpr float8_e4m3_t(float value)
-        : bits(pto::detail::float_to_f8_bits<Format>(value, pto::detail::Rounding::NearestEven, false)) {}
+        : bits(pto::detail::float_to_small_bits<Format>(value, pto::detail::Rounding::NearestEven, false)) {}
     constexpr operator float() const { return pto::detail::e4m3_bits_to_float(bits); }
 };
 
@@ -65,7 +132,7 @@ struct float8_e5m2_t {
 
     float8_e5m2_t() = default;
     explicit constexpr float8_e5m2_t(float value)
-        : bits(pto::detail::float_to_f8_bits<Format>(value, pto::detail::Rounding::NearestEven, false)) {}
+        : bits(pto::detail::float_to_small_bits<Format>(value, pto::detail::Rounding::NearestEven, false)) {}
     // The upper half of a binary16 number.
     constexpr operator float() const { return pto::detail::f16_bits_to_float(uint16_t(bits << 8)); }
 };
@@ -79,16 +146,22 @@ struct float8_e8m0_t {
     }
 };
 
-// Eight bits with an exponent of variable length: stored and moved, but not computed with.
+// Eight bits with an exponent of variable length.
 struct hifloat8_t {
     uint8_t bits;
+
+    hifloat8_t() = default;
+    explicit constexpr hifloat8_t(float value) : bits(pto::detail::float_to_hif8_bits(value, false)) {}
+    constexpr operator float() const { return pto::detail::hif8_bits_to_float(bits); }
 };
 
-// Two numbers of four bits: not supported, which a tile of them says.
+// Two numbers of four bits, the first in the lower half of the byte. A tile or a view of them counts numbers.
 struct float4_e2m1x2_t {
+    using Format = pto::detail::Float4Format<1>;
     uint8_t bits;
 };
 struct float4_e1m2x2_t {
+    using Format = pto::detail::Float4Format<2>;
     uint8_t bits;
 };
 
@@ -100,9 +173,19 @@ using ::float8_e5m2_t;
 using ::float8_e8m0_t;
 using ::hifloat8_t;
 
+// Two integers of four bits. A tile of them counts integers, and has as many bytes a row.
+struct int4b_t {
+    uint8_t storage;
+
+    int4b_t() = default;
+    explicit constexpr int4b_t(int32_t value) : storage(uint8_t(value & 15)) {}
+    constexpr operator int8_t() const { return int8_t((storage & 15) - (storage << 1 & 16)); }
+};
+
 namespace detail {
-template <class T> inline constexpr bool is_float8 = is_one_of<T, float8_e4m3_t, float8_e5m2_t>;
-}
+template <class T> inline constexpr bool is_float8 = is_one_of<T, float8_e4m3_t, float8_e5m2_t, hifloat8_t>;
+template <class T> inline constexpr bool is_packed = is_one_of<T, int4b_t, float4_e2m1x2_t, float4_e1m2x2_t>;
+} // namespace detail
 } // namespace pto
 
 #endif

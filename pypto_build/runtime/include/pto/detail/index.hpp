@@ -61,9 +61,9 @@ template <class D, class S, class I, class... Rest>
 PTO_INST auto TGATHER(D &dst, const S &src, const I &index, Rest &...)
     -> detail::enable_if_t<detail::is_tile<D> && detail::is_tile<I>, RecordEvent> {
     detail::check_plain<D, I>();
-    static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TGATHER: operands of one element type");
+    static_assert(sizeof(detail::ElementType<D>) == sizeof(typename S::DType), "TGATHER: operands of one element type");
     static_assert(detail::is_int<detail::ElementType<I>>, "TGATHER: the index is an integer tile");
-    using B = detail::Bits<typename D::DType>;
+    using B = detail::Bits<detail::ElementType<D>>;
     const B *const from = (const B *)src.data();
     PTO_CHECK(TGATHER, PIPE_V, carries(src, whole(src)), reads(index, valid(dst)), writes(dst));
     detail::gather((B *)dst.data(), D::Cols, from, detail::elements_until_end(from), index.data(), I::Cols,
@@ -78,7 +78,7 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
     detail::check_plain<D, S>();
     static_assert(sizeof(typename D::DType) == sizeof(typename S::DType),
                   "TGATHER with a mask pattern: operands with elements of one size");
-    using B = detail::Bits<typename D::DType>;
+    using B = detail::Bits<detail::ElementType<D>>;
     constexpr detail::MaskChoice choice = detail::mask_choice(pattern);
     constexpr bool by_column = axis == GatherAxis::ROW;
     const int64_t all_rows = src.GetValidRow(), all_cols = src.GetValidCol(), rest = choice.period - 1 - choice.first;
@@ -130,7 +130,7 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count,
 template <class D, class S, class O, class... Rest>
 PTO_INST RecordEvent TGATHERB(D &dst, const S &src, const O &offset, Rest &...) {
     detail::check_plain<D, O>();
-    constexpr int64_t block = 32 / sizeof(typename D::DType);
+    constexpr int64_t block = 32 / sizeof(detail::ElementType<D>);
     PTO_CHECK(TGATHERB, PIPE_V, carries(src, whole(src)),
               reads(offset, {0, 0, dst.GetValidRow(), (dst.GetValidCol() + block - 1) / block}), writes(dst));
     const uint8_t *const from = (const uint8_t *)src.data();
@@ -152,7 +152,8 @@ template <class D, class S, class I, class... Rest>
 PTO_INST auto TSCATTER(D &dst, const S &src, const I &index, Rest &...)
     -> detail::enable_if_t<detail::is_tile<D> && detail::is_tile<I>, RecordEvent> {
     detail::check_plain<S, I>();
-    static_assert(sizeof(typename D::DType) == sizeof(typename S::DType), "TSCATTER: operands of one element type");
+    static_assert(sizeof(detail::ElementType<D>) == sizeof(typename S::DType),
+                  "TSCATTER: operands of one element type");
     PTO_CHECK(TSCATTER, PIPE_S, reads(src, valid(index)), reads(index), writes(dst, whole(dst)));
     const uint64_t limit = detail::elements_until_end(dst.data());
     for (int64_t r = 0; r < index.GetValidRow(); ++r)
@@ -171,7 +172,7 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
     constexpr detail::MaskChoice choice = detail::mask_choice(pattern);
     constexpr bool by_column = int(axis) == int(ScatterAxis::ROW);
     PTO_CHECK(TSCATTER, PIPE_V, reads(src), writes(dst, whole(dst)));
-    using T = typename D::DType;
+    using T = detail::ElementType<D>;
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c)
             for (int64_t k = 0; k < choice.period; ++k) {

@@ -122,7 +122,8 @@ template <class C, class A, class B> constexpr void check_matmul() {
     static_assert(C::Loc == TileType::Acc && A::Loc == TileType::Left && B::Loc == TileType::Right,
                   "TMATMUL: the operands are an Acc, a Left and a Right tile");
     static_assert((is_same<TC, float> && is_float<TA> && is_same<TA, TB>) ||
-                      (is_same<TC, float> && is_float8<TA> && is_float8<TB>) ||
+                      (is_same<TC, float> && is_float8<TA> && is_float8<TB> &&
+                       is_same<TA, hifloat8_t> == is_same<TB, hifloat8_t>) ||
                       (is_same<TC, int32_t> && is_same<TA, int8_t> && is_same<TB, int8_t>),
                   "TMATMUL: element types are f32 from two f32, two f16, two bf16 or two f8, or i32 from two i8");
 }

@@ -3,6 +3,7 @@
 #define PTO_DETAIL_MEMORY_HPP
 
 #include "copy.hpp"
+#include "packed.hpp"
 #include "pad.hpp"
 
 namespace pto::detail {
@@ -89,36 +90,46 @@ namespace pto {
 template <class D, class G, class... Rest> PTO_INST RecordEvent TLOAD(D &dst, const G &src, Rest &...) {
     static_assert(detail::is_tile<D> && detail::is_global_tensor<G>, "TLOAD: from a GlobalTensor to a Tile");
     static_assert(sizeof(typename D::DType) == sizeof(typename G::DType), "TLOAD: operands of one element type");
-    using B = detail::Bits<typename D::DType>;
-    const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
-    PTO_CHECK(TLOAD, PIPE_MTE2, loads(src, rows, cols),
-              writes(dst, D::PadVal != PadValue::Null ? whole(dst) : valid(dst)));
-    detail::load_global((B *)dst.data(), D::plane, (const B *)src.data(), detail::extent_of(src), rows, cols);
-    if constexpr (D::PadVal != PadValue::Null)
-        detail::pad_tile(dst, rows, cols);
-    return {};
+    if constexpr (detail::has_packed_elements<D>) {
+        auto bytes = detail::bytes_of_tile(dst);
+        return TLOAD(bytes, detail::bytes_of_view(src));
+    } else {
+        using B = detail::Bits<typename D::DType>;
+        const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
+        PTO_CHECK(TLOAD, PIPE_MTE2, loads(src, rows, cols),
+                  writes(dst, D::PadVal != PadValue::Null ? whole(dst) : valid(dst)));
+        detail::load_global((B *)dst.data(), D::plane, (const B *)src.data(), detail::extent_of(src), rows, cols);
+        if constexpr (D::PadVal != PadValue::Null)
+            detail::pad_tile(dst, rows, cols);
+        return {};
+    }
 }
 
 // TSTORE(global, tile): the tile's valid region, converted to the element type of global memory.
 template <class S, class G, AtomicType atomic = AtomicType::AtomicNone, class... Rest>
 PTO_INST RecordEvent TSTORE(G &dst, const S &src, Rest &...) {
     static_assert(detail::is_tile<S> && detail::is_global_tensor<G>, "TSTORE: from a Tile to a GlobalTensor");
-    using To = detail::ElementType<G>;
-    using From = detail::ElementType<S>;
-    static_assert(detail::is_same<To, From> ||
-                      (sizeof(To) == sizeof(From) && detail::is_int<To> && detail::is_int<From>) ||
-                      (S::Loc == TileType::Acc && detail::is_float<To> && detail::is_float<From>),
-                  "TSTORE: this conversion of elements needs a scale, or the accumulator as source");
-    const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
-    PTO_CHECK(TSTORE, store_pipe(src), reads(src), stores(dst, rows, cols, atomic == AtomicType::AtomicAdd));
-    if constexpr (atomic == AtomicType::AtomicAdd)
-        detail::add_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
-    else if constexpr (sizeof(To) == sizeof(From))
-        detail::store_global((detail::Bits<To> *)dst.data(), detail::extent_of(dst),
-                             (const detail::Bits<To> *)src.data(), S::plane, rows, cols);
-    else
-        detail::store_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
-    return {};
+    if constexpr (detail::has_packed_elements<S> && detail::has_packed_elements<G>) {
+        auto bytes = detail::bytes_of_view(dst);
+        return TSTORE(bytes, detail::bytes_of_tile(src));
+    } else {
+        using To = detail::ElementType<G>;
+        using From = detail::ElementType<S>;
+        static_assert(detail::is_same<To, From> ||
+                          (sizeof(To) == sizeof(From) && detail::is_int<To> && detail::is_int<From>) ||
+                          (S::Loc == TileType::Acc && detail::is_float<To> && detail::is_float<From>),
+                      "TSTORE: this conversion of elements needs a scale, or the accumulator as source");
+        const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
+        PTO_CHECK(TSTORE, store_pipe(src), reads(src), stores(dst, rows, cols, atomic == AtomicType::AtomicAdd));
+        if constexpr (atomic == AtomicType::AtomicAdd)
+            detail::add_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
+        else if constexpr (sizeof(To) == sizeof(From))
+            detail::store_global((detail::Bits<To> *)dst.data(), detail::extent_of(dst),
+                                 (const detail::Bits<To> *)src.data(), S::plane, rows, cols);
+        else
+            detail::store_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
+        return {};
+    }
 }
 
 } // namespace pto

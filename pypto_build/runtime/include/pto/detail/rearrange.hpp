@@ -14,7 +14,7 @@ PTO_INST RecordEvent TINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0,
     const int64_t cols = dst0.GetValidCol();
     PTO_CHECK(TINTERLEAVE, PIPE_V, reads(src0, valid(dst0)), reads(src1, valid(dst0)), writes(dst0),
               writes(dst1, valid(dst0)));
-    typename D::DType line[2 * D::Cols];
+    detail::ElementType<D> line[2 * D::Cols];
     for (int64_t r = 0; r < dst0.GetValidRow(); ++r) {
         for (int64_t c = 0; c < cols; ++c) {
             line[2 * c] = src0.data()[r * S::Cols + c];
@@ -35,7 +35,7 @@ PTO_INST auto TDEINTERLEAVE(D &dst1, D &dst0, const S &src1, const S &src0, Rest
     const int64_t cols = dst0.GetValidCol();
     PTO_CHECK(TDEINTERLEAVE, PIPE_V, reads(src0, valid(dst0)), reads(src1, valid(dst0)), writes(dst0),
               writes(dst1, valid(dst0)));
-    typename D::DType line[2 * D::Cols];
+    detail::ElementType<D> line[2 * D::Cols];
     for (int64_t r = 0; r < dst0.GetValidRow(); ++r) {
         for (int64_t c = 0; c < cols; ++c) {
             line[c] = src0.data()[r * S::Cols + c];

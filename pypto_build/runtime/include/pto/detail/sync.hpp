@@ -85,10 +85,11 @@ template <Op From, Op To> struct Event {
     void Wait() const {}
     void Record() const {}
 };
-template <class... A> PTO_INLINE void TSYNC(const A &...) {
+// TSYNC(events...) and TSYNC<instructions...>(): what they wait for is complete on the CPU.
+template <class... A> PTO_INST void TSYNC(const A &...) {
     PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
 }
-template <Op...> PTO_INLINE void TSYNC() {
+template <Op...> PTO_INST void TSYNC() {
     PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
 }
 

@@ -45,9 +45,12 @@ PTO_UNSUPPORTED(TGET_SCALE_ADDR,
                 "TGET_SCALE_ADDR: microscaled matrix multiplication is not supported by the CPU runtime")
 PTO_UNSUPPORTED(SETFMATRIX, "SETFMATRIX: convolution is not supported by the CPU runtime")
 PTO_UNSUPPORTED(SET_IMG2COL_RPT, "SET_IMG2COL_RPT: convolution is not supported by the CPU runtime")
-PTO_UNSUPPORTED(TADDDEQRELU, "TADDDEQRELU: not supported by the CPU runtime; use TADD, TCVT and TRELU")
-PTO_UNSUPPORTED(TADDRELUCONV, "TADDRELUCONV: not supported by the CPU runtime; use TADDRELU and TCVT")
-PTO_UNSUPPORTED(TSUBRELUCONV, "TSUBRELUCONV: not supported by the CPU runtime; use TSUBRELU and TCVT")
+PTO_UNSUPPORTED(SET_IMG2COL_PADDING, "SET_IMG2COL_PADDING: convolution is not supported by the CPU runtime")
+
+PTO_UNSUPPORTED(SET_QUANT_SCALAR,
+                "SET_QUANT_SCALAR: pipes that convert are not supported by the CPU runtime; use TMOV with a scale")
+PTO_UNSUPPORTED(SET_QUANT_VECTOR,
+                "SET_QUANT_VECTOR: pipes that convert are not supported by the CPU runtime; use TMOV_FP")
 
 // Which cores meet at a SYNCALL.
 enum class SyncCoreType { AIVOnly, AICOnly, Mix };
@@ -78,7 +81,7 @@ PTO_INST void SYNCALL(G &workspace, int32_t used_cores = 0) {
 template <class D, class S, class... Rest>
 PTO_INST RecordEvent TSUBVIEW(D &dst, const S &src, int64_t row, int64_t col, Rest &...) {
     static_assert(D::Loc == S::Loc, "TSUBVIEW: both tiles are in one memory");
-    dst.data() = (typename D::DType *)src.data() + S::plane.offset(row, col);
+    dst.data() = (detail::ElementType<D> *)src.data() + S::plane.offset(row, col);
     return {};
 }
 

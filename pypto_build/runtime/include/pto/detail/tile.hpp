@@ -30,8 +30,6 @@ struct Tile {
     static constexpr bool isInnerRowMajor = SLayout_ == SLayout::RowMajor;
     static constexpr bool isInnerColMajor = SLayout_ == SLayout::ColMajor;
 
-    static_assert(!detail::is_one_of<detail::remove_cv_t<E>, float4_e2m1x2_t, float4_e1m2x2_t>,
-                  "Tile: elements of four bits are not supported by the CPU runtime");
     static_assert(Fractal_ == 512 || Fractal_ == 1024 || Fractal_ == 32, "Tile: the fractal size is 512, 1024 or 32");
     // A box holds 512 bytes, the accumulator's 16 x 16 elements, an mx scale's 16 x 2.
     static constexpr int LongSide = 16;
