@@ -35,11 +35,12 @@ _PEER_FLAGS = (*PEER_FLAGS, "-shared", *CORE_MACRO.values())
 
 PEAKS = r"""
 typedef float v8 __attribute__((vector_size(32)));
+typedef float v8_anywhere __attribute__((vector_size(32), aligned(4)));
 extern "C" void peak_fma(const int64_t *v) {
     v8 a[12], x = v8{} + 0.999f, y = v8{} + 0.001f;
     _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i) a[i] = v8{} + float(i);
     for (int64_t n = 0; n < v[0]; ++n) {
-        _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i) a[i] = a[i] * x + y;
+        _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i) a[i] = pto::detail::fma(a[i], x, y);
         __asm__ volatile("" : "+x"(x), "+x"(y));
     }
     v8 sum{};
@@ -47,13 +48,12 @@ extern "C" void peak_fma(const int64_t *v) {
     __builtin_memcpy((void *)v[1], &sum, sizeof(sum));
 }
 extern "C" void peak_copy(const int64_t *v) {
-    const char *from = (const char *)v[1];
-    char *to = (char *)v[2];
+    const v8_anywhere *from = (const v8_anywhere *)v[1];
+    v8_anywhere *to = (v8_anywhere *)v[2];
     for (int64_t n = 0; n < v[0]; ++n) {
-        for (int64_t i = 0; i < v[3]; i += 128) {
-            v8 r[4];
-            __builtin_memcpy(r, from + i, 128);
-            __builtin_memcpy(to + i, r, 128);
+        for (int64_t i = 0; i < v[3] / 32; i += 4) { // by whole registers: an array of them would go through the stack
+            const v8 a = from[i], b = from[i + 1], c = from[i + 2], d = from[i + 3];
+            to[i] = a, to[i + 1] = b, to[i + 2] = c, to[i + 3] = d;
         }
         __asm__ volatile("" ::: "memory");
     }
@@ -110,6 +110,7 @@ def _elementwise_rows(dtype: str, rows: int, cols: int) -> Iterator[Row]:
     yield Row("TROWSUM", shape, narrow, "TROWSUM(k, a, b);", size)
     yield Row("TROWMAX", shape, narrow, "TROWMAX(k, a, b);", size)
     yield Row("TCOLSUM", shape, narrow, "TCOLSUM(l, a, b, false);", size)
+    yield Row("TCOLMAX", shape, narrow, "TCOLMAX(l, a);", size)
     if dtype == "i32":
         return
     yield Row("TDIV", shape, tiles, "TDIV(d, a, b);", 3 * size)

@@ -3,6 +3,7 @@
 #ifndef PTO_DETAIL_REDUCE_HPP
 #define PTO_DETAIL_REDUCE_HPP
 
+#include "copy.hpp"
 #include "elementwise.hpp"
 #include "pad.hpp"
 
@@ -36,25 +37,112 @@ template <class Op, class V> PTO_INLINE Lane<V> combine_lanes(V v) {
         Half parts[2];
         __builtin_memcpy(parts, &v, sizeof(v));
         return combine_lanes<Op>(op(parts[0], parts[1]));
-    } else if constexpr (lane_count<V> == 4) {
-        v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
-        v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
-        return v[0];
     } else {
-        V one{};
-        one[0] = v[0];
-        for (int i = 1; i < lane_count<V>; ++i) {
-            V next{};
-            next[0] = v[i];
-            one = op(one, next);
-        }
-        return one[0];
+        using Words = Vector<uint64_t, 2>;
+        const Words words = bit_cast<Words>(v);
+        v = op(v, bit_cast<V>(__builtin_shufflevector(words, words, 1, 0)));
+        PTO_UNROLL
+        for (int bits = 32; bits >= 8 * int(sizeof(Lane<V>)); bits /= 2)
+            v = op(v, bit_cast<V>(bit_cast<Words>(v) >> bits));
+        return v[0];
     }
+}
+
+// The greatest or least of half or bfloat16, by their bits: without a sign they are in the order of the numbers, with
+// one in the opposite order, and NaN is beyond infinity on both sides. Three integer instructions take 16 elements,
+// which is far less than conversions and comparisons that watch for NaN. Zero is above minus zero.
+template <class Op, class T> struct Extreme {
+    static constexpr int width = 16;
+    using I = Vector<int16_t, width>;
+    static constexpr bool upwards = is_same<Op, Greatest>;
+    static constexpr uint16_t infinite = __builtin_bit_cast(uint16_t, pad_element<T>(PadValue::Max)), sign = 0x8000,
+                              negative = infinite | sign, nothing = upwards ? negative : infinite;
+
+    u16x16 least = u16x16{} + nothing, most = least; // as numbers without a sign
+    I high = bit_cast<I>(least);                     // the greatest as numbers with a sign
+
+    PTO_INLINE void merge(const Extreme &other) {
+        least = other.least < least ? other.least : least;
+        most = other.most > most ? other.most : most;
+        high = other.high > high ? other.high : high;
+    }
+    PTO_INLINE void add(const T *from, int64_t count = width) {
+        u16x16 bits = u16x16{} + nothing;
+        if (count == width)
+            __builtin_memcpy(&bits, from, sizeof(bits));
+        else
+            __builtin_memcpy(&bits, from, uint64_t(count) * sizeof(T));
+        merge({bits, bits, bit_cast<I>(bits)});
+    }
+    // NaN of the sign that does not win is given the other.
+    PTO_INLINE u16x16 result() const {
+        if constexpr (upwards)
+            return most > negative ? most ^ sign : high < 0 ? least : bit_cast<u16x16>(high);
+        else
+            return high > int16_t(infinite) ? bit_cast<u16x16>(high) | sign : most >= sign ? most : least;
+    }
+    // Integers with a sign in the order of the numbers, and back.
+    template <class V> static PTO_INLINE V in_order(V bits) { return V(bits ^ ((bits >> 15) & int16_t(0x7fff))); }
+};
+template <class Op, class T>
+inline constexpr bool is_extreme = is_half<T> && (is_same<Op, Greatest> || is_same<Op, Least>);
+
+template <class Op, class T>
+PTO_NOINLINE void extremes_along(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t rows, int64_t cols) {
+    constexpr int width = Extreme<Op, T>::width;
+    for (int64_t r = 0; r < rows && cols > 0; ++r) {
+        const T *const row = from + r * stride;
+        Extreme<Op, T> total, other;
+        int64_t i = 0;
+        for (; i + 2 * width <= cols; i += 2 * width) {
+            total.add(row + i);
+            other.add(row + i + width);
+        }
+        for (; i < cols; i += width)
+            total.add(row + i, cols - i < width ? cols - i : width);
+        total.merge(other);
+        const auto bits = bit_cast<Vector<int16_t, width>>(total.result());
+        const auto most = combine_lanes<Op>(Extreme<Op, T>::in_order(bits));
+        to[r * to_stride] = bit_cast<T>(Extreme<Op, T>::in_order(most));
+    }
+}
+
+// Columns [c, c + count), which fill n registers, or a part of the only one.
+template <int n, class Op, class T>
+PTO_INLINE void extremes_of_columns(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t rows,
+                                    int64_t count) {
+    constexpr int width = Extreme<Op, T>::width;
+    Extreme<Op, T> total[n];
+    for (int64_t r = 0; r < rows; ++r)
+        PTO_EACH total[i].add(from + r * stride + i * width, n > 1 ? width : count);
+    T result[n * width];
+    PTO_EACH {
+        const auto bits = total[i].result();
+        __builtin_memcpy(result + i * width, &bits, sizeof(bits));
+    }
+    if (to_stride == 1 && count == n * width)
+        __builtin_memcpy(to, result, sizeof(result));
+    else
+        for (int64_t i = 0; i < count; ++i)
+            to[i * to_stride] = result[i];
+}
+
+template <class Op, class T>
+PTO_NOINLINE void extremes_across(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t rows, int64_t cols) {
+    constexpr int width = Extreme<Op, T>::width, n = 4;
+    int64_t c = rows > 0 ? 0 : cols;
+    for (; c + n * width <= cols; c += n * width)
+        extremes_of_columns<n, Op>(to + c * to_stride, to_stride, from + c, stride, rows, n * width);
+    for (; c < cols; c += width)
+        extremes_of_columns<1, Op>(to + c * to_stride, to_stride, from + c, stride, rows,
+                                   cols - c < width ? cols - c : width);
 }
 
 // to[r * to_stride] = the combination of row r.
 template <class Op, class T>
 PTO_NOINLINE void reduce_along(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t rows, int64_t cols) {
+    if constexpr (is_extreme<Op, T>)
+        return extremes_along<Op>(to, to_stride, from, stride, rows, cols);
     constexpr int64_t step = lanes<T>;
     const Op op;
     const Register<T> identity = splat<T>(Op::template identity<T>());
@@ -81,6 +169,8 @@ PTO_NOINLINE void reduce_along(T *to, int64_t to_stride, const T *from, int64_t 
 // to[c * to_stride] = the combination of column c.
 template <class Op, class T>
 PTO_NOINLINE void reduce_across(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t rows, int64_t cols) {
+    if constexpr (is_extreme<Op, T>)
+        return extremes_across<Op>(to, to_stride, from, stride, rows, cols);
     constexpr int64_t step = lanes<T>;
     const Op op;
     const Register<T> identity = splat<T>(Op::template identity<T>());
