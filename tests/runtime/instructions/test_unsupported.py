@@ -24,6 +24,8 @@ CALLS = {
     "TADD(m, m, m);": "element-wise instruction: operands in vector memory (TileType::Vec)",
     "TAND(f, f, f);": "TAND: the element type is an integer",
     "TEXP(i, i);": "TEXP: the element type is a floating-point type",
+    "TROWEXPANDEXPDIF(i, i, i);": "TROWEXPANDEXPDIF: the element type is a floating-point type",
+    "TCOLEXPANDEXPDIF(b, b, b);": "TCOLEXPANDEXPDIF: the element type is a floating-point type",
     "TAXPY(i, i, 2);": "TAXPY: the element types are floating-point types",
     "TSORT32(i, i, i);": "TSORT32 and TMRGSORT: values are float or half",
     "TCVT(e, h, RoundMode::CAST_RINT);": "TCVT: eight-bit floating-point types convert to and from float only",

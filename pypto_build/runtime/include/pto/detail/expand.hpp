@@ -78,9 +78,10 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
 
 // TROWEXPAND*(dst, src0, src1[, tmp]): one of the sources has one value a row. TCOLEXPAND*(dst, src0, src1): src1 is a
 // row.
-#define PTO_EXPANSION(SUFFIX, OPERATION)                                                                               \
+#define PTO_EXPANSION(SUFFIX, OPERATION, accepts, message)                                                             \
     template <auto..., class D, class A, class B, class... Rest>                                                       \
     PTO_INST RecordEvent TROWEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
+        static_assert(detail::accepts<detail::ElementType<D>>, "TROWEXPAND" #SUFFIX message);                          \
         PTO_CHECK(TROWEXPAND##SUFFIX, PIPE_V, reads(src0, row_operand(src0, dst)),                                     \
                   reads(src1, row_operand(src1, dst)), writes(dst));                                                   \
         detail::row_expand<detail::OPERATION>(dst, src0, src1);                                                        \
@@ -88,18 +89,19 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
     }                                                                                                                  \
     template <auto..., class D, class A, class B, class... Rest>                                                       \
     PTO_INST RecordEvent TCOLEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
+        static_assert(detail::accepts<detail::ElementType<D>>, "TCOLEXPAND" #SUFFIX message);                          \
         PTO_CHECK(TCOLEXPAND##SUFFIX, PIPE_V, reads(src0, valid(dst)), reads(src1, {0, 0, 1, dst.GetValidCol()}),      \
                   writes(dst));                                                                                        \
         detail::col_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
     }
-PTO_EXPANSION(ADD, Add)
-PTO_EXPANSION(SUB, Sub)
-PTO_EXPANSION(MUL, Mul)
-PTO_EXPANSION(DIV, Div)
-PTO_EXPANSION(MAX, Max)
-PTO_EXPANSION(MIN, Min)
-PTO_EXPANSION(EXPDIF, ExpDif)
+PTO_EXPANSION(ADD, Add, is_number, ": unsupported element type")
+PTO_EXPANSION(SUB, Sub, is_number, ": unsupported element type")
+PTO_EXPANSION(MUL, Mul, is_number, ": unsupported element type")
+PTO_EXPANSION(DIV, Div, is_number, ": unsupported element type")
+PTO_EXPANSION(MAX, Max, is_number, ": unsupported element type")
+PTO_EXPANSION(MIN, Min, is_number, ": unsupported element type")
+PTO_EXPANSION(EXPDIF, ExpDif, is_float, ": the element type is a floating-point type")
 
 } // namespace pto
 
