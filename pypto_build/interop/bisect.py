@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ends(runner: Runner, good: Step, bad: Step, names: tuple[object, object]) -> None:
     """The bad end says what is bad; the good one must not show it."""
     if good.outcome != "good":
-        raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}); name one that does")
+        raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name one that does")
     if runner.record.bad_signature:
         return
     failures = [one for one in bad.signatures if one != "pass"]

@@ -196,7 +196,9 @@ class SimplerRounds:
             last = self._said.tail.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
             message = f"simpler's process ended with exit status {status}: {last[0]}"
             return RunFault("runtime_error", ErrorInfo("exit", message))
-        return RunFault("runtime_error", describe_death(Death(waited, 0, 1 << 62, self._said.tail), None))
+        error = describe_death(Death(waited, 0, 1 << 62, self._said.tail), None)
+        error.hint += "; replay with RUNTIME=embedded, which names the task"
+        return RunFault("runtime_error", error)
 
     def _hang(self) -> RunFault:
         self._kill()

@@ -65,6 +65,7 @@ class Runner:
 
     def __init__(self, file: Path, question: str, repeats: int, words: Sequence[str]) -> None:
         self._file, self._repeats, self._words = file, repeats, list(words)
+        self.log = file.with_suffix(".log")
         self.record = self._load(question)
 
     def _load(self, question: str) -> Record:
@@ -105,9 +106,8 @@ class Runner:
 
     def _replay(self, artifact: Path, options: Sequence[str]) -> str:
         build_dir = self._file.with_name("bisect.build")
-        log = self._file.with_suffix(".log")
-        run_replay([str(artifact), "--force", *self._words, *options, "--build-dir", str(build_dir)], log)
+        run_replay([str(artifact), "--force", *self._words, *options, "--build-dir", str(build_dir)], self.log)
         verdicts = sorted(build_dir.glob(f"*/{artifact.name}/verdict.json"), key=lambda path: path.stat().st_mtime_ns)
         if not verdicts:
-            return f"no verdict; see {log}"
+            return f"no verdict; see {self.log}"
         return signature(read_verdict(verdicts[-1]))

@@ -131,13 +131,14 @@ def _slug(source: str) -> str:
     return re.sub(r"[^0-9A-Za-z]+", "-", source).strip("-") or "source"
 
 
-def resolve(project: str, chosen: str, cache: Path | None = None) -> Path:
+def resolve(project: str, chosen: str, cache: Path | None = None, option: str = "") -> Path:
     """The directory of what ``chosen`` names: a path as it is, else the checkout of a revision. Never uses a network.
+    ``option`` is what messages call the option where it is not the project's.
 
     Raises:
         ToolchainError: there is no such revision here, or no such path.
     """
-    option = OPTION[project]
+    option = option or OPTION[project]
     if (os.sep in chosen and "@" not in chosen) or chosen in (".", "..") or Path(chosen).is_dir():
         path = Path(os.path.abspath(Path(chosen).expanduser()))
         if not path.is_dir():

@@ -22,6 +22,7 @@ _KERNEL_FLAGS = (
     "-std=c++23",
     "-fpermissive",
     "-Wno-macro-redefined",
+    "-Wno-attributes",  # PyPTO writes always_inline without inline
     "-Wno-ignored-attributes",
     "-D__CPU_SIM",
     "-DPTO_CPU_MAX_THREADS=1",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -58,14 +59,17 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
     Raises:
         ToolchainError: there is none, it is not built, or its parts do not belong together.
     """
-    chosen = chosen or environment.get("SIMPLER_ROOT", "")
+    variable, chosen = ("SIMPLER", chosen) if chosen else ("SIMPLER_ROOT", environment.get("SIMPLER_ROOT", ""))
     isa_dir = pins.resolve(pins.PTO_ISA, isa) if isa else None
     python: str = sys.executable
     paths: tuple[str, ...] = ()
     if chosen:
-        place = pins.resolve(pins.SIMPLER, chosen)
+        place = pins.resolve(pins.SIMPLER, chosen, option=variable)
         if (place / "bin" / "python").exists():
             python = str(place / "bin" / "python")
+        elif not (place / "src").is_dir():
+            lacks = "no environment (it has no bin/python) and no checkout of simpler (no src)"
+            raise ToolchainError(f"{variable}={chosen}: is {lacks}; name one of the two")
         else:
             python = environment.get(PYTHON_VARIABLE) or python
             paths = (str(place), str(place / "python"))
@@ -73,9 +77,11 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
                 _give_isa(place, isa_dir)
                 pins.build(pins.SIMPLER, place, python, environment)
     found = _probe(python, _first(paths, environment))
-    root = _root(found, f"SIMPLER={chosen}" if chosen else "RUNTIME=simpler", python)
+    root = _root(found, f"{variable}={chosen}" if chosen else "RUNTIME=simpler", python)
     if paths and root.resolve() != place.resolve():
-        raise ToolchainError(f"SIMPLER={chosen}: {python} imports {root} instead; name another with {PYTHON_VARIABLE}")
+        raise ToolchainError(
+            f"{variable}={chosen}: {python} imports {root} instead; name another with {PYTHON_VARIABLE}"
+        )
     return SimplerHome(open_tree(root, isa_dir), python, paths)
 
 
@@ -137,7 +143,19 @@ def _root(found: Mapping[str, object], what: str, python: str) -> Path:
         raise ToolchainError(
             f"{what}: simpler is installed more than once, in {' and '.join(installed)}; uninstall one"
         )
-    if found["_task_interface"] is None and not (package_dir / "task_interface.py").is_file():
-        raise ToolchainError(f"{what}: {package_dir} has no task_interface; install simpler into {python}")
+    if found["_task_interface"] is None:
+        _demand_interface(package_dir, what, python)
     assets = setup_dir / "_assets"
     return assets if (assets / "src").is_dir() else setup_dir.parent
+
+
+def _demand_interface(package_dir: Path, what: str, python: str) -> None:
+    """Without the extension module, the package must do with its Python alone. Raises `ToolchainError`."""
+    source = package_dir / "task_interface.py"
+    if not source.is_file():
+        raise ToolchainError(f"{what}: {package_dir} has no task_interface; install simpler into {python}")
+    if re.search(r"^\s*(from|import) _task_interface\b", source.read_text(encoding="utf-8"), re.MULTILINE):
+        built = f"is not built for {python}, which finds no module _task_interface"
+        raise ToolchainError(
+            f"{what}: {built}; build it, or name the interpreter it is built for with {PYTHON_VARIABLE}="
+        )

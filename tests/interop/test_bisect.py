@@ -180,7 +180,8 @@ def test_a_good_end_that_fails(
 ) -> None:
     replays(lambda *_: _WRONG)
     assert run(tmp_path, "flags", "-O1", "-O2") == 2
-    assert capsys.readouterr().err == "GOOD=-O1: does not pass (mismatch of y); name one that does\n"
+    log = tmp_path / "out" / "bisect.log"
+    assert capsys.readouterr().err == f"GOOD=-O1: does not pass (mismatch of y, see {log}); name one that does\n"
 
 
 def test_a_file_is_found_through_scons(tmp_path: Path) -> None:

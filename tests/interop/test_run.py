@@ -76,7 +76,7 @@ def test_a_mismatch(tmp_path: Path) -> None:
             {"PYPTO_STANDIN_CRASH": "11"},
             5,
             "the run crashed: SIGSEGV (Segmentation fault); it read or wrote an address that is not mapped; look at "
-            "its offsets and at its tensors' sizes",
+            "its offsets and at its tensors' sizes; replay with RUNTIME=embedded, which names the task",
         ),
         (
             {"PYPTO_STANDIN_HANG": "1"},
@@ -198,10 +198,27 @@ def test_two_versions_in_one_environment(tmp_path: Path) -> None:
         f"[RUN] FAIL: usage_error: RUNTIME=simpler: two versions of simpler in one environment, simpler from {first} "
         f"and simpler_setup from {second}; uninstall one\n",
     )
-    run = rig.run("--simpler", str(tmp_path / "none"))
-    assert run.stderr == (
-        f"[RUN] FAIL: usage_error: SIMPLER={tmp_path}/none: no such directory; name a checkout or a revision\n"
+
+
+def test_places_that_are_no_simpler(tmp_path: Path) -> None:
+    rig = make_rig(tmp_path)
+    none, empty, unbuilt = tmp_path / "none", tmp_path / "empty", tmp_path / "unbuilt"
+    empty.mkdir()
+    shutil.copytree(STANDIN, unbuilt)
+    interface = unbuilt / "simpler" / "task_interface.py"
+    interface.write_text(f"import _task_interface\n{interface.read_text()}")
+    no_place = "is no environment (it has no bin/python) and no checkout of simpler (no src); name one of the two"
+    not_built = (
+        f"is not built for {sys.executable}, which finds no module _task_interface; build it, or name the interpreter "
+        "it is built for with SIMPLER_PYTHON="
     )
+    no_directory = "no such directory; name a checkout or a revision"
+    for place, said in ((none, no_directory), (empty, no_place), (unbuilt, not_built)):
+        for run, named in (
+            (rig.run("--simpler", str(place)), "SIMPLER"),
+            (rig.run(SIMPLER_ROOT=str(place)), "SIMPLER_ROOT"),
+        ):
+            assert (run.returncode, run.stderr) == (2, f"[RUN] FAIL: usage_error: {named}={place}: {said}\n")
 
 
 def test_a_checkout_counts_though_another_simpler_is_installed_editably(tmp_path: Path) -> None:
