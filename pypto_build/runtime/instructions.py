@@ -18,7 +18,6 @@ FLOATS = ("float", "half", "bfloat16_t")
 INTS = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t")
 NUMBERS = FLOATS + INTS
 ANY = (*NUMBERS, "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t")
-NARROW = tuple(name for name in NUMBERS if "64" not in name)
 HALVES = tuple(name for name in NUMBERS if name in ("float", "half", "bfloat16_t") or name[-4:] in ("16_t", "32_t"))
 
 ROW_MAJOR = ("row-major",)
@@ -221,14 +220,14 @@ def _elementwise() -> Iterator[Instruction]:
         "TDEQUANT", "conversion", "rest", ("dst, src, scales, offsets",), "dst = (src - offset) * scale", INTS,
         types="integers to f32",
     )  # fmt: skip
-    yield Instruction(
-        "TCMP", "comparison", "should", ("mask, src0, src1, mode",), "mask = src0 ? src1, a bit an element", NARROW,
-        layouts=ROW_MAJOR, writes=("mask",),
-    )  # fmt: skip
-    yield Instruction(
-        "TCMPS", "comparison", "should", ("mask, src, scalar, mode",), "mask = src ? scalar, a bit an element", NARROW,
-        layouts=ROW_MAJOR, writes=("mask",),
-    )  # fmt: skip
+    for name, form, does in (
+        ("TCMP", "mask, src0, src1, mode", "src0 ? src1"),
+        ("TCMPS", "mask, src, scalar, mode", "src ? scalar"),
+    ):
+        yield Instruction(
+            name, "comparison", "should", (form,), f"mask = {does}, a bit an element; of i32 on a2a3 always equality",
+            NUMBERS, layouts=ROW_MAJOR, writes=("mask",),
+        )  # fmt: skip
     yield Instruction(
         "TSEL", "comparison", "should", ("dst, mask, src0, src1, tmp",), "dst = mask ? src0 : src1", NUMBERS,
         layouts=ROW_MAJOR,
@@ -438,7 +437,7 @@ def document() -> str:
     lines = [_INTRODUCTION]
     groups = dict.fromkeys(row.group for row in INSTRUCTIONS.values())
     names = {
-        FLOATS: "floats", INTS: "integers", NUMBERS: "numbers", NARROW: "numbers of at most 32 bits", ANY: "any",
+        FLOATS: "floats", INTS: "integers", NUMBERS: "numbers", ANY: "any",
         ("int32_t", "uint32_t"): "i32, u32", ("float", "half"): "float, half",
     }  # fmt: skip
     layouts = {ROW_MAJOR: "row-major", PLAIN: "row- or column-major", LAYOUTS: "any"}

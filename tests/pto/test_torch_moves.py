@@ -126,7 +126,8 @@ def test_stores_that_add(dtype: str) -> None:
     assert_equal(out, exact(a) + exact(before), dtype)
 
 
-def test_int32_comparison_of_a2a3_is_equality() -> None:
+@pytest.mark.parametrize("with_scalar", [False, True])
+def test_int32_comparison_of_a2a3_is_equality(with_scalar: bool) -> None:
     a, b = values("i32", R, V, 19, 0, 1), values("i32", R, V, 20, 0, 1)
     results = {}
     for arch in ("a2a3", "a5"):
@@ -137,9 +138,15 @@ def test_int32_comparison_of_a2a3_is_equality() -> None:
         k.tile("%m", mask)
         k.tile("%z", kind, (R, V))
         k.tile("%t", kind)
-        k.add(f"pto.tcmp ins(%x, %y {{cmpMode = #pto<cmp lt>}} : {kind}, {kind}) outs(%m : {mask})")
+        if with_scalar:
+            k.add("%n = arith.constant 1 : i32")
+            k.add(f"pto.tcmps ins(%x, %n {{cmpMode = #pto<cmp lt>}} : {kind}, i32) outs(%m : {mask})")
+        else:
+            k.add(f"pto.tcmp ins(%x, %y {{cmpMode = #pto<cmp lt>}} : {kind}, {kind}) outs(%m : {mask})")
         k.add(f"pto.tsel ins(%m, %x, %y, %t : {mask}, {kind}, {kind}, {kind}) outs(%z : {kind})")
         results[arch] = k.store("%z", kind, (R, V), "i32")
         k.run()
-    assert torch.equal(results["a2a3"], b)
-    assert torch.equal(results["a5"], torch.minimum(a, b))
+    equal, less = (a == 1, a < 1) if with_scalar else (a == b, a < b)
+    assert not torch.equal(equal, less)
+    assert torch.equal(results["a2a3"], torch.where(equal, a, b))
+    assert torch.equal(results["a5"], torch.where(less, a, b))

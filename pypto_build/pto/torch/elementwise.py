@@ -190,9 +190,10 @@ def compare(w: Writer, op: Operation) -> None:
         a, b = w.own(op, "src"), within(scalar(w, op, type_=element(w, op, "src")))
     else:
         a, b = w.own(op, "src0"), w.read(op, "src1", "src0")
-        if w.arch == "a2a3" and dtypes.name_of(element(w, op, "src0")) == "i32" and mode != "eq":
-            w.out.add("# the vector unit of a2a3 compares int32 tiles for equality only, whatever the mode")
-            mode = "eq"
+    source = "src" if "scalar" in op.operands else "src0"
+    if w.arch == "a2a3" and dtypes.name_of(element(w, op, source)) == "i32" and mode != "eq":
+        w.out.add("# the vector unit of a2a3 compares int32 for equality only, whatever the mode")
+        mode = "eq"
     w.add(op, f"put_mask({w.operand(op, 'dst')}, {a} {_COMPARE[mode]} {b})")
 
 

@@ -28,19 +28,21 @@ template <class V> PTO_INLINE auto compare(V a, V b, CmpMode mode) {
 template <class T, class Right>
 PTO_NOINLINE void compare_rows(uint8_t *to, int64_t to_stride, const T *from, int64_t stride, Right right, CmpMode mode,
                                int64_t rows, int64_t cols) {
-    constexpr int64_t step = lanes<T>; // 4, 8, 16 or 32: whole bytes, but for 64-bit elements
-    static_assert(step >= 8, "TCMP: elements of at most 32 bits");
+    constexpr int64_t step = lanes<T>; // 8, 16 or 32: whole bytes; 4 for 64-bit elements
     for (int64_t r = 0; r < rows; ++r) {
         const auto b = right.row(r);
         const T *const a = from + r * stride;
         uint8_t *const bits = to + r * to_stride;
         const auto write = [&](int64_t i, uint32_t word, int64_t bytes) {
-            for (int64_t k = 0; k < bytes; ++k)
-                bits[i / 8 + k] = uint8_t(word >> (8 * k));
+            if (step < 8 && i % 8)
+                bits[i / 8] = uint8_t(bits[i / 8] | word << 4);
+            else
+                for (int64_t k = 0; k < bytes; ++k)
+                    bits[i / 8 + k] = uint8_t(word >> (8 * k));
         };
         int64_t i = 0;
         for (; i + step <= cols; i += step)
-            write(i, mask_bits(compare(load(a + i), b.at(i), mode)), step / 8);
+            write(i, mask_bits(compare(load(a + i), b.at(i), mode)), (step + 7) / 8);
         if (i < cols) {
             const int64_t left = cols - i;
             const uint32_t word = mask_bits(compare(load_part(a + i, left), b.part(i, left), mode));
@@ -106,7 +108,8 @@ template <class M, class A, class B, class... Rest>
 PTO_INST RecordEvent TCMP(M &mask, const A &src0, const B &src1, CmpMode mode, Rest &...) {
     detail::check_rows<M, A, B>();
     using T = detail::ElementType<A>;
-    static_assert(detail::is_same<T, detail::ElementType<B>>, "TCMP: operands of one element type");
+    static_assert(detail::is_number<T> && detail::is_same<T, detail::ElementType<B>>,
+                  "TCMP: operands of one element type, which is a number");
     PTO_CHECK(TCMP, PIPE_V, reads(src0), reads(src1, valid(src0)), writes(mask, bits_of(mask, src0)));
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src0.data(), A::Cols,
                          detail::as_matrix(src1), detail::effective_mode<T>(mode), src0.GetValidRow(),
@@ -120,13 +123,15 @@ PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode 
     detail::check_rows<M, A>();
     using T = detail::ElementType<A>;
     T value;
+    static_assert(detail::is_number<T>, "TCMPS: unsupported element type");
     PTO_CHECK(TCMPS, PIPE_V, reads(src), writes(mask, bits_of(mask, src)));
     if constexpr (detail::is_tile<Scalar>)
         value = scalar.data()[0];
     else
         value = T(scalar);
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src.data(), A::Cols,
-                         detail::Uniform<T>{detail::to_compute(value)}, mode, src.GetValidRow(), src.GetValidCol());
+                         detail::Uniform<T>{detail::to_compute(value)}, detail::effective_mode<T>(mode),
+                         src.GetValidRow(), src.GetValidCol());
     return {};
 }
 
