@@ -177,10 +177,15 @@ class _Context(ctypes.Structure):
     ]  # fmt: skip
 
 
+def headers() -> list[str]:
+    """The text of every header that a case may include."""
+    return [path.read_text(encoding="utf-8") for path in sorted(INCLUDE.rglob("*.h*"))]
+
+
 def compile_library(source: str, directory: Path, flags: list[str] | None = None) -> Path:
     """Compiles a source once, even when several test processes ask for it at the same time."""
     command = [CXX, *FLAGS, *(flags or [])]
-    key = hashlib.sha256("\0".join([source, *command]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\0".join([source, *command, *headers()]).encode()).hexdigest()[:16]
     library = directory / f"cases_{key}.so"
     with (directory / f"{key}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
