@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.console import progress, run_tool, tool_parser
@@ -51,7 +49,7 @@ class Failed(Exception):
     """A run that gave no result: the verdict says why."""
 
     def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.error.message if verdict.error else verdict.status)
+        super().__init__(str(verdict.error or verdict.status))
         self.verdict = verdict
 
 
@@ -80,11 +78,6 @@ class Runner:
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
         self.place = given.build_dir / "flaky"
-        try:
-            write_bytes(self.place / "interface.json", (given.build_dir / "interface.json").read_bytes())
-        except OSError as error:
-            path = given.build_dir / "interface.json"
-            raise ArtifactError(path, f"cannot be read: {error.strerror}", "build the artifact first") from None
         self.runs = 0
 
     def run(self, **options: RunOption) -> Outputs:
@@ -92,8 +85,8 @@ class Runner:
         given = self.given
         request = Request(
             artifact_dir=given.artifact,
-            build_dir=self.place,
-            binaries=given.build_dir,
+            build_dir=given.build_dir,
+            results=self.place,
             embedded=given.embedded,
             platform=given.platform,
             data=given.data,

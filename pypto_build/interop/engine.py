@@ -83,7 +83,7 @@ class SimplerRounds:
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._scratch = Path(tempfile.mkdtemp(prefix="pypto-simpler-", dir=shared))
         self._files = [self._scratch / f"{index}.tensor" for index in range(len(binding.tensors))]
-        output = request.build_dir / "dfx_outputs"
+        output = request.results_dir / "dfx_outputs"
         if any(request.options.get(name) for name in _DIAGNOSTICS):
             output.mkdir(parents=True, exist_ok=True)
         job = self._scratch / "job.json"
@@ -141,7 +141,7 @@ class SimplerRounds:
             raise run_fault(reply["kind"], reply["fault"], self._request.platform, self._engine.device)
         for index, file in enumerate(self._files):
             self._arena.tensor(index)[:] = file.read_bytes()
-        return Reply(tasks=_count_tasks(self._request.build_dir / "dfx_outputs"), run_s=reply["run_s"])
+        return Reply(tasks=_count_tasks(self._request.results_dir / "dfx_outputs"), run_s=reply["run_s"])
 
     def _job(self, interface: Interface, binaries: Binaries, output: Path) -> dict[str, Any]:
         """What the process is told."""

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from pypto_build.artifact import ArtifactError
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
-from pypto_build.replay.session import replay
 from pypto_build.toolchain import PLATFORMS, ToolchainError
 from pypto_build.toolchain.git import changed_files
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
@@ -48,11 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[RUN]   note: {note}")
     options = {**request.options, **({"pmu": own.pmu} if own.pmu else {})}
     engine = SimplerEngine(home, own.device, own.skip_compile)
-    try:
-        return replay(dataclasses.replace(request, options=options, engine=engine)).exit_status
-    except KeyboardInterrupt:
-        print("[RUN] interrupted", file=sys.stderr)
-        return 130
+    return cli.run(dataclasses.replace(request, options=options, engine=engine))
 
 
 def _notes(home: SimplerHome) -> Iterator[str]:

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay.results import REPLAYS, hide, show
 from pypto_build.replay.run_options import add_run_options, run_options
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import Request, replay
@@ -68,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("--platform", required=True, metavar="P", help="a2a3sim or a5sim")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built; gets verdict.json and actual/")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
+    add("--results", metavar="NAME", help="they go to OUT/replays/NAME, and OUT links to them")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--rtol", type=_above(0, float), metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
@@ -113,6 +115,7 @@ def request_from(argv: Sequence[str]) -> Request:
         platform=given.platform,
         runtime=given.runtime,
         binaries=given.binaries,
+        results=given.build_dir / REPLAYS / given.results if given.results else None,
         data=given.data,
         rtol=given.rtol,
         atol=given.atol,
@@ -135,11 +138,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         request = request_from(words)
     except ArtifactError as error:
         return usage_error(words, error)
+    return run(request)
+
+
+def run(request: Request) -> int:
+    """Replay, and let OUT show the results; the exit status."""
+    if request.results:
+        hide(request.build_dir)
     try:
         return replay(request).exit_status
     except KeyboardInterrupt:
         print("[RUN] interrupted", file=sys.stderr)
         return 130
+    finally:
+        if request.results:
+            show(request.results)
 
 
 def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = "embedded") -> int:

@@ -25,6 +25,7 @@ from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, te
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
+from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import RunOption
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import tolerances
@@ -64,12 +65,13 @@ class Engine(Protocol):
 class Request:
     """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
 
-    `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`) and gets verdict.json and
-    `actual/`; `binaries` is where `kernels/` and `orchestration/` are when they are elsewhere; `embedded` is the
-    runtime's extension module. `data` is a directory with `in/` and `out/`. `options` are those of the runtime
-    (`pypto_build.runtime`); a callable among them is called in the child process. `engine` executes the rounds in
-    place of the embedded runtime. `all_goldens`: outputs without a golden, where others have one, are an error.
-    `meanwhile` is called in this process while the first round runs, for what its caller has to get ready.
+    `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`); `binaries` is where `kernels/`
+    and `orchestration/` are when they are elsewhere; `results` is where verdict.json, `actual/` and dumps go when that
+    is not `build_dir`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
+    `options` are those of the runtime (`pypto_build.runtime`); a callable among them is called in the child process.
+    `engine` executes the rounds in place of the embedded runtime. `all_goldens`: outputs without a golden, where others
+    have one, are an error. `meanwhile` is called in this process while the first round runs, for what its caller has to
+    get ready.
     """
 
     artifact_dir: Path
@@ -78,6 +80,7 @@ class Request:
     platform: str = "a2a3sim"
     runtime: str = "embedded"
     binaries: Path | None = None
+    results: Path | None = None
     data: Path | None = None
     rtol: float | None = None
     atol: float | None = None
@@ -96,7 +99,12 @@ class Request:
     @property
     def verdict_path(self) -> Path:
         """Where the verdict goes."""
-        return self.build_dir / "verdict.json"
+        return self.results_dir / "verdict.json"
+
+    @property
+    def results_dir(self) -> Path:
+        """Where all that the run leaves goes."""
+        return self.results or self.build_dir
 
 
 def _print(line: str) -> None:
@@ -144,7 +152,7 @@ class _Session:
 
     def run(self) -> None:
         request, verdict = self._request, self._verdict
-        _remove_results(request.build_dir)
+        _remove_results(request.results_dir)
         if request.engine is None:
             _require_platform(request)
         interface = read_interface(request.build_dir / "interface.json")
@@ -159,7 +167,7 @@ class _Session:
         try:
             self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
         finally:
-            _name_kernels(interface, request.build_dir / "dfx_outputs")
+            _name_kernels(interface, request.results_dir / "dfx_outputs")
         self._finish(binding, arena)
 
     def _data(self) -> Path | None:
@@ -175,6 +183,7 @@ class _Session:
             return make_goldens(
                 request.artifact_dir,
                 request.build_dir,
+                request.results_dir,
                 request.embedded,
                 request.platform,
                 request.seed,
@@ -244,7 +253,7 @@ class _Session:
         for index, tensor in enumerate(binding.tensors):
             if tensor.is_output:
                 write_pt(
-                    self._request.build_dir / "actual" / f"{tensor.name}.pt",
+                    self._request.results_dir / "actual" / f"{tensor.name}.pt",
                     tensor.dtype,
                     tensor.shape,
                     arena.tensor(index),
@@ -311,8 +320,7 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
 
 def _job(request: Request, interface: Interface, binding: Binding) -> Job:
     """What the child loads; every file is there."""
-    out = request.build_dir
-    built = request.binaries or out
+    built = request.binaries or request.build_dir
     kernels = tuple(
         KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in interface.kernels
     )
@@ -333,19 +341,20 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         {
             **request.options,
             "seed": request.seed,
-            "output_dir": str(out / "dfx_outputs"),
+            "output_dir": str(request.results_dir / "dfx_outputs"),
             "parameter_order": interface.parameter_order,
         },
         reference,
     )
 
 
-def _remove_results(build_dir: Path) -> None:
+def _remove_results(place: Path) -> None:
     """Drop what an earlier run left: it would pass for this run's."""
-    for stale in (build_dir / "actual").glob("*.pt"):
+    hide(place)
+    for stale in (place / "actual").glob("*.pt"):
         stale.unlink()
-    if (build_dir / "dfx_outputs").exists():
-        shutil.rmtree(build_dir / "dfx_outputs")
+    if (place / "dfx_outputs").exists():
+        shutil.rmtree(place / "dfx_outputs")
 
 
 def _require_files(paths: Sequence[Path]) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
+from pypto_build.replay.results import NAMES, REPLAYS
 from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import MARKER, Workspace
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 # Directories in which tools keep what only they write.
-_WORK = ("findings", "diverge", "flaky", "reference", "torch", "completed", "bisect.mix")
+_WORK = (REPLAYS, "findings", "diverge", "flaky", "reference", "torch", "completed", "bisect.mix")
 _FILES = (
     "kernel_config.py",
     "interface.json",
@@ -49,6 +50,8 @@ def clean_outputs(workspace: Workspace, name: str) -> None:
 
 
 def _clean(output: Path, workspace: Workspace) -> None:
+    for link in filter(Path.is_symlink, (output / name for name in NAMES)):
+        _remove(link, workspace)
     for tree in _WORK:
         if (output / tree).is_dir():
             _remove(output / tree, workspace)

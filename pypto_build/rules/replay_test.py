@@ -14,10 +14,12 @@ from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
 from pypto_build.rules.actions import command, complain, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.configuration import Configuration, configuration, make_room, note_use
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
@@ -81,14 +83,10 @@ def _asked_for(name: str, chosen: bool) -> bool:
 
 def _declare_test(env: Any, values: Mapping[str, Any]) -> Any:
     targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
-    if targets.output / "verdict.json" in workspace_of(env).replays:
-        raise ArtifactError(
-            f"ReplayTest '{values['name']}'",
-            f"another replay of {targets.artifact.name} on {targets.platform.name} is asked for",
-            "run them one after the other, or give the test an artifact or a platform of its own",
-        )
-    chosen = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
-    return declare_replay(env, targets, values["data"], chosen, values["comparators"] or {}, alone=False)
+    chosen = {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    node = declare_replay(env, targets, values["data"], chosen, values["comparators"] or {}, alone=False)
+    workspace_of(env).tested.add(_results(node[0]))
+    return node
 
 
 def _check_tags(target: Any, source: Any, env: Any) -> int:
@@ -115,11 +113,23 @@ def _unread(target: Any, source: Any, env: Any) -> int:
 
 def finish_replays(target: Any, source: Any, env: Any) -> int:
     """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
-    verdicts = [Path(node.get_abspath()) for node in source if node.name == "verdict.json"]
-    for verdict in verdicts:
-        if verdict not in workspace_of(env).replayed:
-            _show_cached(verdict)
-    return next((status for verdict in verdicts if (status := read_verdict(verdict).exit_status)), 0)
+    show_results(target, source, env)
+    found = [_results(node) for node in source if node.name == "verdict.json"]
+    for results in found:
+        if results not in workspace_of(env).replayed:
+            _show_cached(results / "verdict.json", workspace_of(env).configurations[results])
+    return next((status for results in found if (status := read_verdict(results / "verdict.json").exit_status)), 0)
+
+
+def show_results(target: Any, source: Any, env: Any) -> None:
+    """Let OUT show the results of the replays in ``source``, those that did not have to run too."""
+    for results in [_results(node) for node in source if node.name == "verdict.json"]:
+        show(results)
+        note_use(results, results in workspace_of(env).tested)
+
+
+def _results(node: Any) -> Path:
+    return Path(node.get_abspath()).parent
 
 
 def declare_replay(
@@ -144,16 +154,20 @@ def declare_replay(
     found = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir)
     if is_reference(data, workspace.top):  # made by the replay from the artifact's own data
         data_dir = Path(REFERENCE)
+    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
+    way = configuration(targets.platform, options, str(data or ""), targets.variant, comparators or {}, rings)
+    results = targets.output / REPLAYS / way.name
+    if results in workspace.replays:
+        return workspace.replays[results]
     interface = next(node for node in targets.config if str(node).endswith("interface.json"))
-    argv = _argv(targets, workspace, data_dir, options, comparators or {})
-    verdict = targets.output / "verdict.json"
-    otherwise = "FORCE=1" if workspace.options["FORCE"] else "the last run did not pass"
+    argv = _argv(targets, workspace, way.name, data_dir, options, comparators or {})
+    verdict = results / "verdict.json"
     run = command(
         "[replay] run",
         argv,
         temporary=False,
-        show=lambda _: targets.artifact.name,
-        otherwise=otherwise,
+        show=lambda _: f"{targets.artifact.name} {way}".rstrip(),
+        otherwise=_why_again(workspace, verdict),
         tolerant=tolerant,
     )
     node = env.Command(
@@ -164,33 +178,37 @@ def declare_replay(
             targets.binaries,
             *_files(env, targets, found),
         ],
-        [run, Action(_note_run, None)],
+        [Action(_prepare_run, None), run, Action(_note_run, None)],
         SPAWN=run_streaming if alone else run_whole,
     )
-    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
-    settings = {
-        **options,
-        **rings,
-        "comparators": dict(comparators or {}),
-        "DATA": str(data or ""),
-        "variant": targets.variant,
-        **({"simpler": workspace.simpler.identity} if targets.embedded is None else {}),
-    }
-    env.Depends(node, [setting(env, name, value) for name, value in settings.items()])
     tools = tool_digest("replay") + (tool_digest("interop") if targets.embedded is None else "")
     env.Depends(node, setting(env, "the replay tool", tools))
+    if targets.embedded is None:
+        env.Depends(node, setting(env, "simpler", workspace.simpler.identity))
     env.Precious(node)
     if workspace.options["FORCE"] or not targets.platform.simulated or not _has_passed(verdict):
         env.AlwaysBuild(node)
-    workspace.replays.append(verdict)
+    workspace.replays[results] = node
+    workspace.configurations[results] = way
     return node
 
 
+def _why_again(workspace: Workspace, verdict: Path) -> str:
+    """Why a replay runs whose inputs are those of the last time."""
+    if workspace.options["FORCE"]:
+        return "FORCE=1"
+    return "the last run did not pass" if verdict.exists() else "there is no verdict"
+
+
+def _prepare_run(target: Any, source: Any, env: Any) -> None:
+    make_room(_results(target[0]), workspace_of(env).replays.keys())
+
+
 def _note_run(target: Any, source: Any, env: Any) -> None:
-    workspace_of(env).replayed.append(Path(target[0].get_abspath()))
+    workspace_of(env).replayed.add(_results(target[0]))
 
 
-def _show_cached(verdict: Path) -> None:
+def _show_cached(verdict: Path, way: Configuration) -> None:
     """Say what an unchanged replay gave, and mark it in its verdict."""
     result = read_verdict(verdict)
     if not result.cached:
@@ -199,20 +217,22 @@ def _show_cached(verdict: Path) -> None:
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
-    line = f"[RUN] {word} (cached)  {result.artifact} {result.platform}: {outputs}, {tasks}; FORCE=1 runs it again\n"
+    subject = f"{result.artifact} {result.platform} {way}".rstrip()
+    line = f"[RUN] {word} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again\n"
     sys.stdout.write(line)  # whole, while other threads print too
 
 
 def _argv(
     targets: ArtifactTargets,
     workspace: Workspace,
+    results: str,
     data_dir: Path | None,
     options: Mapping[str, Any],
     comparators: Mapping[str, str],
 ) -> list[str]:
     tool = "pypto_build.replay" if targets.embedded else "pypto_build.interop.run"
     words = [sys.executable, "-m", tool, str(targets.artifact.root)]
-    words += ["--platform", targets.platform.name, "--build-dir", str(targets.output)]
+    words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += ["--data", str(data_dir)] if data_dir else []

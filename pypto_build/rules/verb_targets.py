@@ -12,6 +12,7 @@ from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.rules.actions import run_streaming
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.replay_test import show_results
 from pypto_build.rules.verbs import Needs, Verb
 from pypto_build.rules.workspace import escape, workspace_of
 
@@ -37,8 +38,9 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
             needed = [*([embedded] if embedded else []), targets.binaries, *targets.config]
         needed += [verdict] if verdict is not None else []
-    action = Action([[escape(word) for word in words + _flags(env, verb)]], None)
-    env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias(verb.name, needed, action))
+    tool = Action([[escape(word) for word in words + _flags(env, verb)]], None)
+    actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else tool
+    env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias(verb.name, needed, actions))
 
 
 def declare_fetch(env: Any) -> None:

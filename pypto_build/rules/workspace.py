@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.rules.configuration import Configuration
 from pypto_build.rules.database import OutputDatabases
 from pypto_build.rules.headers import HeaderIndex
 from pypto_build.rules.locks import lock_output
@@ -33,8 +34,10 @@ class Workspace:
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
         self.precompiled: dict[Path, Any] = {}  # nodes of headers that have to be precompiled
-        self.replays: list[Path] = []  # verdicts of the replays declared
-        self.replayed: list[Path] = []  # those that ran
+        self.replays: dict[Path, Any] = {}  # the nodes of the replays declared, by their directories of results
+        self.configurations: dict[Path, Configuration] = {}  # theirs
+        self.replayed: set[Path] = set()  # those that ran
+        self.tested: set[Path] = set()  # those that are of declared tests
         self.tests: dict[str, set[str]] = {}  # the tags of every replay test by its name
         self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
         self.builds_binaries = True  # whether somebody asked for what needs them

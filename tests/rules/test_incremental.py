@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.rules.configuration import KEPT
 from pypto_build.toolchain.host import INCLUDE_DIR
 from tests.rules.project import Project, Run
 
@@ -51,12 +52,11 @@ def test_null_build_runs_nothing(built: Project) -> None:
 
 
 def test_checked_binaries_are_kept_beside_the_usual_ones(built: Project) -> None:
-    compiled = [action for action in EVERYTHING if action.split()[0] in ("compile", "link", "run")]
+    compiled = [action for action in EVERYTHING if action.split()[0] in ("compile", "link")]
     run = built.replay("CHECK=1")
-    check(run, compiled, {"run _jit_chain": "variant changed"})
+    check(run, [*compiled, "run _jit_chain CHECK=1"])
     check(built.replay("CHECK=1"), [])
-    check(built.replay(), ["run _jit_chain"])
-    check(built.replay("CHECK=1"), ["run _jit_chain"])
+    check(built.replay(), [])
     assert built.scons("-c").status == 0
     assert not built.out.exists()
 
@@ -183,10 +183,37 @@ def test_changed_flag(built: Project) -> None:
     assert run.reasons["compile kernels/aiv/twice.cpp"] == "its command line changed"
 
 
-def test_changed_option_of_the_run(built: Project) -> None:
+def test_every_way_to_run_has_its_own_results(built: Project) -> None:
+    """Going from one option of the run to another and back repeats nothing, and OUT shows what was asked for last."""
+    check(built.replay("RTOL=1e-3"), ["run _jit_chain RTOL=0.001"], {"run _jit_chain RTOL=0.001": "not built before"})
+    assert built.verdict()["rtol"] == 1e-3
+    run = built.replay()
+    check(run, [])
+    assert "[RUN] PASS (cached)  _jit_chain a2a3sim: 'y', 2 tasks; FORCE=1 runs it again\n" in run.output
+    assert built.verdict()["rtol"] == 1e-5
     run = built.replay("RTOL=1e-3")
-    check(run, ["run _jit_chain"], {"run _jit_chain": "RTOL changed"})
-    check(built.replay("RTOL=1e-3"), [])
+    check(run, [])
+    assert "[RUN] PASS (cached)  _jit_chain a2a3sim RTOL=0.001: 'y', 2 tasks; FORCE=1 runs it again\n" in run.output
+    assert built.verdict()["rtol"] == 1e-3
+
+
+def test_tools_by_turns_repeat_no_replay(built: Project) -> None:
+    check(built.scons("dump", "JIT=_jit_chain", "TASK=0"), ["run _jit_chain DUMP=2"])
+    check(built.scons("deps", "JIT=_jit_chain", "TASK=0"), ["run _jit_chain DEP_GEN=1 SWIMLANE=4"])
+    check(built.scons("dump", "JIT=_jit_chain", "TASK=0"), [])
+    check(built.scons("deps", "JIT=_jit_chain", "TASK=0"), [])
+    check(built.replay(), [])
+    assert not (built.out / "dfx_outputs").exists()
+
+
+def test_results_that_nobody_asks_for_make_room(built: Project) -> None:
+    for seed in range(1, KEPT + 1):
+        (built.out / f"replays/SEED={seed}").mkdir()
+        os.utime(built.out / f"replays/SEED={seed}", (seed, seed))
+    (built.out / "replays/SEED=2/.test").touch()
+    check(built.replay("RTOL=1e-3"), ["run _jit_chain RTOL=0.001"])
+    left = {path.name.partition("-")[0] for path in (built.out / "replays").iterdir()}
+    assert left == {"latest", "default", "RTOL=0.001", *(f"SEED={seed}" for seed in range(2, KEPT + 1))}
 
 
 def test_options_that_change_nothing_run_nothing(built: Project) -> None:
@@ -202,10 +229,12 @@ def test_a_failed_replay_runs_again(built: Project) -> None:
     assert built.replay().status == 2
     run = built.replay()
     assert (run.status, run.reasons) == (2, {"run _jit_chain": "content of data/out/y.pt changed"})
-    (built.out / "verdict.json").unlink()
     built.write_tensor("out/y", [2.0 * i + 1.0 for i in range(16)])
     run = built.replay()
     assert (run.status, run.reasons) == (0, {"run _jit_chain": "the last run did not pass"})
+    (built.out / "replays/default/verdict.json").unlink()
+    run = built.replay()
+    assert (run.status, run.reasons) == (0, {"run _jit_chain": "there is no verdict"})
 
 
 def test_platforms_do_not_share(built: Project) -> None:

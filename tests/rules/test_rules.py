@@ -122,6 +122,44 @@ def test_replay_test_rule_and_tags(project: Project) -> None:
     assert project.scons("test").actions == []
 
 
+def test_data_sets_of_one_artifact_are_tests_of_one_run(project: Project) -> None:
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "base = 'build_output/_jit_chain'\n"
+        "env.ReplayTest(name='own', artifact=base)\n"
+        "env.ReplayTest(name='other', artifact=base, data='more/other')\n"
+        "env.ReplayTest(name='wrong', artifact=base, data='more/wrong')\n"
+        "env.ReplayTest(name='again', artifact=base)\n",
+    )
+    for name, shift in (("other", 0.0), ("wrong", 1.0)):
+        for side, values in (("in", range(16, 32)), ("out", [2.0 * i + 1.0 + shift for i in range(16, 32)])):
+            project.write_tensor(
+                f"../../../more/{name}/{side}/{'x' if side == 'in' else 'y'}", list(map(float, values))
+            )
+    run = project.scons("-k", "test")
+    assert (run.status, [action for action in run.actions if action.startswith("run")]) == (
+        2,
+        ["run _jit_chain", "run _jit_chain DATA=more/other", "run _jit_chain DATA=more/wrong"],
+    )
+    results = sorted((project.out / "replays").glob("*/verdict.json"))
+    statuses = {path.parent.name.partition("-")[0]: json.loads(path.read_bytes())["status"] for path in results}
+    assert statuses.pop("latest") in ("pass", "mismatch")
+    assert statuses == {"default": "pass", "DATA=more_other": "pass", "DATA=more_wrong": "mismatch"}
+    run = project.scons("own", "other", "again")
+    assert (run.status, run.actions, run.output.count("(cached)")) == (0, [], 3)
+    assert (
+        "[RUN] PASS (cached)  _jit_chain a2a3sim DATA=more/other: 'y', 2 tasks; FORCE=1 runs it again\n" in run.output
+    )
+    project.write_tensor("../../../more/other/in/x", [0.0] * 16)
+    run = project.scons("own", "other")
+    assert (run.status, run.actions) == (2, ["run _jit_chain DATA=more/other"])
+    assert run.reasons == {"run _jit_chain DATA=more/other": "content of more/other/in/x.pt changed"}
+    assert project.scons("-c").status == 0
+    assert not (project.root / "build").exists()
+
+
 def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
     """A test is read where it is asked for: not its artifact, lock or verdict for a replay of another one."""
     project.write(
@@ -138,13 +176,13 @@ def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
     assert (project.verdict()["rtol"], run.output.count("[cpp->.so] cpp edits")) == (0.0, 1)
     assert project.scons("replay", "JIT=_jit_chain", "RTOL=0", "ATOL=0").output.count("(cached)") == 1
     run = project.scons("chain")
-    assert (run.status, run.actions, project.verdict()["rtol"]) == (0, ["run _jit_chain"], 1.0)
+    assert (run.status, run.actions, project.verdict()["rtol"]) == (0, ["run _jit_chain RTOL=1.0 ATOL=100.0"], 1.0)
     gone = f"gone: {project.root}/build_output/_jit_gone: no such directory; give the directory the compiler wrote\n"
-    twin = "twin: ReplayTest 'twin': another replay of _jit_chain on a2a3sim is asked for; run them one after the other"
     run = project.scons("-k", "test")
-    assert run.status == 2
-    assert gone in run.output and twin in run.output
-    assert "[RUN] PASS (cached)  _jit_chain a2a3sim: 'y', 2 tasks; FORCE=1 runs it again\n" in run.output
+    assert (run.status, run.actions) == (2, ["run _jit_chain"])
+    assert gone in run.output
+    cached = "[RUN] PASS (cached)  _jit_chain a2a3sim RTOL=1.0 ATOL=100.0: 'y', 2 tasks; FORCE=1 runs it again\n"
+    assert cached in run.output
     run = project.scons("test", "TAGS=quick")
     assert (run.status, run.actions) == (2, [])
     assert "scons: *** TAGS=quick: no test has one of these; there are: slow, twice\n" in run.output

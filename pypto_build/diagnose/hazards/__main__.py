@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact import load_artifact
 from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
 from pypto_build.replay import Request, replay
@@ -39,16 +38,12 @@ def parser() -> argparse.ArgumentParser:
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
     """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
     binaries = given.binaries or given.build_dir / "check"
-    try:
-        write_bytes(binaries / "interface.json", (given.build_dir / "interface.json").read_bytes())
-    except OSError as error:
-        raise ArtifactError(
-            given.build_dir / "interface.json", f"cannot be read: {error.strerror}", "build the artifact first"
-        ) from None
     (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs leaves none
     request = Request(
         artifact_dir=given.artifact,
-        build_dir=binaries,
+        build_dir=given.build_dir,
+        binaries=binaries,
+        results=binaries,
         embedded=given.embedded,
         platform=given.platform,
         data=given.data,

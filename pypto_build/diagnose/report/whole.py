@@ -11,6 +11,7 @@ import msgspec
 
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.pt import read_pt
+from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
 from pypto_build.diagnose.lint.__main__ import lint
@@ -112,7 +113,8 @@ def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> t
     if evidence.build_dir is None or output.status == "unchecked":
         return None
     try:
-        golden = snapshot(evidence.place, data_dir).outputs.get(output.name)
+        made = evidence.build_dir / REFERENCE if is_reference(data_dir) else data_dir
+        golden = snapshot(evidence.place, made).outputs.get(output.name)
         paths = [evidence.build_dir / "actual" / f"{output.name}.pt", golden]
         tensors = [read_pt(path) for path in paths if path is not None and path.is_file()]
     except ArtifactError:

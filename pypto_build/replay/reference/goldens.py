@@ -15,8 +15,10 @@ from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 
 
-def make_goldens(artifact: Path, build_dir: Path, embedded: Path, platform: str, seed: int, timeout_s: float) -> Path:
-    """Write OUT/reference/{in,out}/*.pt and return that directory.
+def make_goldens(
+    artifact: Path, build_dir: Path, results: Path, embedded: Path, platform: str, seed: int, timeout_s: float
+) -> Path:
+    """Write ``results``/reference/{in,out}/*.pt and return that directory.
 
     Inputs are the artifact's `data/in`; a seed other than 0 makes other floating-point ones of the same shapes,
     integers (tables, lengths) stay. Without data/in all are made up. Raises ArtifactError and RunFault.
@@ -26,7 +28,7 @@ def make_goldens(artifact: Path, build_dir: Path, embedded: Path, platform: str,
     if seed and binding.seed is None:
         binding = _other_numbers(binding, seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
-    options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs"), "poison": False}
+    options = {"seed": seed, "output_dir": str(results / "dfx_outputs"), "poison": False}
     launch = Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)
     progress = Progress()
 
@@ -42,7 +44,7 @@ def make_goldens(artifact: Path, build_dir: Path, embedded: Path, platform: str,
         launch.run(task)
 
     in_child(run, progress, timeout_s)
-    return _write(build_dir / REFERENCE, binding, arena)
+    return _write(results / REFERENCE, binding, arena)
 
 
 def _other_numbers(binding: Binding, seed: int) -> Binding:

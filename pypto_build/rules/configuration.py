@@ -1,0 +1,79 @@
+"""Which replays of one artifact are the same: each configuration has a directory of results in ``OUT/replays``.
+
+So going from one data set, tolerance or record to another and back repeats no run, and several run side by side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.variants import CHECKED
+from pypto_build.toolchain import Platform
+
+#: Configurations that are kept besides those of declared tests: their outputs take space.
+KEPT = 8
+_OF_A_TEST = ".test"
+_NAME_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to replay an artifact: what was given besides the defaults, as ``NAME=value``."""
+
+    given: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join(self.given)
+
+    @property
+    def name(self) -> str:
+        """Of its directory: readable, and another one for each configuration."""
+        if not self.given:
+            return "default"
+        digest = hashlib.sha256(json.dumps(self.given).encode()).hexdigest()[:8]
+        return f"{re.sub(r'[^A-Za-z0-9._=+,-]', '_', ','.join(self.given))[:_NAME_LENGTH]}-{digest}"
+
+
+def configuration(
+    platform: Platform,
+    options: Mapping[str, Any],
+    data: str,
+    variant: str,
+    comparators: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> Configuration:
+    """The configuration of a replay with these options of the run, data and binaries."""
+    given = {"DATA": data} if data else {}
+    given |= {"CHECK": "1"} if variant == CHECKED.directory else {}
+    for name, value in options.items():
+        if value != OPTIONS[name].default and (platform.simulated or name != "RUNTIME"):  # hardware has one runtime
+            given[name] = "1" if value is True else str(value)
+    given |= {f"comparator {output}": comparator for output, comparator in comparators.items()}
+    return Configuration(tuple(f"{name}={value}" for name, value in (given | dict(environment)).items()))
+
+
+def make_room(results: Path, used: Set[Path]) -> None:
+    """Before the first run into ``results``: what was not asked for for longest beside it goes, if not ``used`` now."""
+    if any(results.iterdir()):
+        return
+    others = [path for path in results.parent.iterdir() if path.is_dir() and not path.is_symlink() and path not in used]
+    others = [path for path in others if not (path / _OF_A_TEST).exists()]
+    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in others[KEPT - 1 :]:
+        shutil.rmtree(path)
+
+
+def note_use(results: Path, of_a_test: bool) -> None:
+    """``results`` were asked for now; those ``of_a_test`` are kept from now on."""
+    os.utime(results)
+    if of_a_test and not (results / _OF_A_TEST).exists():
+        (results / _OF_A_TEST).touch()

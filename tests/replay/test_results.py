@@ -1,0 +1,51 @@
+"""What OUT shows of the results below it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pypto_build.replay.results import NAMES, hide, show
+
+
+def write(place: Path, *names: str) -> Path:
+    for name in names:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(str(place), encoding="utf-8")
+    return place
+
+
+def shown(out: Path) -> dict[str, str]:
+    """What each name in OUT leads to; a file or directory of OUT's own as nothing."""
+    return {
+        name: os.readlink(out / name) if (out / name).is_symlink() else "" for name in NAMES if (out / name).exists()
+    }
+
+
+def test_the_last_one_is_shown(tmp_path: Path) -> None:
+    one = write(tmp_path / "replays/one", "verdict.json", "actual/y.pt", "dfx_outputs/deps.json")
+    two = write(tmp_path / "replays/two", "verdict.json", "actual/y.pt")
+    show(one)
+    show(two)
+    assert shown(tmp_path) == {"verdict.json": "replays/latest/verdict.json", "actual": "replays/latest/actual"}
+    assert (tmp_path / "actual/y.pt").read_text(encoding="utf-8") == str(two)
+    show(one)
+    assert (tmp_path / "dfx_outputs/deps.json").read_text(encoding="utf-8") == str(one)
+    assert sorted(os.listdir(tmp_path)) == ["actual", "dfx_outputs", "replays", "verdict.json"]
+
+
+def test_what_a_run_by_hand_left_gives_way(tmp_path: Path) -> None:
+    write(tmp_path, "verdict.json", "actual/y.pt", "dfx_outputs/deps.json", "notes.md")
+    show(write(tmp_path / "replays/one", "verdict.json", "actual/z.pt"))
+    assert shown(tmp_path) == {"verdict.json": "replays/latest/verdict.json", "actual": "replays/latest/actual"}
+    assert os.listdir(tmp_path / "actual") == ["z.pt"]
+    assert (tmp_path / "notes.md").exists()
+
+
+def test_only_links_are_hidden(tmp_path: Path) -> None:
+    show(write(tmp_path / "replays/one", "verdict.json", "actual/y.pt"))
+    (tmp_path / "verdict.json").unlink()
+    write(tmp_path, "verdict.json")
+    hide(tmp_path)
+    assert shown(tmp_path) == {"verdict.json": ""}
+    assert (tmp_path / "replays/one/actual/y.pt").exists()
