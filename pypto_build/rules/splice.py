@@ -18,7 +18,7 @@ from pypto_build.rules.actions import command
 from pypto_build.rules.completion import is_completed
 from pypto_build.rules.reason import setting
 from pypto_build.rules.sources import tool_digest
-from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, is_edited, remember
+from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remember
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, ToolchainError
 from pypto_build.toolchain.ptoas import Ptoas, find_ptoas, ptoas_argv
@@ -74,26 +74,25 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
         return Splices()  # assembled from its modules just now
     units = find_units(artifact)
     stale = find_stale(artifact, output, units, workspace.options["PREFER"])
-    left = [unit for unit in units if workspace.options["PREFER"] == "cpp" and is_edited(output, unit)]
-    if left:
-        names = ", ".join(workspace.short(unit.path) for unit in left)
-        print(f"[pto->cpp] skipped (PREFER=cpp): {names}")
-    if not stale:
-        if units and not left:
+    for said, chosen in (("skipped (PREFER=cpp)", stale.left), ("edited cpp skipped (PREFER=pto)", stale.without_body)):
+        if chosen:
+            print(f"[pto->cpp] {said}: {', '.join(workspace.short(unit.path) for unit in chosen)}")
+    if not stale.units:
+        if units and not stale.left:
             print("[pto->cpp] no .pto changes detected")
         return Splices()
     assembler = Assembler(platform, find_ptoas(workspace.options["PTOAS"], os.environ))
     if assembler.ptoas is None and not platform.simulated:
-        edited = ", ".join(str(unit.path) for unit in stale)
+        edited = ", ".join(str(unit.path) for unit in stale.units)
         raise ToolchainError(
             f"{edited}: edited, and {platform.name} needs ptoas to assemble it; set PTOAS_ROOT or PTOAS="
         )
     files = {
         kernel.name: output / "spliced" / "kernels" / kernel.core_type / f"{kernel.source.name}"
-        for unit in stale
+        for unit in stale.units
         for kernel in unit.kernels
     }
-    return Splices(tuple(stale), assembler, files, artifact.orchestration.source)
+    return Splices(stale.units, assembler, files, artifact.orchestration.source)
 
 
 def declare_splices(env: Any, output: Path, splices: Splices) -> list[Any]:

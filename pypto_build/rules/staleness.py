@@ -65,21 +65,40 @@ def find_units(artifact: Artifact) -> list[PtoUnit]:
     return units
 
 
-def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str) -> list[PtoUnit]:
-    """The units whose kernels need a new body; units not seen before are recorded.
+@dataclass(frozen=True)
+class Stale:
+    """What the comparison of modules and bodies came to."""
+
+    units: tuple[PtoUnit, ...] = ()  # whose kernels need a new body
+    without_body: tuple[PtoUnit, ...] = ()  # those of them whose bodies were edited too, and do not count
+    left: tuple[PtoUnit, ...] = ()  # whose edit does not count, as their bodies were edited too
+
+
+def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str) -> Stale:
+    """Compare; units not seen before are recorded.
+
+    ``prefer`` ('pto' or 'cpp') says which counts when a module and a body made from it were both edited. It is
+    remembered until what does not count is edited once more.
 
     Raises:
-        ArtifactError: a module and a body made from it were both edited, and ``prefer`` ('pto' or 'cpp') says nothing;
-            or a module lacks a kernel's function.
+        ArtifactError: both were edited, and nobody said which one counts; or a module lacks a kernel's function.
     """
     units = list(units)
     known = _load(output / RECORD)
     _check_defined(artifact, units, known)
     # What is remembered of a module that is away, as while an editor saves it, holds when it is back.
     record = known | {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
+    edited = [unit for unit in units if unit.digest != record[unit.name]["pto"]]
+    counts = {unit.name: _what_counts(unit, record[unit.name], prefer) for unit in edited}
+    record |= {name: record[name] | {"chosen": chosen} for name, chosen in counts.items() if chosen}
     if record != known:
         _write(output / RECORD, record)
-    return [unit for unit in units if _is_stale(unit, record[unit.name], prefer)]
+    words = {name: chosen["prefer"] if chosen else "" for name, chosen in counts.items()}
+    return Stale(
+        tuple(unit for unit in edited if words[unit.name] != "cpp"),
+        tuple(unit for unit in edited if words[unit.name] == "pto"),
+        tuple(unit for unit in edited if words[unit.name] == "cpp"),
+    )
 
 
 def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[str, Any]) -> None:
@@ -109,25 +128,25 @@ def _assembled_functions(module: Path) -> Set[str]:
     return frozenset(_ASSEMBLED_FUNCTION.findall(text))
 
 
-def is_edited(output: Path, unit: PtoUnit) -> bool:
-    """Whether a module is another than its kernels' bodies were made from."""
-    return unit.name in (known := _load(output / RECORD)) and known[unit.name]["pto"] != unit.digest
-
-
 def remember(output: Path, units: Iterable[PtoUnit]) -> None:
     """Record that the bodies of ``units`` are what their modules say now."""
     record = _load(output / RECORD) | {unit.name: _current(unit) for unit in units}
     _write(output / RECORD, record)
 
 
-def _is_stale(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> bool:
-    if unit.digest == entry["pto"]:
-        return False
-    edited = [kernel for kernel in unit.kernels if unit.bodies()[kernel.name] != entry["bodies"].get(kernel.name)]
-    if edited and not prefer:
-        both = f"this module and the body of {', '.join(str(kernel.source) for kernel in edited)} were both edited"
-        raise ArtifactError(unit.path, both, "say which one counts with PREFER=pto or PREFER=cpp")
-    return not edited or prefer == "pto"
+def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[str, Any]:
+    """The choice for an edited module whose bodies were edited too, with what it leaves out; empty if they were not."""
+    bodies = unit.bodies()
+    edited = [kernel for kernel in unit.kernels if bodies[kernel.name] != entry["bodies"].get(kernel.name)]
+    if not edited:
+        return {}
+    choices = {"pto": {"prefer": "pto", "without": bodies}, "cpp": {"prefer": "cpp", "without": unit.digest}}
+    if prefer:
+        return choices[prefer]
+    if (chosen := entry.get("chosen")) in choices.values():
+        return dict(chosen)
+    both = f"this module and the body of {', '.join(str(kernel.source) for kernel in edited)} were both edited"
+    raise ArtifactError(unit.path, both, "say which one counts with PREFER=pto or PREFER=cpp")
 
 
 def _entry(unit: PtoUnit, known: dict[str, Any] | None) -> dict[str, Any]:

@@ -204,6 +204,40 @@ def test_both_edited(built: Project) -> None:
     check(built.replay("PREFER=pto"), 2, SPLICED)
 
 
+def test_which_counts_is_asked_once(built: Project) -> None:
+    """The choice holds, without PREFER=, until what does not count is edited once more."""
+    asked = "were both edited; say which one counts with PREFER=pto or PREFER=cpp\n"
+    built.edit(UNIT, "pto.tmul", "pto.tsub")
+    built.edit(KERNEL, "TMUL(", "TADD(")
+    assert asked in built.scons("build", "JIT=_jit_vector_dag").output
+    compiled = ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so"]
+    assert built.scons("build", "JIT=_jit_vector_dag", "PREFER=cpp").actions == compiled
+    run = built.scons("build", "JIT=_jit_vector_dag")
+    assert (run.status, run.actions) == (0, [])
+    assert f"[pto->cpp] skipped (PREFER=cpp): {UNIT}\n" in run.output
+    built.edit(KERNEL, "TADD(", "TMAX(")
+    assert built.scons("build", "JIT=_jit_vector_dag").actions == compiled
+    built.edit(UNIT, "pto.tsub", "pto.tmin")
+    assert asked in built.scons("build", "JIT=_jit_vector_dag").output
+    spliced = [action for action in SPLICED if not action.startswith("run")]
+    assert built.scons("build", "JIT=_jit_vector_dag", "PREFER=pto").actions == spliced
+    built.edit(UNIT, "pto.tmin", "pto.tadd")
+    run = built.scons("build", "JIT=_jit_vector_dag")
+    assert run.actions == spliced
+    assert f"[pto->cpp] edited cpp skipped (PREFER=pto): {UNIT}\n" in run.output
+    built.edit(KERNEL, "TMAX(", "TMUL(")
+    assert built.scons("build", "JIT=_jit_vector_dag").actions == spliced[-1:]  # as it was made: nothing to ask
+    built.edit(KERNEL, "TMUL(", "TMIN(")
+    assert asked in built.scons("build", "JIT=_jit_vector_dag").output
+
+
+def test_prefer_without_two_edits(built: Project) -> None:
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    run = built.scons("build", "JIT=_jit_vector_dag", "PREFER=cpp")
+    assert (run.status, "skipped" in run.output) == (0, False)
+    assert "regenerating from ptoas/kernel_mul.pto" in run.actions
+
+
 def test_wrapper_edit_survives_a_splice(built: Project) -> None:
     built.edit(KERNEL, "// --- Kernel entry point ---", "// --- Kernel entry point ---\n// my note")
     built.edit(UNIT, "pto.tmul", "pto.tadd")
