@@ -140,11 +140,13 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
     edited = [kernel for kernel in unit.kernels if bodies[kernel.name] != entry["bodies"].get(kernel.name)]
     if not edited:
         return {}
-    choices = {"pto": {"prefer": "pto", "without": bodies}, "cpp": {"prefer": "cpp", "without": unit.digest}}
-    if prefer:
-        return choices[prefer]
-    if (chosen := entry.get("chosen")) in choices.values():
-        return dict(chosen)
+    choices: list[dict[str, Any]] = [
+        {"prefer": "pto", "without": bodies},
+        {"prefer": "cpp", "without": unit.digest},
+    ]
+    for chosen in choices:
+        if prefer == chosen["prefer"] or (not prefer and entry.get("chosen") == chosen):
+            return chosen
     both = f"this module and the body of {', '.join(str(kernel.source) for kernel in edited)} were both edited"
     raise ArtifactError(unit.path, both, "say which one counts with PREFER=pto or PREFER=cpp")
 
