@@ -28,23 +28,25 @@ template <Rounding mode> PTO_INLINE u16x8 round_bf16(f32x8 value) {
     return bit_cast<u16x8>(pack_words(bit_cast<i32x8>(value == value ? kept : (bits >> 16) | 0x40u)));
 }
 
-template <Rounding mode> PTO_INLINE u16x8 round_f16(f32x8 value) {
+// `whole`: the numbers are integers.
+template <Rounding mode, bool whole> PTO_INLINE u16x8 round_f16(f32x8 value) {
 #ifdef __F16C__
     if constexpr (mode == Rounding::NearestEven)
         return narrow_f16(value);
     if constexpr (mode == Rounding::Floor)
-        return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 1));
+        return narrow_f16_in<1>(value);
     if constexpr (mode == Rounding::Ceil)
-        return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 2));
+        return narrow_f16_in<2>(value);
     if constexpr (mode == Rounding::NearestAway) {
         // Where the result is normal, adding half a unit to the bits and cutting them off rounds so.
+        const f32x8 rounded = bit_cast<f32x8>((bit_cast<u32x8>(value) + 0x1000u) & ~0x1fffu);
+        if constexpr (whole)
+            return narrow_f16(rounded);
         const i32x8 subnormal = (fabs(value) < 6.103515625e-05f) & (value != 0.0f);
-        if (__builtin_expect(mask_bits(subnormal) == 0, 1)) {
-            const u32x8 rounded = (bit_cast<u32x8>(value) + 0x1000u) & ~0x1fffu;
-            return narrow_f16(value == value ? bit_cast<f32x8>(rounded) : value);
-        }
+        if (__builtin_expect(mask_bits(subnormal) == 0, 1))
+            return narrow_f16(value == value ? rounded : value);
     }
-    const u16x8 kept = bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(value, 3));
+    const u16x8 kept = narrow_f16_in<3>(value);
     const f32x8 low = widen_f16(kept);
     if constexpr (mode == Rounding::NearestAway) { // the number above, or where that would be infinity 2^16
         const f32x8 next = widen_f16(kept + 1),
@@ -238,11 +240,11 @@ template <class D, Rounding mode, bool saturate, class S> PTO_INLINE D convert_o
     }
 }
 
-template <class D, Rounding mode> PTO_INLINE void store_float(D *to, f32x8 value) {
+template <class D, Rounding mode, bool whole = false> PTO_INLINE void store_float(D *to, f32x8 value) {
     if constexpr (is_half<D>) {
         u16x8 bits;
         if constexpr (is_same<D, half>)
-            bits = round_f16<mode>(value);
+            bits = round_f16<mode, whole>(value);
         else
             bits = round_bf16<mode>(value);
         __builtin_memcpy(to, &bits, sizeof(bits));
@@ -280,13 +282,18 @@ PTO_INLINE void convert_block(D *to, const S *from) {
         }
         if constexpr (is_int<D>) {
             store_ints<D, saturate>(to, value);
-        } else { // to 16 bits through float rounded to odd, which the second rounding cannot tell from the exact number
-            constexpr Rounding first = is_same<D, float> ? mode
-                                       : sizeof(S) == 4  ? Rounding::Odd
-                                                         : Rounding::NearestEven;
+        } else { // to bfloat16 through float rounded to odd, which the second rounding cannot tell from the exact
+                 // number
+            constexpr Rounding first = is_same<D, float>                   ? mode
+                                       : is_same<D, half> || sizeof(S) < 4 ? Rounding::NearestEven
+                                                                           : Rounding::Odd;
+            if constexpr (is_same<D, half> && sizeof(S) == 4) // what half cannot tell from 2^17; the rest is exact
+                PTO_EACH value[i] = value[i] > 131072    ? i32x8{} + 131072
+                                    : value[i] < -131072 ? i32x8{} - 131072
+                                                         : value[i];
             f32x8 result[n];
             round_f32<first>(result, value);
-            PTO_EACH store_float<D, mode>(to + 8 * i, result[i]);
+            PTO_EACH store_float<D, mode, true>(to + 8 * i, result[i]);
         }
     }
 }

@@ -74,14 +74,18 @@ template <class T> struct ExpOf {
     // Makes exp(r) of x, by a polynomial that is within 2^-28 of it. ln(2) is in two parts: the first has few enough
     // bits that n times it is exact.
     template <int n> static PTO_INLINE void reduce(f32x8 (&x)[n], f32x8 (&shifted)[n]) {
-        constexpr float tail[] = {0.0013814466850192635f, 0.008368780548090251f, 0.041668394224340426f,
-                                  0.1666652010664463f, 0.49999993412415317f};
-        f32x8 sum[n];
+        constexpr float series[] = {0.0013814466850192635f,
+                                    0.008368780548090251f,
+                                    0.041668394224340426f,
+                                    0.1666652010664463f,
+                                    0.49999993412415317f,
+                                    1.0f,
+                                    1.0f};
+        f32x8 r[n];
         PTO_EACH shifted[i] = fma(x[i], splat<float>(log2_of_e), splat<float>(to_whole));
-        PTO_EACH x[i] = fma(shifted[i] - to_whole, splat<float>(-0.693145751953125f), x[i]);
-        PTO_EACH x[i] = fma(shifted[i] - to_whole, splat<float>(-1.42860682030941723212e-6f), x[i]);
-        evaluate(sum, x, tail);
-        PTO_EACH x[i] = fma(sum[i], x[i] * x[i], x[i]) + 1.0f;
+        PTO_EACH r[i] = fma(shifted[i] - to_whole, splat<float>(-0.693145751953125f), x[i]);
+        PTO_EACH r[i] = fma(shifted[i] - to_whole, splat<float>(-1.42860682030941723212e-6f), r[i]);
+        evaluate(x, r, series);
     }
     template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
         f32x8 shifted[n];
@@ -191,14 +195,14 @@ template <class T> struct LogOf {
     }
 };
 
-// The processor's square roots are slow, but exact to the last bit. Bfloat16 needs less: an estimate to within 2^-11
-// and one step of Newton's method are within 2^-20, and no root of a bfloat16 is nearer than 2^-19 to where rounding
-// changes.
+// The processor's square roots are slow, but exact to the last bit. Half and bfloat16 need less: an estimate to within
+// 1.5 * 2^-12 and one step of Newton's method are too low by up to 2^-22.2, and the nearest place below a root of a
+// half where rounding changes is 2^-22.1 away.
 template <class T> struct SqrtOf {}; // the instruction
 #ifdef __AVX__
-template <> struct SqrtOf<bfloat16_t> {
-    static constexpr uint32_t limit = LogOf<bfloat16_t>::limit;
-    static PTO_INLINE u32x8 rank(f32x8 x) { return LogOf<bfloat16_t>::rank(x); }
+template <> struct SqrtOf<half> {
+    static constexpr uint32_t limit = LogOf<half>::limit;
+    static PTO_INLINE u32x8 rank(f32x8 x) { return LogOf<half>::rank(x); }
     template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
         PTO_EACH {
             const f32x8 inverse = __builtin_ia32_rsqrtps256(x[i]), root = x[i] * inverse;
@@ -207,6 +211,7 @@ template <> struct SqrtOf<bfloat16_t> {
     }
     template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) { PTO_EACH x[i] = sqrt(x[i]); }
 };
+template <> struct SqrtOf<bfloat16_t> : SqrtOf<half> {};
 #endif
 
 // Applies a function of the C library lane by lane, for operations that are too rare for a vector form.
