@@ -40,11 +40,12 @@ def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
     """All tensors, then all scalars.
 
     Names, types and shapes come from ``compiled_meta.json``, else from the variables of the code; directions from the
-    manifest, else from ``compiled_meta.json``, else from what the code does.
+    manifest, else from ``compiled_meta.json``, else from what the code does. Their number is declared too: reading more is a
+    mistake of the code, which the run finds.
     """
     meta = artifact.meta
-    tensors = _table("tensor", derived.tensors, meta.tensors if meta else (), artifact.orchestration.signature or ())
-    scalars = _table("scalar", derived.scalars, meta.scalars if meta else (), ())
+    tensors = _table("tensor", derived.tensors, meta.tensors if meta else None, artifact.orchestration.signature or ())
+    scalars = _table("scalar", derived.scalars, meta.scalars if meta else None, ())
     return _distinct((*tensors, *scalars))
 
 
@@ -54,12 +55,12 @@ def orchestration_signature(params: Sequence[Param]) -> Signature:
 
 
 def _table(
-    kind: str, used: Sequence[Argument], declared: Sequence[MetaParam], signature: Signature
+    kind: str, used: Sequence[Argument], declared: Sequence[MetaParam] | None, signature: Signature
 ) -> tuple[Param, ...]:
     rows: list[Param] = []
-    for index in range(max(len(used), len(declared), len(signature))):
+    for index in range(max(len(used) if declared is None else len(declared), len(signature))):
         argument = used[index] if index < len(used) else None
-        param = declared[index] if index < len(declared) else None
+        param = declared[index] if declared and index < len(declared) else None
         name = param.name if param else argument.name if argument else ""
         rows.append(
             Param(

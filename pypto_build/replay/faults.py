@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from dataclasses import dataclass
@@ -30,6 +31,11 @@ _SHOWN_FRAMES = 8
 _OWN_SYMBOLS = "pypto::runtime::"
 _STACK_USED_UP = "the stack is used up"
 _STACK_HINT = "look for a recursion without end or a large local array"
+
+_MISSING_ARGUMENT = re.compile(r"argument (\d+) of (\d+)")
+_MISSING_HINT = (
+    "pass it where the orchestration submits the task, with an add_...() in the order of the kernel's arguments"
+)
 
 _EXIT_HINT = "a kernel or the orchestration called exit(); take the call out"
 _LOAD_HINT = "its static objects are made then: look at their constructors; or build it again, if the file is damaged"
@@ -107,6 +113,10 @@ def describe_death(death: Death, report: Report | None, loading: str = "") -> Er
         )
     if crash and crash.exception:
         return _escaped(crash.exception, at, culprit, detail)
+    if crash and (missing := _MISSING_ARGUMENT.fullmatch(crash.nearest)):
+        given = "1 argument" if missing[2] == "1" else f"{missing[2]} arguments"
+        message = "{subject} uses argument " + f"{missing[1]}{_escape(at)}, and its task was given {given}"
+        return _error("missing_argument", message, culprit, _MISSING_HINT, detail)
     place = f", {crash.nearest}" if crash and crash.nearest else ""
     place = f" at address 0x{crash.address:x}{place}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
     message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){place}"

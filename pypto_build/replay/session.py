@@ -22,6 +22,7 @@ from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
+from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
@@ -166,6 +167,9 @@ class _Session:
         opened = request.engine.open if request.engine else _open_embedded
         try:
             self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
+        except RunFault as fault:
+            fault.error.message = at_entry(fault.error.message, request.artifact_dir, interface.orchestration)
+            raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")
         self._finish(binding, arena)

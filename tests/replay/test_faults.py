@@ -39,6 +39,13 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
             ("3", "add"),
         ),
         (
+            _death(signal.SIGSEGV),
+            _crash("SIGSEGV", nearest="argument 2 of 2"),
+            "missing_argument",
+            "kernel 'add' uses argument 2, and its task was given 2 arguments",
+            ("3", "add"),
+        ),
+        (
             _death(signal.SIGFPE),
             _crash("SIGFPE"),
             "crash",

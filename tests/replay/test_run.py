@@ -248,6 +248,26 @@ def test_fault_in_the_orchestration(tmp_path: Path) -> None:
     assert (run.status, run.verdict.error.task, run.verdict.error.kernel) == (5, None, None)
 
 
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        (
+            "\n        orch_args.tensor(9);\n",
+            "orchestration/tiny.cpp:19: aicpu_orchestration_entry: after task 0: orch_args.tensor(9) is out of range: "
+            "the entry has 2 tensors",
+        ),
+        (
+            "CoreTaskArgs p; p.add_input(ext_x); rt_submit_aiv_task(0, p);",
+            "kernel 'step' uses argument 1, and its task was given 1 argument",
+        ),
+    ],
+    ids=["entry", "task"],
+)
+def test_arguments_that_were_not_given(tmp_path: Path, calls: str, message: str) -> None:
+    run = Tiny(tmp_path, "y[0] = x[0];", calls).build().replay()
+    assert (run.status, run.verdict.error and run.verdict.error.message) == (5, message)
+
+
 def test_library_that_cannot_be_loaded(copy: Tiny) -> None:
     library = copy.out / "kernels" / "aiv" / "step.so"
     library.write_bytes(b"not a library")

@@ -81,12 +81,12 @@ INVALID = {
     ),
     "missing tensor parameter": (
         "orch_args.tensor(1);",
-        "after task 0: orch_args.tensor(i) is out of range; pass as many tensors as the orchestration declares",
+        "after task 0: orch_args.tensor(1) is out of range: the entry has 1 tensor",
         "correct the orchestration",
     ),
     "missing scalar parameter": (
         "orch_args.scalar(0);",
-        "after task 0: orch_args.scalar(i) is out of range; pass as many scalars as the orchestration declares",
+        "after task 0: orch_args.scalar(0) is out of range: the entry has 0 scalars",
         "correct the orchestration",
     ),
     "view outside": (

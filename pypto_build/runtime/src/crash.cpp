@@ -2,6 +2,7 @@
 
 #include "core.h"
 #include "kernel_library.h"
+#include "pypto/kernel_args.h"
 
 #include <csignal>
 #include <cstdarg>
@@ -99,7 +100,18 @@ struct Candidate {
     }
 };
 
+// An argument that the task was not given, by the address that stands for it.
+bool add_missing(Text &text, uint64_t address, const Task &task) {
+    const uint64_t number = address < kNoArguments ? kLateContextSlot : (address - kNoArguments) / kNoArgumentBytes;
+    if (number < task.arguments.size() || number >= kLateContextSlot)
+        return false;
+    text.add("argument %llu of %zu", static_cast<unsigned long long>(number), task.arguments.size());
+    return true;
+}
+
 void add_nearest(Text &text, uint64_t address, const Activation *activation) {
+    if (activation && add_missing(text, address, *activation->task))
+        return;
     Candidate best;
     char name[96] = "";
     if (activation) {

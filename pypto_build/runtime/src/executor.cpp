@@ -186,6 +186,8 @@ void build_arguments(const Task &task, const void *local_context, const void *gl
         for (const uint64_t scalar : task.scalars)
             slots[count++] = static_cast<int64_t>(scalar);
     }
+    for (uint32_t slot = count; slot < kLateContextSlot; ++slot)
+        slots[slot] = no_argument(slot);
     for (const uint32_t slot : {kLateContextSlot, kEarlyContextSlot}) {
         if (count > slot)
             continue;

@@ -38,9 +38,10 @@ void EntryParameters::arrange(const std::string &order) {
     }
     if (tensor != tensors.size() || scalar != scalars.size() || all.size() != arguments.size())
         throw FaultError{make_fault(Code::InvalidArgs,
-                                    format("parameter_order \"%s\" does not name %zu tensors and %zu scalars",
-                                           all.c_str(), tensors.size(), scalars.size()),
-                                    "give one 't' or 's' for each parameter")};
+                                    format("the orchestration reads %zu arguments (\"%s\"), the entry has %zu tensors "
+                                           "and %zu scalars",
+                                           all.size(), all.c_str(), tensors.size(), scalars.size()),
+                                    "correct the orchestration")};
 }
 
 void Orchestration::load(const std::string &path, const std::string &function_name, const std::string &config_name) {

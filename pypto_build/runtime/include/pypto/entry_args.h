@@ -37,18 +37,25 @@ public:
 
     const EntryTensor &tensor(int32_t i) const {
         if (i < 0 || i >= tensor_count_)
-            misuse("orch_args.tensor(i) is out of range; pass as many tensors as the orchestration declares");
+            out_of_range("tensor", i, tensor_count_);
         return tensors_[i];
     }
     uint64_t scalar(int32_t i) const {
         if (i < 0 || i >= scalar_count_)
-            misuse("orch_args.scalar(i) is out of range; pass as many scalars as the orchestration declares");
+            out_of_range("scalar", i, scalar_count_);
         return scalars_[i];
     }
     int32_t tensor_count() const { return tensor_count_; }
     int32_t scalar_count() const { return scalar_count_; }
 
 private:
+    [[noreturn]] static void out_of_range(const char *kind, int32_t i, int32_t count) {
+        char message[128];
+        __builtin_snprintf(message, sizeof(message), "orch_args.%s(%d) is out of range: the entry has %d %s%s", kind, i,
+                           count, kind, count == 1 ? "" : "s");
+        misuse(message);
+    }
+
     const EntryTensor *tensors_;
     const uint64_t *scalars_;
     int32_t tensor_count_;

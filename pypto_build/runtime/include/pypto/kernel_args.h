@@ -39,6 +39,15 @@ inline constexpr uint32_t kLocalContextSlot = kEarlyContextSlot;
 inline constexpr uint32_t kGlobalContextSlot = kLocalContextSlot + 1;
 inline constexpr uint32_t kSlots = kGlobalContextSlot + 1;
 
+// What stands for arguments that a task was not given: addresses at which no process has memory, so that what a kernel
+// makes of one tells which it was.
+inline constexpr uint64_t kNoArguments = 0x1000;
+inline constexpr uint64_t kNoArgumentBytes = 0x100;
+
+inline constexpr int64_t no_argument(uint32_t slot) {
+    return static_cast<int64_t>(kNoArguments + slot * kNoArgumentBytes);
+}
+
 } // namespace pypto
 
 #endif
