@@ -293,7 +293,7 @@ def _indexed() -> Iterator[Instruction]:
         layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
-        "TRANDOM", "indices", "rest", ("dst, key, counter",), "Philox 4x32 with seven or ten rounds",
+        "TRANDOM", "indices", "rest", ("dst, key, counter",), "Philox 4x32, seven or ten rounds; 64 blocks make up to 256 columns",
         ("int32_t", "uint32_t"), layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(

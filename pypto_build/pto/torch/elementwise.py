@@ -177,7 +177,7 @@ def random(w: Writer, op: Operation) -> None:
     words = [f"natural({w.operand(op, role)}, 32)" for role in ("key0", "key1", "ctr0", "ctr1", "ctr2", "ctr3")]
     dst, rounds = w.operand(op, "dst"), int_value(op.attrs.get("rounds"), 10)
     key, counter = ", ".join(words[:2]), ", ".join(words[2:])
-    w.assign(op, f"random_words({dst}.valid, ({key}), ({counter}), {rounds})")
+    w.assign(op, f"random_words({dst}.valid, {dst}.cols, ({key}), ({counter}), {rounds})")
 
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

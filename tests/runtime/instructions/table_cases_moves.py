@@ -235,8 +235,9 @@ def _rearranging() -> dict[str, Case]:
 
 
 def _random(t: Operands, h: int, w: int) -> None:
-    words = [x for k in range((h * w + 3) // 4) for x in philox(0xFFFFFFFF + k, (1, 2), 10)]
-    t["d"][:h, :w] = np.array(words[: h * w], np.int64).reshape(h, w)
+    """Rows shorter than the 64 blocks that are made at once have the first word of each."""
+    words = [[philox(0xFFFFFFFF + r * (COLS // 4) + c, (1, 2), 10)[0] for c in range(w)] for r in range(h)]
+    t["d"][:h, :w] = np.array(words, np.int64).reshape(h, w)
 
 
 def _conversions() -> dict[str, Case]:

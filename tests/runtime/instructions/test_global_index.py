@@ -22,6 +22,9 @@ def _table(dtype: str) -> str:
     )
 
 
+RANDOM = Tile("u32", 5, 512)
+
+
 @pytest.fixture(scope="module")
 def core(build_directory: Path) -> Core:
     cases = Cases(arch=5)
@@ -40,9 +43,7 @@ def core(build_directory: Path) -> Core:
                 cases.add(f"MSCATTER_{coalesce}_{op}_{dtype}", f"{head}MSCATTER<{arguments}>(g, d, i);")
     for rounds in (7, 10):
         seed = "TRandomKey k = {0x1111, 0x2222}; TRandomCounter n = {0xffffffff, 6, 7, 8};"
-        cases.add(
-            f"TRANDOM_{rounds}", declare(("d", Tile("u32", 16, 64), A, 0)) + f"{seed} TRANDOM<{rounds}>(d, k, n);"
-        )
+        cases.add(f"TRANDOM_{rounds}", declare(("d", RANDOM, A, 0)) + f"{seed} TRANDOM<{rounds}>(d, k, n);")
     return cases.build(build_directory)
 
 
@@ -136,9 +137,17 @@ def test_philox_model_reproduces_the_published_vectors() -> None:
     assert _philox(ones, (0xFFFFFFFF, 0xFFFFFFFF), 10) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
+@pytest.mark.parametrize("rows, cols", [(5, 33), (4, 512), (3, 300), (2, 100), (0, 5), (5, 0)])
 @pytest.mark.parametrize("rounds", [7, 10])
-def test_random_numbers(core: Core, rounds: int) -> None:
-    core.call(f"TRANDOM_{rounds}", 5, 33)
+def test_random_numbers(core: Core, rounds: int, rows: int, cols: int) -> None:
+    """A register has 64 columns, the four words of its blocks four of them; 256 columns of a row count on from those
+    before by a quarter of the tile's columns, as does the next row."""
+    core.fill("Vec", 0)
+    core.call(f"TRANDOM_{rounds}", rows, cols)
     counter = 0xFFFFFFFF | 6 << 32 | 7 << 64 | 8 << 96
-    stream = [w for i in range(42) for w in _philox(counter + i, (0x1111, 0x2222), rounds)]
-    assert core.get(Tile("u32", 16, 64), A)[:5, :33].reshape(-1).tolist() == stream[: 5 * 33]
+    expected = np.zeros((RANDOM.rows, RANDOM.cols), np.uint32)
+    groups = -(-cols // 256)
+    for r, c in np.ndindex(rows, cols):
+        block = (r * groups + c // 256) * (RANDOM.cols // 4) + c % 64
+        expected[r, c] = _philox(counter + block, (0x1111, 0x2222), rounds)[c % 256 // 64]
+    assert np.array_equal(core.get(RANDOM, A), expected)

@@ -309,19 +309,26 @@ def merge_lists(target: Tile, sources: list[Tile], *, until_exhausted: bool) -> 
     return taken + [0] * (4 - len(taken))
 
 
-def random_words(shape: tuple[int, int], key: tuple[int, int], counter: tuple[int, ...], rounds: int) -> torch.Tensor:
-    """Numbers of the counter-based generator Philox 4x32."""
-    count, found = shape[0] * shape[1], []
+def random_words(
+    shape: tuple[int, int], stride: int, key: tuple[int, int], counter: tuple[int, ...], rounds: int
+) -> torch.Tensor:
+    """Numbers of the counter-based generator Philox 4x32: 64 blocks of four words are 256 columns, first words first;
+    the next columns, or the next row, count on by a quarter of the tile's columns."""
+    found, block = torch.zeros(shape, dtype=torch.int64), 0
     start = sum(word << (32 * place) for place, word in enumerate(counter))
-    for block in range(-(-count // 4)):
-        words = [((start + block) >> (32 * place)) & 0xFFFFFFFF for place in range(4)]
-        low, high = key
-        for _ in range(rounds):
-            a, b = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
-            words = [(b >> 32) ^ words[1] ^ low, b & 0xFFFFFFFF, (a >> 32) ^ words[3] ^ high, a & 0xFFFFFFFF]
-            low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
-        found += words
-    return torch.tensor(found[:count], dtype=torch.int64).reshape(shape)
+    for row in range(shape[0]):
+        for first in range(0, shape[1], 256):
+            for lane in range(min(64, shape[1] - first)):
+                words = [((start + block + lane) >> (32 * place)) & 0xFFFFFFFF for place in range(4)]
+                low, high = key
+                for _ in range(rounds):
+                    a, b = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
+                    words = [(b >> 32) ^ words[1] ^ low, b & 0xFFFFFFFF, (a >> 32) ^ words[3] ^ high, a & 0xFFFFFFFF]
+                    low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
+                line = found[row, first + lane : first + 256 : 64]
+                line[:] = torch.tensor(words[: len(line)])
+            block += stride // 4
+    return found
 
 
 def histogram(target: Tile, source: torch.Tensor, index: Tile, *, byte: int, width: int) -> None:
