@@ -96,6 +96,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("BUILD_OUTPUT", "", _text, "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
         Option("BUILD_DIR", "build", _text, "where everything built goes"),
         Option("VERBOSE", False, _switch, "1: print full command lines"),
+        Option("WATCH", False, _switch, "1: again whenever a source or the data are saved, until Ctrl-C"),
     ),
     Group.BUILD: (
         Option("CXX", "", _text, "the C++ compiler (g++, else clang++)"),

@@ -63,7 +63,7 @@ def declare_selected(env: Any) -> None:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
         return
-    root = resolve_jit(jit, *places)
+    root = workspace.selected = resolve_jit(jit, *places)
     name = artifact_name(root)
     _current.append((workspace.build_dir / workspace.options["PLATFORM"] / name, name, workspace.options))
     atexit.register(_record_build_failures)

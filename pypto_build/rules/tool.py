@@ -16,7 +16,7 @@ import SCons.Script
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption, SetOption
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.rules import selection
+from pypto_build.rules import selection, watch
 from pypto_build.rules.actions import run_captured
 from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.attributes import RuleError
@@ -57,6 +57,8 @@ def generate(env: Any) -> None:
         options = parse_options(ARGUMENTS)
         if not GetOption("clean"):
             check_taken(ARGUMENTS, list(map(str, COMMAND_LINE_TARGETS)))
+        if options["WATCH"]:
+            watch.each_round()
         SCons.Script.DefaultEnvironment(tools=[])
         SetOption("no_progress", True)
         SetOption("max_drift", -1)  # content decides, however old a file is
@@ -64,6 +66,8 @@ def generate(env: Any) -> None:
             SetOption("num_jobs", len(os.sched_getaffinity(0)))
         top = Path(SCons.Script.Dir("#").abspath)
         workspace = Workspace(top, options, _needs_whole_graph())
+        if options["WATCH"]:
+            watch.depend_on(workspace)
         workspace.databases.install()
         env.Replace(
             PYPTO=workspace,

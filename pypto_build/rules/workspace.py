@@ -31,6 +31,7 @@ class Workspace:
         self.options = options
         self.whole_graph = whole_graph  # declare settled units too: cleaning, drawing the tree, building a named file
         self.databases = OutputDatabases()
+        self.selected: Path | None = None  # the artifact of JIT=
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
         self.precompiled: dict[Path, Any] = {}  # nodes of headers that have to be precompiled
@@ -53,6 +54,11 @@ class Workspace:
         if include_dirs not in self._headers:
             self._headers[include_dirs] = HeaderIndex(tuple(map(str, include_dirs)))
         return self._headers[include_dirs]
+
+    @property
+    def include_dirs(self) -> set[Path]:
+        """Where the headers of the units are looked for."""
+        return {path for paths in self._headers for path in paths}
 
     def runtime(self, platform: Platform) -> str:
         """What executes a replay on ``platform``: hardware is driven by simpler alone."""

@@ -203,8 +203,13 @@ class Project:
             text=True,
             check=False,
         )
-        found = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(run.stdout)]
-        return Run(run.returncode, run.stdout, sorted(action for action, _ in found), dict(found))
+        return run_of(run.returncode, run.stdout)
+
+
+def run_of(status: int, output: str) -> Run:
+    """What a run did by what it printed."""
+    found = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(output)]
+    return Run(status, output, sorted(action for action, _ in found), dict(found))
 
 
 class Saved:

@@ -1,0 +1,166 @@
+"""``WATCH=1``: what was asked for, again whenever a file it depends on is saved, until Ctrl-C.
+
+SCons and the rules are loaded once. Every round is a fork of that process, which goes on where the SConstruct called
+the tool; at its end it tells what it depended on. A saved SConstruct starts everything anew.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
+
+from pypto_build.rules.options import OptionError
+
+if TYPE_CHECKING:
+    from pypto_build.rules.workspace import Workspace
+
+# Looking costs a microsecond a file: so often that nobody waits for it, and a twentieth of the time at most.
+_LOOK_EVERY_S, _SHARE = 0.03, 20
+# What editors and Python leave beside the files that they save.
+_BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
+
+#: (time of the last change, size, inode) of every file
+Stamps = dict[str, tuple[int, int, int]]
+
+
+# Of this round.
+_workspaces: list[Workspace] = []
+
+
+class Watched(msgspec.Struct):
+    """What a round depends on: files, and directories with all that is in them but for what lies in `without`."""
+
+    sources: list[str] = []  # artifacts, programs, data
+    headers: list[str] = []
+    scripts: list[str] = []  # the SConstruct
+    without: list[str] = []
+
+    def look(self) -> Stamps:
+        """The files as they are now."""
+        places = (*self.sources, *self.headers, *self.scripts)
+        return {path: stamp for place in places for path, stamp in self._below(place)}
+
+    def _below(self, place: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
+        with suppress(OSError):  # gone while we look
+            if not os.path.isdir(place):
+                yield place, _stamp(os.stat(place))
+                return
+            for entry in os.scandir(place):
+                if entry.name.endswith(_BESIDE) or entry.path in self.without:
+                    continue
+                if not entry.is_dir():
+                    yield entry.path, _stamp(entry.stat())
+                elif not entry.name.startswith(".") and not entry.is_symlink():
+                    yield from self._below(entry.path)
+
+    def wait(self, seen: Stamps) -> list[str]:
+        """The files that are no longer as they were `seen`, once they stay as they are."""
+        last = seen
+        while True:
+            started = time.monotonic()
+            now = self.look()
+            if now == last != seen:
+                return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path))
+            last = now
+            time.sleep(max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started)))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def each_round() -> None:
+    """Returns in a new process for every round; the process that called it never goes on.
+
+    It ends at Ctrl-C, with the status of the last round, and at once if the first round finds nothing to depend on.
+
+    Raises:
+        OptionError: nothing is asked for that could be done again.
+    """
+    if GetOption("clean") or GetOption("help") or not COMMAND_LINE_TARGETS:
+        raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
+    if _workspaces:  # another environment of the same SConstruct: this is a round already
+        return
+    watched, status = Watched(), 0
+    try:
+        while True:
+            begun, seen = time.time_ns(), watched.look()
+            reader, writer = os.pipe()
+            sys.stdout.flush()
+            child = os.fork()
+            if not child:
+                os.close(reader)
+                atexit.register(_report, writer)
+                return
+            os.close(writer)
+            told, status = _end_of(child, reader)
+            watched = told if told.sources else watched
+            if not watched.sources:
+                break
+            spent = (time.time_ns() - begun) / 1e9
+            # What this round is the first to depend on counts as saved if that was after its beginning.
+            seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
+            _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
+            changed = watched.wait(seen)
+            _say(f"{_shown(changed)} changed")
+            if not set(changed).isdisjoint(watched.scripts):
+                os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    except KeyboardInterrupt:
+        print(flush=True)
+    os._exit(status)
+
+
+def _end_of(child: int, reader: int) -> tuple[Watched, int]:
+    """What a round told, nothing if it did not come so far, and its exit status. Ctrl-C, which it gets too, ends it."""
+    with open(reader, "rb") as stream:
+        try:
+            told = stream.read()
+        except KeyboardInterrupt:
+            os.waitpid(child, 0)
+            raise
+    _, status = os.waitpid(child, 0)
+    return msgspec.json.decode(told or b"{}", type=Watched), os.waitstatus_to_exitcode(status)
+
+
+def depend_on(workspace: Workspace) -> None:
+    """What `workspace` knows when this round ends is what the round depended on."""
+    _workspaces.append(workspace)
+
+
+def _report(writer: int) -> None:
+    """Tell the process that started this round what it depended on."""
+    sources: set[Path] = set()
+    for workspace in _workspaces:
+        roots = {*workspace.outputs.values(), *filter(None, [workspace.selected])}
+        jit, data = workspace.options["JIT"], workspace.top / workspace.options["DATA"]
+        sources |= roots
+        sources |= {root.parent for root in roots if jit and root.name != Path(jit).name}  # a newer one may come
+        sources |= {data} if workspace.options["DATA"] and data.is_dir() else set()
+    scripts = [workspace.top / name for name in GetOption("file") or ("SConstruct",) for workspace in _workspaces[:1]]
+    watched = Watched(
+        sources=sorted(map(str, sources)),
+        headers=sorted({str(path) for workspace in _workspaces for path in workspace.include_dirs}),
+        scripts=[str(path) for path in scripts if path.is_file()],
+        without=sorted({str(workspace.build_dir) for workspace in _workspaces}),
+    )
+    with suppress(BrokenPipeError), open(writer, "wb") as stream:
+        stream.write(msgspec.json.encode(watched))
+
+
+def _say(line: str) -> None:
+    print(f"[watch] {line}", flush=True)
+
+
+def _shown(paths: list[str]) -> str:
+    here = os.getcwd() + os.sep
+    names = [path.removeprefix(here) for path in paths]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

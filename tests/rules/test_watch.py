@@ -1,0 +1,127 @@
+"""WATCH=1: a round for every save, with exactly the actions that the save calls for, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.rules.project import Project, Run, run_of
+
+_LONGEST_S = 120
+
+
+class Watching:
+    """A run of SCons with WATCH=1, round by round."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def round(self) -> Run:
+        """The next round, to where it waits; its status is not told."""
+        lines: list[str] = []
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            lines.append(line)
+            if "waiting for a change" in line:
+                return run_of(0, "".join(lines))
+        raise AssertionError(f"ended without waiting: {''.join(lines)}")
+
+    def interrupt(self) -> tuple[int, str]:
+        """Ctrl-C: the exit status, and what was still printed."""
+        os.killpg(self._process.pid, signal.SIGINT)
+        rest, _ = self._process.communicate()
+        return self._process.returncode, rest
+
+
+@contextmanager
+def watching(project: Project, *words: str) -> Iterator[Watching]:
+    """What `scons replay WATCH=1` does; ended at the end, however that comes."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "SCons", "-Q", *words, "WATCH=1"],
+        cwd=project.root,
+        env=project.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    limit = threading.Timer(_LONGEST_S, process.kill)
+    limit.start()
+    try:
+        yield Watching(process)
+    finally:
+        limit.cancel()
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def test_every_save_does_what_it_calls_for(project: Project) -> None:
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        first = scons.round()
+        assert "run _jit_chain" in first.actions and "PASS" in first.output
+
+        project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
+        edited = scons.round()
+        assert edited.actions == ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"]
+        assert "[watch] build_output/_jit_chain/kernels/aiv/twice.cpp changed\n" in edited.output
+        assert "'y' FAIL" in edited.output
+
+        project.edit("kernels/aiv/twice.cpp", "3.0f * in[i]", "nothing")
+        broken = scons.round()
+        assert broken.actions == ["compile kernels/aiv/twice.cpp"] and "error: " in broken.output
+
+        project.edit("kernels/aiv/twice.cpp", "nothing", "2.0f * in[i]")
+        assert "PASS" in scons.round().output
+
+        project.write_tensor("out/y", [0.0] * 16)
+        golden = scons.round()
+        assert golden.actions == ["run _jit_chain"] and "'y' FAIL" in golden.output
+        assert scons.interrupt() == (2, "\n")
+
+
+def test_a_manifest_that_breaks_is_waited_for(project: Project) -> None:
+    with watching(project, "lint", "JIT=_jit_chain") as scons:
+        scons.round()
+        project.edit("kernel_config.py", "KERNELS = [", "KERNELS = [[")
+        assert "scons: *** " in scons.round().output
+        project.edit("kernel_config.py", "KERNELS = [[", "KERNELS = [")
+        assert "scons: *** " not in scons.round().output
+
+
+def test_the_newest_artifact_is_taken_as_soon_as_it_is_there(project: Project) -> None:
+    with watching(project, "replay", "JIT=latest") as scons:
+        assert "run _jit_chain" in scons.round().actions
+        newer = project.artifact.with_name("_jit_newer")
+        newer.parent.joinpath("copy").mkdir()
+        subprocess.run(["cp", "-r", str(project.artifact), str(newer.parent / "copy" / "_jit_newer")], check=True)
+        (newer.parent / "copy" / "_jit_newer").rename(newer)
+        os.utime(newer / "kernel_config.py")
+        assert "run _jit_newer" in scons.round().actions
+
+
+def test_a_saved_sconstruct_starts_anew(project: Project) -> None:
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        scons.round()
+        project.edit_file("SConstruct", "env = Environment", "print('again')\nenv = Environment")
+        assert "again\n" in scons.round().output
+
+
+@pytest.mark.parametrize("words", [("-c",), (), ("-h", "replay")])
+def test_nothing_to_do_again(project: Project, words: tuple[str, ...]) -> None:
+    run = project.scons(*words, "WATCH=1")
+    line = "scons: *** WATCH=1: there is nothing to do again; name a target, such as replay\n"
+    assert (run.status, run.output) == (2, line)
+
+
+def test_what_cannot_begin_ends(project: Project) -> None:
+    run = project.replay("WATCH=1", "PLATFORM=a5sim", "JIT=_jit_chan")
+    assert run.status == 2 and run.output.startswith("scons: *** JIT=_jit_chan: no such artifact")
