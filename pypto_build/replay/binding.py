@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,16 +150,20 @@ class _FromSnapshot:
         return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)
 
 
-def with_goldens(binding: Binding, data: Snapshot, *, all_of_them: bool = True) -> Binding:
+def with_goldens(
+    binding: Binding, data: Snapshot, *, all_of_them: bool = True, compared: Sequence[str] = ()
+) -> Binding:
     """The binding with the golden of every output, as far as there are any.
 
+    `compared` are the outputs that have goldens by what the artifact says; what is no output of its says nothing.
     Raises a `golden_error` for an output whose golden is missing while others have one, unless that is allowed, and for
     a golden of another dtype or shape than the tensor.
     """
     if binding.seed is not None:
         return binding
     if all_of_them:
-        require_goldens(data, [tensor.name for tensor in binding.tensors if tensor.direction != "IN"])
+        outputs = [tensor.name for tensor in binding.tensors if tensor.direction != "IN"]
+        require_goldens(data, compared if compared and set(compared) <= set(outputs) else outputs)
     return dataclasses.replace(binding, tensors=tuple(_with_golden(tensor, data) for tensor in binding.tensors))
 
 

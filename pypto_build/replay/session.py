@@ -29,7 +29,7 @@ from pypto_build.replay.report import Log, last_line, mismatch_block, output_hin
 from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import RunOption
 from pypto_build.replay.scalars import Scalar
-from pypto_build.replay.tolerances import tolerances
+from pypto_build.replay.tolerances import compared_outputs, tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
 from pypto_build.replay.worker import Worker, default_memory_bytes
 
@@ -206,8 +206,14 @@ class _Session:
                 self._log.line(f"  note: the snapshot's '{name}' is no parameter of the artifact")
         if hit and data.outputs:
             with self._log.stage("compute golden"):
-                binding = with_goldens(binding, data, all_of_them=self._request.all_goldens)
+                compared = compared_outputs(self._request.artifact_dir)
+                binding = with_goldens(binding, data, all_of_them=self._request.all_goldens, compared=compared)
                 self._log.line(f"  cache hit: {data.root / 'out'}")
+                for tensor in binding.tensors:
+                    if compared and tensor.is_output and tensor.golden is None:
+                        self._log.line(
+                            f"  note: '{tensor.name}' is not compared: golden.py's __outputs__ is without it"
+                        )
         return binding
 
     def _execute(

@@ -1,42 +1,49 @@
-"""Tolerances: what the command line says, else what the artifact says, else 1e-5.
+"""How an artifact wants to be compared: tolerances (the command line's come first, 1e-5 last) and outputs.
 
-An artifact says it in `golden.py`, as `RTOL = …` and `ATOL = …` with literal numbers. The file is parsed, never run.
+An artifact says it in `golden.py`, as `RTOL = …` and `ATOL = …` with literal numbers, and `__outputs__ = […]`.
+The file is parsed, never run.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 DEFAULT_TOLERANCE = 1e-5
 
 
 def tolerances(root: Path, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """`(rtol, atol)` for a replay of the artifact in `root`; None stands for "not given"."""
-    said = _declared(root / "golden.py") if rtol is None or atol is None else {}
-    return (
-        said.get("RTOL", DEFAULT_TOLERANCE) if rtol is None else rtol,
-        said.get("ATOL", DEFAULT_TOLERANCE) if atol is None else atol,
-    )
+    said = _literals(root / "golden.py") if rtol is None or atol is None else {}
+    return (_number(said.get("RTOL")) if rtol is None else rtol, _number(said.get("ATOL")) if atol is None else atol)
 
 
-def _declared(path: Path) -> dict[str, float]:
-    """The literal RTOL and ATOL at the top level of a golden.py; a file that cannot be parsed says nothing."""
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else DEFAULT_TOLERANCE
+
+
+def compared_outputs(root: Path) -> tuple[str, ...]:
+    """The outputs that the artifact in `root` has goldens for; empty if it does not say."""
+    names = _literals(root / "golden.py").get("__outputs__")
+    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
+
+
+def _literals(path: Path) -> dict[str, Any]:
+    """The literal values assigned at the top level of a file; one that cannot be parsed has none."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError:
         return {}
     import ast
 
+    found: dict[str, Any] = {}
     try:
-        statements = ast.parse(text).body
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.Assign):
+                with suppress(ValueError):  # not a literal
+                    value = ast.literal_eval(statement.value)
+                    found |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
     except (SyntaxError, ValueError):
         return {}
-    found: dict[str, float] = {}
-    for statement in statements:
-        if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)):
-            continue
-        value = statement.value.value
-        for target in statement.targets:
-            if isinstance(target, ast.Name) and target.id in ("RTOL", "ATOL") and isinstance(value, (int, float)):
-                found[target.id] = float(value)
     return found

@@ -197,6 +197,16 @@ def test_fault_of_the_data(tmp_path: Path, fault: str) -> None:
     assert error.value.kind == "golden_error"
 
 
+def test_outputs_that_the_artifact_does_not_compare(tmp_path: Path) -> None:
+    root = _save(tmp_path, {name: value for name, value in FILES.items() if name != "out/y"})
+    data = snapshot(root)
+    bound = with_goldens(bind(PROGRAM, data), data, compared=("acc",))
+    assert [tensor.name for tensor in bound.tensors if tensor.golden is not None] == ["acc"]
+    for names in (("y", "acc"), ("acc", "sum")):  # a list with what is no output of it is another program's
+        with pytest.raises(ArtifactError, match="golden missing for output y"):
+            with_goldens(bind(PROGRAM, data), data, compared=names)
+
+
 def test_a_golden_that_nobody_needs(tmp_path: Path) -> None:
     root = _save(tmp_path, {name: value for name, value in FILES.items() if name != "out/y"})
     data = snapshot(root)

@@ -1,4 +1,4 @@
-"""Tolerances: the command line, else golden.py, else 1e-5."""
+"""Tolerances: the command line, else golden.py, else 1e-5. Outputs: what golden.py lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.replay.tolerances import tolerances
+from pypto_build.replay.tolerances import compared_outputs, tolerances
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,12 @@ def test_where_they_come_from(
     if golden is not None:
         (tmp_path / "golden.py").write_text(golden)
     assert tolerances(tmp_path, *given) == expected
+
+
+def test_compared_outputs(tmp_path: Path) -> None:
+    assert compared_outputs(tmp_path) == ()
+    (tmp_path / "golden.py").write_text("import torch\n__outputs__ = ['out']\nRTOL = 1e-05\n")
+    assert compared_outputs(tmp_path) == ("out",)
+    assert tolerances(tmp_path, None, None) == (1e-5, 1e-5)
+    (tmp_path / "golden.py").write_text("__outputs__ = find()\n")
+    assert compared_outputs(tmp_path) == ()
