@@ -33,6 +33,12 @@ def core(build_directory: Path) -> Core:
     flat = Tile("i32", 1, ROWS * COLS)
     cases.add("reshape", declare(("s", FULL, SRC, 0), ("d", flat, DST, 2)) + "TRESHAPE(d, s); TADDS(d, d, 1);")
     sync = "Event<Op::TADD, Op::VECTOR> done = TADDS(s, s, 1.0f); TSYNC(done); TSYNC<Op::TADD>(); TSYNC();"
+    typed = (
+        "TADD<s_t, s_t, s_t>(s, s, s); TADDS<s_t, s_t>(s, s, 2.0f); TDIVS<DivAlgorithm::HIGH_PRECISION>(s, s, 2.0f);"
+    )
+    typed += "TNEG<s_t, s_t>(s, s); TDIV<DivAlgorithm::DEFAULT, s_t, s_t, s_t>(d, s, s); TROWEXPANDMUL<s_t, s_t, s_t>(d, s, s);"
+    typed += "TCOLEXPANDSUB<d_t, d_t, s_t>(d, d, s);"
+    cases.add("typed", declare(("s", FULL, SRC, 0), ("d", FULL, DST, 0)) + typed)
     cases.add("sync", declare(("s", FULL, SRC, 0)) + sync + "TMULS(s, s, 2.0f);")
     cases.add("print", declare(("s", FULL, SRC, 0)) + "TPRINT(s);")
     cases.add("print_precisely", declare(("s", FULL, SRC, 0)) + "TPRINT<PrintFormat::Width10_Precision6>(s, s);")
@@ -69,6 +75,12 @@ def test_a_reshaped_tile_has_the_same_bytes(core: Core) -> None:
     core.elements(FULL.at("i32"), SRC)[:] = values
     core.call("reshape", ROWS, COLS, 1, ROWS * COLS)
     assert np.array_equal(core.elements(FULL.at("i32"), SRC), values + 1)
+
+
+def test_types_and_algorithms_may_be_written(core: Core) -> None:
+    core.put(FULL, SRC, np.full((ROWS, COLS), 3, np.float32))
+    core.call("typed", ROWS, COLS)  # -4 in the source: squared, less itself
+    assert np.array_equal(core.get(FULL, DST), np.full((ROWS, COLS), 20, np.float32))
 
 
 def test_what_is_waited_for_is_complete(core: Core) -> None:

@@ -82,33 +82,41 @@ template <class T, class Scalar> PTO_INLINE Compute<T> scalar_operand(Scalar val
 
 namespace pto {
 
+// NAME<algorithm>(...): which of hardware's algorithms computes it is of no consequence here.
+#define PTO_WITH_ALGORITHM(NAME)                                                                                       \
+    template <auto algorithm, class D, class... A> PTO_INST RecordEvent NAME(D &dst, const A &...operands) {           \
+        return NAME(dst, operands...);                                                                                 \
+    }
 // NAME(dst, src0, src1): dst = src0 op src1. `accepts` is a trait of the element type.
 #define PTO_BINARY(NAME, OPERATION, accepts, message)                                                                  \
-    template <auto..., class D, class A, class B, class... Rest>                                                       \
+    template <class D, class A, class B, class... Rest>                                                                \
     PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, Rest &...) {                                       \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
         PTO_CHECK(NAME, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst));                        \
         detail::elementwise(detail::OPERATION{}, dst, src0, src1);                                                     \
         return {};                                                                                                     \
-    }
+    }                                                                                                                  \
+    PTO_WITH_ALGORITHM(NAME)
 // NAME(dst, src, scalar): dst = src op scalar.
 #define PTO_WITH_SCALAR(NAME, OPERATION, accepts, message)                                                             \
-    template <auto..., class D, class A, class Scalar, class... Rest>                                                  \
+    template <class D, class A, class Scalar, class... Rest>                                                           \
     PTO_INST RecordEvent NAME(D &dst, const A &src, Scalar scalar, Rest &...) {                                        \
         using T = detail::ElementType<D>;                                                                              \
         static_assert(detail::accepts<T>, message);                                                                    \
         PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst));                                                  \
         detail::elementwise(detail::WithRight<detail::OPERATION, T>{detail::scalar_operand<T>(scalar)}, dst, src);     \
         return {};                                                                                                     \
-    }
+    }                                                                                                                  \
+    PTO_WITH_ALGORITHM(NAME)
 // NAME(dst, src): dst = op src.
 #define PTO_UNARY(NAME, OPERATION, accepts, message)                                                                   \
-    template <auto..., class D, class A, class... Rest> PTO_INST RecordEvent NAME(D &dst, const A &src, Rest &...) {   \
+    template <class D, class A, class... Rest> PTO_INST RecordEvent NAME(D &dst, const A &src, Rest &...) {            \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
         PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst));                                                  \
         detail::elementwise(detail::OPERATION{}, dst, src);                                                            \
         return {};                                                                                                     \
-    }
+    }                                                                                                                  \
+    PTO_WITH_ALGORITHM(NAME)
 
 namespace detail {
 template <class T> inline constexpr bool is_number = is_float<T> || is_int<T>;
@@ -140,7 +148,8 @@ PTO_WITH_SCALAR(TSHRS, ShiftRight, is_int, "TSHRS: the element type is an intege
 PTO_WITH_SCALAR(TLRELU, PRelu, is_float, "TLRELU: the element type is a floating-point type")
 
 // TDIVS(dst, src, scalar) and TDIVS(dst, scalar, src).
-template <auto..., class D, class A, class B, class... Rest>
+PTO_WITH_ALGORITHM(TDIVS)
+template <class D, class A, class B, class... Rest>
 PTO_INST RecordEvent TDIVS(D &dst, const A &left, const B &right, Rest &...) {
     using T = detail::ElementType<D>;
     static_assert(detail::is_number<T>, "TDIVS: unsupported element type");
@@ -159,7 +168,8 @@ PTO_UNARY(TLOG, Log, is_float, "TLOG: the element type is a floating-point type"
 PTO_UNARY(TSQRT, Sqrt, is_float, "TSQRT: the element type is a floating-point type")
 PTO_UNARY(TRSQRT, Rsqrt, is_float, "TRSQRT: the element type is a floating-point type")
 // TRECIP(dst, src): 1 / src, of integers too.
-template <auto..., class D, class A, class... Rest> PTO_INST RecordEvent TRECIP(D &dst, const A &src, Rest &...) {
+PTO_WITH_ALGORITHM(TRECIP)
+template <class D, class A, class... Rest> PTO_INST RecordEvent TRECIP(D &dst, const A &src, Rest &...) {
     using T = detail::ElementType<D>;
     static_assert(detail::is_number<T>, "TRECIP: unsupported element type");
     PTO_CHECK(TRECIP, PIPE_V, reads(src, valid(dst)), writes(dst));

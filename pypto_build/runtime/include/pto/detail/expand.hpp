@@ -79,7 +79,7 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
 // TROWEXPAND*(dst, src0, src1[, tmp]): one of the sources has one value a row. TCOLEXPAND*(dst, src0, src1): src1 is a
 // row.
 #define PTO_EXPANSION(SUFFIX, OPERATION, accepts, message)                                                             \
-    template <auto..., class D, class A, class B, class... Rest>                                                       \
+    template <class D, class A, class B, class... Rest>                                                                \
     PTO_INST RecordEvent TROWEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
         static_assert(detail::accepts<detail::ElementType<D>>, "TROWEXPAND" #SUFFIX message);                          \
         PTO_CHECK(TROWEXPAND##SUFFIX, PIPE_V, reads(src0, row_operand(src0, dst)),                                     \
@@ -87,14 +87,16 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
         detail::row_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
     }                                                                                                                  \
-    template <auto..., class D, class A, class B, class... Rest>                                                       \
+    template <class D, class A, class B, class... Rest>                                                                \
     PTO_INST RecordEvent TCOLEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
         static_assert(detail::accepts<detail::ElementType<D>>, "TCOLEXPAND" #SUFFIX message);                          \
         PTO_CHECK(TCOLEXPAND##SUFFIX, PIPE_V, reads(src0, valid(dst)), reads(src1, {0, 0, 1, dst.GetValidCol()}),      \
                   writes(dst));                                                                                        \
         detail::col_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
-    }
+    }                                                                                                                  \
+    PTO_WITH_ALGORITHM(TROWEXPAND##SUFFIX)                                                                             \
+    PTO_WITH_ALGORITHM(TCOLEXPAND##SUFFIX)
 PTO_EXPANSION(ADD, Add, is_number, ": unsupported element type")
 PTO_EXPANSION(SUB, Sub, is_number, ": unsupported element type")
 PTO_EXPANSION(MUL, Mul, is_number, ": unsupported element type")
