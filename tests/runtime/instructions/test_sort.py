@@ -22,9 +22,10 @@ def _records(values: Array, indices: Array) -> Array:
 
 
 def _sorted(records: Array, dtype: str) -> Array:
-    """Descending by value; equal values keep their order."""
-    values = records[:, 0].astype(NUMPY["u32" if dtype == "f32" else "u16"]).view(NUMPY[dtype])
-    return records[np.argsort(-values.astype(np.float64), kind="stable")]
+    """Descending by value, NaN first; equal values keep their order."""
+    values = records[:, 0].astype(NUMPY["u32" if dtype == "f32" else "u16"]).view(NUMPY[dtype]).astype(np.float64)
+    numbers = ~np.isnan(values)
+    return records[np.lexsort((np.where(numbers, -values, 0.0), numbers))]
 
 
 def _put(core: Core, records: Array, address: int) -> None:
@@ -90,11 +91,13 @@ def test_nan_sorts_above_all_numbers_and_zeros_are_equal(core: Core) -> None:
     assert _get(core, 6)[:, 1].tolist() == [3, 2, 5, 0, 1, 4]
 
 
-@pytest.mark.parametrize("count,block", [(512, 32), (256, 64), (192, 32), (100, 32), (32, 32), (0, 32)])
+@pytest.mark.parametrize("count,block", [(512, 32), (512, 128), (256, 64), (192, 32), (100, 32), (32, 32), (0, 32)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_merge_of_consecutive_blocks(core: Core, dtype: str, count: int, block: int) -> None:
     wide = 8 // size_of(dtype)
     values = np.round(random_elements(dtype, 3, 1, 512))[0]
+    for step, special in ((17, np.nan), (11, 0.0), (13, -0.0), (29, np.inf), (31, -np.inf)):
+        values[::step] = special
     records = _records(values, np.arange(512))
     for start in range(0, 512, block):
         records[start : start + block] = _sorted(records[start : start + block], dtype)

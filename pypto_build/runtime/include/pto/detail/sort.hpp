@@ -3,6 +3,7 @@
 #define PTO_DETAIL_SORT_HPP
 
 #include "index.hpp"
+#include "vector.hpp"
 
 namespace pto::detail {
 
@@ -13,37 +14,44 @@ struct SortRecord {
 
 // Order of the values as signed integers: NaN above all numbers, the two zeros equal.
 template <class T> PTO_INLINE int32_t sort_key(uint32_t value) {
-    float number;
-    if constexpr (is_same<T, float>)
-        number = bits_float(value);
-    else
-        number = f16_bits_to_float(uint16_t(value));
-    if (number != number)
+    uint32_t bits = value;
+    if constexpr (!is_same<T, float>)
+        bits = float_bits(f16_bits_to_float(uint16_t(value)));
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
         return 0x7fffffff;
-    const int32_t bits = int32_t(float_bits(number + 0.0f));
-    return bits ^ ((bits >> 31) & 0x7fffffff);
+    const int32_t key = int32_t(bits) ^ ((int32_t(bits) >> 31) & 0x7fffffff);
+    return key == -1 ? 0 : key;
 }
 
-// Sorts `count` <= 32 values with their indices; equal values keep their order.
+// The bits of minus infinity.
+template <class T> inline constexpr uint32_t sort_lowest = is_same<T, float> ? 0xff800000u : 0xfc00u;
+
+// Sorts `count` <= 32 values with their indices; equal values keep their order. A record's place is the number of those
+// before it, which takes no branch on the data.
 template <class T>
 PTO_NOINLINE void sort_group(SortRecord *to, const T *values, const uint32_t *indices, int64_t count) {
-    uint64_t keys[32];
+    using Lanes = Vector<int64_t, 4>;
+    SortRecord records[32] = {};
+    int64_t keys[32], places[32];
     for (int64_t i = 0; i < count; ++i) {
-        uint32_t bits = 0;
-        __builtin_memcpy(&bits, values + i, sizeof(T));
-        // Ascending order of (reversed key, position) is descending order of values.
-        const uint64_t key = (uint64_t(~uint32_t(sort_key<T>(bits)) ^ 0x80000000u) << 32) | uint64_t(i);
-        int64_t j = i;
-        for (; j > 0 && keys[j - 1] > key; --j)
-            keys[j] = keys[j - 1];
-        keys[j] = key;
+        __builtin_memcpy(&records[i].value, values + i, sizeof(T));
+        records[i].index = indices[i];
     }
-    for (int64_t i = 0; i < count; ++i) {
-        const uint32_t from = uint32_t(keys[i]);
-        uint32_t bits = 0;
-        __builtin_memcpy(&bits, values + from, sizeof(T));
-        to[i] = {bits, indices[from]};
+    for (int64_t i = 0; i < 32; ++i) // of values that are not there: below all others
+        keys[i] = int64_t(sort_key<T>(i < count ? records[i].value : sort_lowest<T>)) * 64 - i;
+    for (int64_t i = 0; i < 32; i += 8) {
+        Lanes low, high, before_low{}, before_high{};
+        __builtin_memcpy(&low, keys + i, sizeof(low));
+        __builtin_memcpy(&high, keys + i + 4, sizeof(high));
+        for (int64_t j = 0; j < 32; ++j) {
+            before_low -= (keys[j] + Lanes{}) > low;
+            before_high -= (keys[j] + Lanes{}) > high;
+        }
+        __builtin_memcpy(places + i, &before_low, sizeof(low));
+        __builtin_memcpy(places + i + 4, &before_high, sizeof(high));
     }
+    for (int64_t i = 0; i < count; ++i)
+        to[places[i]] = records[i];
 }
 
 // Up to four sorted lists of records.
@@ -79,6 +87,42 @@ template <class T> PTO_NOINLINE int64_t merge_lists(SortRecord *to, SortLists &l
             break;
     }
     return written;
+}
+
+struct KeyedRecord {
+    int64_t key;
+    SortRecord record;
+    operator SortRecord() const { return record; }
+};
+
+// Merges two lists of the same length from both ends at once, without a branch on the data: in as many steps as a list
+// is long, neither end runs out of it.
+template <class Out>
+PTO_INLINE void merge_two(Out *to, const KeyedRecord *first, const KeyedRecord *second, int64_t length) {
+    const KeyedRecord *last_first = first + length - 1, *last_second = second + length - 1;
+    Out *end = to + 2 * length - 1;
+    for (int64_t n = 0; n < length; ++n) {
+        const bool takes_first = first->key >= second->key;
+        *to++ = takes_first ? *first : *second;
+        first += takes_first;
+        second += !takes_first;
+        const bool ends_second = last_first->key >= last_second->key;
+        *end-- = ends_second ? *last_second : *last_first;
+        last_second -= ends_second;
+        last_first -= !ends_second;
+    }
+}
+
+inline constexpr int64_t most_merged_keyed = 2048;
+
+// Merges four lists of `length` records each that lie one after the other.
+template <class T> PTO_NOINLINE void merge_four(SortRecord *to, const SortRecord *from, int64_t length) {
+    KeyedRecord keyed[most_merged_keyed], pairs[most_merged_keyed];
+    for (int64_t i = 0; i < 4 * length; ++i)
+        keyed[i] = {sort_key<T>(from[i].value), from[i]};
+    merge_two(pairs, keyed, keyed + length, length);
+    merge_two(pairs + 2 * length, keyed + 2 * length, keyed + 3 * length, length);
+    merge_two(to, pairs, pairs + 2 * length, 2 * length);
 }
 
 template <class T> inline constexpr int64_t elements_a_record = 8 / int64_t(sizeof(T));
@@ -120,6 +164,10 @@ PTO_INST auto TMRGSORT(D &dst, const S &src, Block block, Rest &...)
     const SortRecord *const from = (const SortRecord *)src.data();
     PTO_CHECK(TMRGSORT, PIPE_V, reads(src, {0, 0, 1, src.GetValidCol()}), writes(dst, whole(dst)));
     for (int64_t start = 0; start < records && length > 0; start += 4 * length) {
+        if (start + 4 * length <= records && 4 * length <= detail::most_merged_keyed) {
+            detail::merge_four<T>((SortRecord *)dst.data() + start, from + start, length);
+            continue;
+        }
         detail::SortLists lists{};
         for (lists.count = 0; lists.count < 4 && start + lists.count * length < records; ++lists.count) {
             const int64_t begin = start + lists.count * length;
