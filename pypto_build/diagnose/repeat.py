@@ -42,6 +42,13 @@ _SWITCHES = {
 PASSED_ON: dict[str, str] = _VALUES | _SWITCHES
 
 
+#: What tools take of these that do not look at a replay but make runs of their own.
+_TAKEN: dict[str, tuple[str, ...]] = {
+    "hazards": ("DATA", "SEED", "TIMEOUT"),
+    "diverge": ("DATA", "SEED", "TIMEOUT", "RTOL", "ATOL"),
+}
+
+
 @dataclass(frozen=True)
 class Repeat:
     """The options that were given, as SCons takes them (`RTOL=1e-3`) and as flags."""
@@ -50,8 +57,10 @@ class Repeat:
     flags: tuple[str, ...]
 
     def scons(self, verb: str, artifact: Path, platform: str) -> str:
-        """`scons replay JIT=… PLATFORM=… …`."""
-        return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *self.assignments])
+        """`scons replay JIT=… PLATFORM=… …`, with the options that `verb` takes."""
+        taken = _TAKEN.get(verb, PASSED_ON.keys())
+        given = [assignment for assignment in self.assignments if assignment.partition("=")[0] in taken]
+        return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *given])
 
     def direct(self, artifact: Path, platform: str, build_dir: Path, embedded: str) -> str:
         """The replay tool itself, on what is built."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pypto_build.diagnose.repeat import PASSED_ON, add_passed_on, given_options
+import pytest
+
+from pypto_build.diagnose.repeat import PASSED_ON, Repeat, add_passed_on, given_options
 from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.targets import TARGETS
 
 
 def test_every_option_of_a_run_is_passed_on() -> None:
@@ -22,3 +25,12 @@ def test_options_come_back_as_written() -> None:
     assert given.assignments == ("DATA=/d", "RTOL=1e-03", "DUMP_ARGS=add:0,mul", "LOG_LEVEL=v3", "STRICT=1")
     assert given.scons("replay", Path("/a b"), "a5sim").startswith("scons replay 'JIT=/a b' PLATFORM=a5sim DATA=/d ")
     assert parser.parse_args([*given.flags]) == parser.parse_args(words)
+
+
+@pytest.mark.parametrize("verb", ["replay", "hazards", "diverge", "dump", "pack"])
+def test_a_command_has_the_options_that_its_target_takes(verb: str) -> None:
+    everything = Repeat(tuple(f"{name}=1" for name in PASSED_ON), ())
+    words = everything.scons(verb, Path("a"), "a2a3sim").split()[4:]
+    names = {word.partition("=")[0] for word in words}
+    of_simpler = {"SIMPLER", "PTO_ISA"}  # which hazards and diverge have no use for
+    assert names | of_simpler == PASSED_ON.keys() & TARGETS[verb].options | of_simpler

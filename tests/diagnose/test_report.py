@@ -34,7 +34,11 @@ def _replayed(out: Path) -> Path:
     actual[3, 5] = np.nan
     write_pt(out / "actual" / "f.pt", "float32", (128, 128), actual.tobytes())
     output = OutputResult("f", "mismatch", [128, 128], "float32", 16384, 1025, 1.0, 0.5)
-    output.first = [Mismatch([3, 5], "NaN", 1.25)]
+    output.first = [
+        Mismatch([3, 5], "NaN", 1.25),
+        Mismatch([120, 127], -2.0296591173973866e-05, -2.0296791173973866e-05),
+        Mismatch([1, 1023, 1023, 1023], -123456789012345.5, -9.887877e-38),
+    ]
     output.hints = ["only the last 8 of 128 rows differ"]
     verdict = Verdict("mismatch", "_jit_vector_dag", "a2a3sim", "embedded", "2026-08", tasks=5, outputs=[output])
     write_verdict(verdict, out / "verdict.json")
@@ -89,11 +93,11 @@ def test_the_commands_repeat_the_run_exactly(page: Path) -> None:
         ],
         [
             "Unordered or misdeclared accesses",
-            f"scons hazards JIT={_EXAMPLE} PLATFORM=a2a3sim RTOL=1e-5 DUMP=2 DEP_GEN=1",
+            f"scons hazards JIT={_EXAMPLE} PLATFORM=a2a3sim",
         ],
         [
             "The first task that leaves the reference",
-            f"scons diverge JIT={_EXAMPLE} PLATFORM=a2a3sim RTOL=1e-5 DUMP=2 DEP_GEN=1",
+            f"scons diverge JIT={_EXAMPLE} PLATFORM=a2a3sim RTOL=1e-5",
         ],
         [
             "What every task read and wrote",
@@ -131,6 +135,10 @@ def test_it_shows(browser: Browser, page: Path, width: int, dark: bool) -> None:
         "Repeat it",
     ]
     assert browser.run("document.getElementById('status').textContent") == "MISMATCH"
+    columns = "[...document.querySelectorAll('.output tbody tr:nth-child(2) td')]"
+    assert browser.run(f"{columns}.map((c) => c.textContent)") == ["[120, 127]", "-2.02965912e-5", "-2.02967912e-5"]
+    inside = "(e) => e.getBoundingClientRect().right <= e.closest('.output').getBoundingClientRect().right"
+    assert browser.run(f"[...document.querySelectorAll('.output :is(th, td)')].every({inside})")
     # Something is drawn: more than one colour in the graph, in the timeline and in the map.
     for canvas, least in (("#graph-canvas", 4), ("#timeline-canvas", 4), ("canvas.map", 3)):
         script = f"""(() => {{

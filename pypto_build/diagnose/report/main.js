@@ -40,8 +40,15 @@ function outputCard(output) {
   if (output.map) drawMap(output, card);
   for (const hint of output.hints) card.append(element("p", { className: "notice" }, hint));
   if (output.first.length)
-    card.append(table(["at", "actual", "expected"], output.first.map((one) => [`[${one.index.join(", ")}]`, String(one.actual), String(one.expected)])));
+    card.append(table(["at", "actual", "expected"], output.first.map((one) => [`[${one.index.join(", ")}]`, shown(one.actual, output), shown(one.expected, output)])));
   return card;
+}
+
+// As many digits as tell one float32 from the next.
+function shown(value, output) {
+  if (typeof value !== "number" || output.exact || output.dtype === "float64") return String(value);
+  const rounded = Number(value.toPrecision(9)), size = Math.abs(rounded);
+  return size && (size < 1e-3 || size >= 1e9) ? rounded.toExponential() : String(rounded);
 }
 
 function findingsSection(target) {
