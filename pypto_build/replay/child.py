@@ -28,6 +28,9 @@ from pypto_build.replay.run_options import RunOption
 
 RUN = b"R"
 
+#: What is noted as being loaded while PyTorch is.
+REFERENCE = Path("PyTorch")
+
 #: Kind of a reply about an exception that a kernel or the orchestration let escape.
 LEAKED = "exception"
 
@@ -123,8 +126,9 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
         reply(Reply(fault=f"{job.embedded}: cannot be loaded: {error}", kind="build_error", hint="build it again"))
         return
     try:
-        runtime = _prepare(module, job, LoadingNote(report))
-        options = {**job.options, "report": report, **_hook(job)}
+        note = LoadingNote(report)
+        runtime = _prepare(module, job, note)
+        options = {**job.options, "report": report, **_hook(job, note)}
         while os.read(commands, 1) == RUN:
             stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
             reply(_stats_reply(stats))
@@ -184,12 +188,14 @@ def _prepare(module: Any, job: Job, note: LoadingNote) -> Any:
     return runtime
 
 
-def _hook(job: Job) -> dict[str, Any]:
+def _hook(job: Job, note: LoadingNote) -> dict[str, Any]:
     """The option that puts PyTorch in place of the kernels; torch is only imported here."""
     if job.reference is None:
         return {}
+    note.set(REFERENCE)
     from pypto_build.replay.reference.hook import ReferenceHook
 
+    note.set(None)
     return {"on_task": ReferenceHook(job.reference)}
 
 

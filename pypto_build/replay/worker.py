@@ -14,6 +14,7 @@ import msgspec
 
 from pypto_build.replay.child import (
     LEAKED,
+    REFERENCE,
     RUN,
     Job,
     LoadingNote,
@@ -37,6 +38,9 @@ REPORT_BYTES = 1 << 16
 FAULT_OFFSET = 39584
 FAULT_KNOWN = 2
 
+#: How long PyTorch may take to load, which no time limit counts.
+LOADING_S = 300.0
+
 _POLL_S = 0.05
 _ATTEMPTS = 8
 _LAST_WORDS_S = 0.5
@@ -51,7 +55,7 @@ def default_memory_bytes() -> int:
 class Worker:
     """A forked child that executes rounds. Use as a context manager: leaving it kills whatever is left of the child.
 
-    `timeout_s` bounds each round, the first with the loading of the compiled files.
+    `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch.
     """
 
     def __init__(
@@ -100,7 +104,8 @@ class Worker:
 
     def start_round(self) -> None:
         """Tell the child to run; returns at once."""
-        self._deadline = time.monotonic() + self._timeout_s
+        self._started = time.monotonic()
+        self._deadline = self._started + self._timeout_s
         with suppress(BrokenPipeError):  # the child is gone; finish_round() says how
             os.write(self._commands, RUN)
 
@@ -111,6 +116,8 @@ class Worker:
         `build_error` for files that cannot be loaded.
         """
         while not self._said.has_reply:
+            if self._loading == str(REFERENCE):
+                self._deadline = min(time.monotonic(), self._started + LOADING_S) + self._timeout_s
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
                 raise self._late_fault() if self._fault_known() else self._hang()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import mmap
 import shutil
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,9 @@ import torch  # noqa: F401 - the processes that replay inherit it
 
 from pypto_build.artifact.pt import read_pt
 from pypto_build.compiler.__main__ import main as compile_program
+from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.entry import BLOCK, EXTENT, LANE, SCALAR, TENSOR, Passed, positional, read_entry
+from pypto_build.replay.reference.launch import Progress, in_child
 from pypto_build.replay.reference.tasks import scalar_of
 from pypto_build.replay.session import Request, replay
 from pypto_build.replay.verdict import Verdict
@@ -139,3 +146,17 @@ def test_a_fault_in_a_module_names_task_kernel_and_line(softmax: tuple[Path, Pat
     verdict = run(artifact, out, "torch")
     assert verdict.error is not None
     assert f"{path.name}:{line}: window" in verdict.error.message
+
+
+def test_the_time_limit_begins_once_pytorch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = mmap.mmap(-1, 1)
+
+    def load(name: str) -> None:
+        time.sleep(0.2)
+        loaded[:] = b"1"
+
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(importlib, "import_module", load)
+    with pytest.raises(RunFault, match=r"the run had not finished after 0\.01 s, before the first task"):
+        in_child(lambda: signal.pause(), Progress(), 0.01)
+    assert loaded[:] == b"1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import multiprocessing
 import struct
@@ -21,6 +22,7 @@ from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import load_embedded, tensor_buffers
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.replay.worker import LOADING_S
 
 Result = TypeVar("Result")
 
@@ -97,14 +99,18 @@ class Progress:
 
 
 def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float) -> Result:
-    """What `work` returns, done in a forked child. Raises RunFault for a crash, the time limit, and what else
-    it raised than ArtifactError."""
+    """What `work` returns, done in a forked child that has loaded PyTorch, which the time limit does not count.
+
+    Raises RunFault for a crash, the time limit, and what else it raised than ArtifactError.
+    """
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_serve, args=(work, send), daemon=True)
     child.start()
     send.close()
     try:
+        if receive.poll(LOADING_S):
+            receive.recv()
         if not receive.poll(timeout_s):
             text = f"the run had not finished after {timeout_s:g} s, {_where(progress)}"
             raise RunFault("hang", ErrorInfo("hang", text, hint="raise the limit with TIMEOUT="))
@@ -132,6 +138,9 @@ def _where(progress: Progress) -> str:
 def _serve(work: Callable[[], Any], send: Connection) -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)  # the threads of a parent that has used torch are not here, and would be waited for
+    else:
+        importlib.import_module("torch")
+    send.send("loaded")
     try:
         send.send(("result", work()))
     except ArtifactError as error:
