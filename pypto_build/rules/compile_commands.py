@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.units import Plan
 from pypto_build.rules.workspace import Workspace
 
 
@@ -22,15 +24,16 @@ def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> N
         text, known = b"", []
     prefix = str(targets.binaries_dir) + os.sep
     entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
-    entries += [_entry(workspace, plan, prefix) for plan in targets.plans]
+    # A spliced file first: it is what the binary was compiled from, the kernel's own is what editors have open.
+    compiled = [(plan, source) for plan in targets.plans for source in (plan.spliced, plan.unit.source) if source]
+    entries += [_entry(workspace, plan, source, prefix) for plan, source in compiled]
     entries.sort(key=lambda entry: str(entry.get("output")))
     wanted = msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
     if wanted != text:
         write_bytes(path, wanted)
 
 
-def _entry(workspace: Workspace, plan: Any, prefix: str) -> dict[str, Any]:
+def _entry(workspace: Workspace, plan: Plan, source: Path, prefix: str) -> dict[str, Any]:
     output = f"{prefix}{plan.unit.name}.o"
-    source = str(plan.unit.source)
-    arguments = plan.compile_argv(source, output)
-    return {"directory": str(workspace.top), "file": source, "output": output, "arguments": arguments}
+    arguments = plan.compile_argv(str(source), output)
+    return {"directory": str(workspace.top), "file": str(source), "output": output, "arguments": arguments}

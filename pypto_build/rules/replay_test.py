@@ -19,6 +19,7 @@ from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write
 from pypto_build.rules.actions import command, complain, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
+from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.configuration import Configuration, configuration, make_room, note_use
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.reason import setting
@@ -83,6 +84,7 @@ def _asked_for(name: str, chosen: bool) -> bool:
 
 def _declare_test(env: Any, values: Mapping[str, Any]) -> Any:
     targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
+    update_compile_commands(workspace_of(env), targets)
     chosen = {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     node = declare_replay(env, targets, values["data"], chosen, values["comparators"] or {}, alone=False)
     workspace_of(env).tested.add(_results(node[0]))

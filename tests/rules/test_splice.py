@@ -238,6 +238,25 @@ def test_prefer_without_two_edits(built: Project) -> None:
     assert "regenerating from ptoas/kernel_mul.pto" in run.actions
 
 
+def test_a_crash_of_a_spliced_kernel_names_its_line(built: Project) -> None:
+    """That of the file that was compiled; the kernel's own stays in the list for editors."""
+    built.edit(
+        UNIT,
+        "%c1_index = arith.constant 1",
+        "%far = arith.constant 99999999999 : index\n  %c1_index = arith.constant 1",
+    )
+    built.edit(UNIT, "%a__ssa_v0_view, offsets = [%c0_index", "%a__ssa_v0_view, offsets = [%far")
+    assert built.replay().status == 2
+    lines = (built.out / "spliced" / KERNEL).read_text(encoding="utf-8").splitlines()
+    load = next(number for number, line in enumerate(lines, 1) if "TLOAD(" in line)
+    error = built.verdict()["error"]
+    assert isinstance(error, dict)
+    assert error["message"].startswith("kernel 'kernel_mul' crashed at ")
+    assert f"/spliced/{KERNEL}:{load}: SIGSEGV" in error["message"]
+    files = [entry["file"] for entry in json.loads((built.root / "build/compile_commands.json").read_bytes())]
+    assert {str(built.out / "spliced" / KERNEL), str(built.artifact / KERNEL)} <= set(files)
+
+
 def test_wrapper_edit_survives_a_splice(built: Project) -> None:
     built.edit(KERNEL, "// --- Kernel entry point ---", "// --- Kernel entry point ---\n// my note")
     built.edit(UNIT, "pto.tmul", "pto.tadd")
