@@ -40,8 +40,8 @@ def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
     """All tensors, then all scalars.
 
     Names, types and shapes come from ``compiled_meta.json``, else from the variables of the code; directions from the
-    manifest, else from ``compiled_meta.json``, else from what the code does. Their number is declared too: reading more is a
-    mistake of the code, which the run finds.
+    manifest, else from ``compiled_meta.json``, else from what the code does. Their number is declared as well: reading
+    more is a mistake of the code, which the run finds.
     """
     meta = artifact.meta
     tensors = _table("tensor", derived.tensors, meta.tensors if meta else None, artifact.orchestration.signature or ())

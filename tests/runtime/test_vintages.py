@@ -81,7 +81,7 @@ def test_parameter_order_places_scalars_between_tensors(rig: Rig) -> None:
 
 def test_parameter_order_must_fit(rig: Rig) -> None:
     a = floats(4, 8)
-    with pytest.raises(rig.module.RuntimeFault, match='reads 2 arguments ."tt"., the entry has 3 tensors and 2 s'):
+    with pytest.raises(rig.module.RuntimeFault, match=r'reads 2 arguments \("tt"\), the entry has 3 tensors and 2 s'):
         rig.run([ADD, SHIFT], TENSORS_FIRST["2026-08"], [(a, "IN")] * 3, [0, 0], parameter_order="tt")
 
 
