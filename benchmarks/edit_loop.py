@@ -3,8 +3,9 @@
     python -m benchmarks.edit_loop [--kernels 3 50 400] [--repeat 5]
 
 For each size an artifact is generated, replayed once, and then measured: a replay with nothing to do, and the time
-from an edit of one kernel to the verdict. The edit's budget is the compile of that file, measured alone in the same
-run, plus a fixed overhead. ninja compiles, links and replays with the very same command lines.
+from an edit of one kernel to the verdict, by a new run of SCons and with ``WATCH=1``. The edit's budget is the compile
+of that file, measured alone in the same run, plus a fixed overhead. ninja compiles, links and replays with the very
+same command lines.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ _COLUMNS = (
     "edit to verdict",
     "overhead",
     "budget",
+    "watched edit",
     "ninja null",
     "ninja edit",
 )
@@ -57,6 +59,7 @@ class Row:
     null: float
     compile: float
     edit: float
+    watched: float
     ninja_null: float
     ninja_edit: float
 
@@ -94,22 +97,53 @@ def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -
     alone = _compile_words(entry, directory / "alone.o")
     compile_s = _median(repeat, lambda: _seconds(directory, alone))
     edit = _median(repeat, lambda: _edited(source, directory, replay))
+    watched = _watched(source, directory, replay, repeat)
     output = _write_ninja(directory, artifact)
     ninja = ["ninja", "-C", str(output)]
     _seconds(directory, ninja)
     ninja_null = _median(repeat, lambda: _seconds(directory, ninja))
     ninja_edit = _median(repeat, lambda: _edited(source, directory, ninja))
-    return Row(kernels, first, null, compile_s, edit, ninja_null, ninja_edit)
+    return Row(kernels, first, null, compile_s, edit, watched, ninja_null, ninja_edit)
 
 
 def _edited(source: Path, directory: Path, command: Sequence[str]) -> float:
+    _edit(source)
+    return _seconds(directory, command)
+
+
+def _watched(source: Path, directory: Path, replay: Sequence[str], repeat: int) -> float:
+    """Median seconds from a save to the verdict, when a process waits for saves."""
+    command = [*replay, "WATCH=1"]
+    environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+    with subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True) as waiting:
+        lines = iter(waiting.stdout or ())
+
+        def edited() -> float:
+            start = time.perf_counter()
+            _edit(source)
+            _await(lines, "[RUN] PASS")
+            seconds = time.perf_counter() - start
+            _await(lines, "[watch] ")
+            return seconds
+
+        _await(lines, "[watch] ")
+        median = _median(repeat, edited)
+        waiting.terminate()
+    return median
+
+
+def _await(lines: Iterator[str], beginning: str) -> None:
+    if not any(line.startswith(beginning) for line in lines):
+        raise SystemExit(f"scons WATCH=1 ended before {beginning!r}")
+
+
+def _edit(source: Path) -> None:
     """An edit that changes the object and not the result: the statement is repeated into an unused tile."""
     text = source.read_text(encoding="utf-8")
     line = "  TADDS(v6, v6, 0.000000f);\n"
     anchor = "  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
     text = text.replace(line + anchor, anchor) if line + anchor in text else text.replace(anchor, line + anchor)
     source.write_text(text, encoding="utf-8")
-    return _seconds(directory, command)
 
 
 def _write_ninja(directory: Path, artifact: Path) -> Path:
@@ -191,7 +225,7 @@ def _print(rows: Sequence[Row]) -> None:
     for row in rows:
         budget = _NULL_BUDGET_S.get(row.kernels)
         cells = [row.kernels, row.first, row.null, budget if budget is not None else "", row.compile, row.edit]
-        cells += [row.overhead, _EDIT_BUDGET_S, row.ninja_null, row.ninja_edit]
+        cells += [row.overhead, _EDIT_BUDGET_S, row.watched, row.ninja_null, row.ninja_edit]
         print("| " + " | ".join(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells) + " |")
 
 
