@@ -141,10 +141,11 @@ def _report(writer: int) -> None:
     sources: set[Path] = set()
     for workspace in _workspaces:
         roots = {*workspace.outputs.values(), *filter(None, [workspace.selected])}
-        jit, data = workspace.options["JIT"], workspace.top / workspace.options["DATA"]
+        jit = workspace.options["JIT"]
         sources |= roots
         sources |= {root.parent for root in roots if jit and root.name != Path(jit).name}  # a newer one may come
-        sources |= {data} if workspace.options["DATA"] and data.is_dir() else set()
+        given = {way.data for way in workspace.configurations.values() if way.data}
+        sources |= {path for data in given if (path := workspace.top / data).is_dir()}
     scripts = [workspace.top / name for name in GetOption("file") or ("SConstruct",) for workspace in _workspaces[:1]]
     watched = Watched(
         sources=sorted(map(str, sources)),

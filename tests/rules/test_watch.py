@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,18 @@ def test_every_save_does_what_it_calls_for(project: Project) -> None:
         assert scons.interrupt() == (2, "\n")
 
 
+def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> None:
+    shutil.copytree(project.artifact / "data", project.root / "more")
+    test = 'env.ReplayTest(name="other", artifact="build_output/_jit_chain", data="more")\n'
+    project.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{test}")
+    with watching(project, "other") as scons:
+        assert "PASS" in scons.round().output
+        shutil.copy(project.artifact / "data" / "in" / "x.pt", project.root / "more" / "out" / "y.pt")
+        changed = scons.round()
+        assert changed.output.startswith("[watch] more/out/y.pt changed\n")
+        assert changed.actions == ["run _jit_chain DATA=more"]
+
+
 def test_a_manifest_that_breaks_is_waited_for(project: Project) -> None:
     with watching(project, "lint", "JIT=_jit_chain") as scons:
         scons.round()
@@ -101,9 +114,8 @@ def test_the_newest_artifact_is_taken_as_soon_as_it_is_there(project: Project) -
     with watching(project, "replay", "JIT=latest") as scons:
         assert "run _jit_chain" in scons.round().actions
         newer = project.artifact.with_name("_jit_newer")
-        newer.parent.joinpath("copy").mkdir()
-        subprocess.run(["cp", "-r", str(project.artifact), str(newer.parent / "copy" / "_jit_newer")], check=True)
-        (newer.parent / "copy" / "_jit_newer").rename(newer)
+        shutil.copytree(project.artifact, project.root / "elsewhere")
+        (project.root / "elsewhere").rename(newer)
         os.utime(newer / "kernel_config.py")
         assert "run _jit_newer" in scons.round().actions
 
