@@ -44,99 +44,137 @@ template <class D> PTO_INLINE void store_from(D *to, f32x8 value) {
     }
 }
 
+// A row of bytes. Not by memmove: the instruction that it takes for long rows is ten times slower on some processors
+// when both addresses lie at the same place of a page, as tiles and tensors often do, and g++ makes calls of short
+// ones.
+template <int n> PTO_INLINE void copy_bytes(char *to, const char *from) {
+    i32x8 line[n];
+    PTO_EACH __builtin_memcpy(&line[i], from + 32 * i, 32);
+    PTO_EACH __builtin_memcpy(to + 32 * i, &line[i], 32);
+}
+PTO_INLINE void copy_row(char *to, const char *from, int64_t bytes) {
+    if (bytes < 32 || (to > from && to < from + bytes)) {
+        __builtin_memmove(to, from, uint64_t(bytes));
+        return;
+    }
+    i32x8 last;
+    __builtin_memcpy(&last, from + bytes - 32, 32);
+    int64_t i = 0;
+    for (; i + 128 <= bytes; i += 128)
+        copy_bytes<4>(to + i, from + i);
+    for (; i + 32 <= bytes; i += 32)
+        copy_bytes<1>(to + i, from + i);
+    __builtin_memcpy(to + bytes - 32, &last, 32);
+}
+PTO_NOINLINE inline void copy_rows(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
+                                   int64_t bytes) {
+    if (to_stride == bytes && from_stride == bytes)
+        return copy_row(to, from, bytes * rows);
+    const auto each = [&](auto copy) PTO_LAMBDA_INLINE {
+        for (int64_t r = 0; r < rows; ++r)
+            copy(to + r * to_stride, from + r * from_stride);
+    };
+    if (bytes == 32) // lines of boxes
+        each(copy_bytes<1>);
+    else if (bytes == 64)
+        each(copy_bytes<2>);
+    else
+        each([bytes](char *to_row, const char *from_row) PTO_LAMBDA_INLINE { copy_row(to_row, from_row, bytes); });
+}
+
+// A row of elements that are converted.
 template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64_t count) {
-    if constexpr (is_same<D, S>) {
-        const uint64_t bytes = uint64_t(count) * sizeof(D);
-        if (bytes == 32) // a line of a box
-            __builtin_memmove(to, from, 32);
-        else
-            __builtin_memmove(to, from, bytes);
-    } else if constexpr (converts_by_register<D, S>) {
-        int64_t i = 0;
+    int64_t i = 0;
+    if constexpr (converts_by_register<D, S>)
         for (; i + 8 <= count; i += 8)
             store_from(to + i, load_as<D>(from + i));
-        for (; i < count; ++i)
-            to[i] = convert_element<D>(from[i]);
-    } else {
-        for (int64_t i = 0; i < count; ++i)
-            to[i] = convert_element<D>(from[i]);
+    for (; i < count; ++i)
+        to[i] = convert_element<D>(from[i]);
+}
+
+using u64x2 = Vector<uint64_t, 2>;
+using u64x4 = Vector<uint64_t, 4>;
+
+// Of each 16 bytes of a and b the elements in turn: of their first halves, and of their second halves.
+using bytes32 = Vector<uint8_t, 32>;
+PTO_INLINE bytes32 interleave_low(bytes32 a, bytes32 b) {
+    return __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 16, 48, 17, 49, 18, 50,
+                                   19, 51, 20, 52, 21, 53, 22, 54, 23, 55);
+}
+PTO_INLINE bytes32 interleave_high(bytes32 a, bytes32 b) {
+    return __builtin_shufflevector(a, b, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 24, 56, 25, 57,
+                                   26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+}
+PTO_INLINE u16x16 interleave_low(u16x16 a, u16x16 b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27);
+}
+PTO_INLINE u16x16 interleave_high(u16x16 a, u16x16 b) {
+    return __builtin_shufflevector(a, b, 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+PTO_INLINE u32x8 interleave_low(u32x8 a, u32x8 b) {
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+}
+PTO_INLINE u32x8 interleave_high(u32x8 a, u32x8 b) {
+    return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+}
+
+// Blocks to transpose: `lines` lines of 16 bytes, which have `width` elements.
+template <class S> inline constexpr int block_lines = sizeof(S) == 4 ? 8 : 16;
+template <class S> inline constexpr int block_width = 16 / int(sizeof(S));
+
+PTO_INLINE u64x4 both(u64x2 low, u64x2 high) {
+#if defined(__AVX2__) && !defined(__clang__) // g++ 12 takes another instruction, whose operands are not in memory
+    using L = Vector<long long, 4>;
+    const L lower = bit_cast<L>(__builtin_shufflevector(low, low, 0, 1, -1, -1));
+    return bit_cast<u64x4>(__builtin_ia32_insert128i256(lower, bit_cast<Vector<long long, 2>>(high), 1));
+#else
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3);
+#endif
+}
+
+// The elements of a register, converted: those of its halves go to lines of their own if they are bytes.
+template <class D, class S> PTO_INLINE void store_line(D *to, int64_t to_stride, u64x4 line) {
+    constexpr int count = 32 / int(sizeof(S));
+    PTO_UNROLL
+    for (int k = 0; k < count; k += 8) {
+        Vector<Bits<S>, 8> bits;
+        __builtin_memcpy(&bits, (const char *)&line + k * sizeof(S), sizeof(bits));
+        store_from(sizeof(S) == 1 ? to + k / 16 * to_stride + k % 16 : to + k, load_as<D>((const S *)&bits));
     }
 }
 
-// Transposes a square of registers. Each stage of the general form interleaves the lanes of the first and the second
-// half of the rows, which is one instruction for registers of 16 bytes; as many stages as the number of rows has bits.
-template <class V> PTO_INLINE void interleave_stage(V (&rows)[8]) {
-    V next[8];
-    PTO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-        next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-        next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
-    }
-    PTO_UNROLL
-    for (int i = 0; i < 8; ++i)
-        rows[i] = next[i];
-}
-template <class V> PTO_INLINE void interleave_stage(V (&rows)[16]) {
-    V next[16];
-    PTO_UNROLL
-    for (int i = 0; i < 8; ++i) {
-        next[2 * i] =
-            __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        next[2 * i + 1] =
-            __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    }
-    PTO_UNROLL
-    for (int i = 0; i < 16; ++i)
-        rows[i] = next[i];
-}
-template <class V, int n> PTO_INLINE void transpose_registers(V (&rows)[n]) {
-    if constexpr (sizeof(V) == 32) { // of 32 bytes: pairs and quads within halves, then the halves
-        V pairs[8], quads[8];
-        PTO_UNROLL
-        for (int i = 0; i < 8; i += 2) {
-            pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-            pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-        }
-        PTO_UNROLL
-        for (int i = 0; i < 4; ++i) { // pairs 0 and 2, 1 and 3, 4 and 6, 5 and 7
-            const V first = pairs[i / 2 * 4 + i % 2], second = pairs[i / 2 * 4 + i % 2 + 2];
-            quads[2 * i] = __builtin_shufflevector(first, second, 0, 1, 8, 9, 4, 5, 12, 13);
-            quads[2 * i + 1] = __builtin_shufflevector(first, second, 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-        PTO_UNROLL
-        for (int i = 0; i < 4; ++i) {
-            rows[i] = __builtin_shufflevector(quads[i], quads[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-            rows[i + 4] = __builtin_shufflevector(quads[i], quads[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-        }
-    } else {
-        PTO_UNROLL
-        for (int stage = 1; stage < n; stage *= 2)
-            interleave_stage(rows);
-    }
-}
-
-// to[r * to_stride + c] = from[c * from_stride + r] for a square of registers.
+// to[c * to_stride + r] = from[r * from_stride + c]. Lines r and r + n share a register. A stage interleaves the first
+// half of the registers with the second; then each half of a register has n elements of a column, or of two.
 template <class D, class S>
-PTO_NOINLINE void transpose_square(D *to, int64_t to_stride, const S *from, int64_t from_stride) {
-    if constexpr (is_same<D, S>) {
-        constexpr int n = sizeof(D) == 1 ? 16 : 8;
-        Vector<conditional_t<sizeof(D) == 1, uint8_t, conditional_t<sizeof(D) == 2, uint16_t, uint32_t>>, n> rows[n];
-        PTO_UNROLL
-        for (int i = 0; i < n; ++i)
-            __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(rows[i]));
-        transpose_registers(rows);
-        PTO_UNROLL
-        for (int i = 0; i < n; ++i)
-            __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(rows[i]));
-    } else {
-        f32x8 rows[8];
-        PTO_UNROLL
-        for (int i = 0; i < 8; ++i)
-            rows[i] = load_as<D>(from + i * from_stride);
-        transpose_registers(rows);
-        PTO_UNROLL
-        for (int i = 0; i < 8; ++i)
-            store_from(to + i * to_stride, rows[i]);
+PTO_INLINE void transpose_block(D *to, int64_t to_stride, const S *from, int64_t from_stride) {
+    constexpr int lines = block_lines<S>, n = lines / 2, columns = block_width<S> / n;
+    using V = Vector<Bits<S>, 32 / sizeof(S)>;
+    V row[n], next[n];
+    PTO_EACH {
+        u64x2 low, high;
+        __builtin_memcpy(&low, from + i * from_stride, sizeof(low));
+        __builtin_memcpy(&high, from + (i + n) * from_stride, sizeof(high));
+        row[i] = bit_cast<V>(both(low, high));
+    }
+    PTO_UNROLL
+    for (int stage = 1; stage < n; stage *= 2) {
+        PTO_EACH next[i] =
+            i % 2 ? interleave_high(row[i / 2], row[(i + n) / 2]) : interleave_low(row[i / 2], row[(i + n) / 2]);
+        PTO_EACH row[i] = next[i];
+    }
+    PTO_EACH {
+        u64x4 line = bit_cast<u64x4>(row[i]);
+        if constexpr (columns == 2)
+            line = __builtin_shufflevector(line, line, 0, 2, 1, 3);
+        D *const target = to + i * columns * to_stride;
+        if constexpr (!is_same<D, S>)
+            store_line<D, S>(target, to_stride, line);
+        else if constexpr (columns == 1)
+            __builtin_memcpy(target, &line, sizeof(line));
+        else
+            PTO_UNROLL
+        for (int c = 0; c < columns; ++c)
+            __builtin_memcpy(target + c * to_stride, (const char *)&line + 16 * c, 16);
     }
 }
 
@@ -154,18 +192,39 @@ PTO_NOINLINE void copy_scattered(D *to, int64_t to_row, int64_t to_col, const S 
     }
 }
 
-// to[r * to_stride + c] = from[c * from_stride + r]
+template <class D, class S>
+inline constexpr bool transposes_by_block = (is_same<D, S> && sizeof(D) <= 4) || converts_by_register<D, S>;
+
+// Rectangles of equal extents, and how far each is from the one before.
+struct Pieces {
+    int64_t count, to_step, from_step;
+};
+
+// to[r * to_stride + c] = from[c * from_stride + r], of whole blocks.
+template <class D, class S>
+PTO_NOINLINE void transpose_blocks(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
+                                   int64_t cols, Pieces pieces = {1, 0, 0}) {
+    for (int64_t p = 0; p < pieces.count; ++p, to += pieces.to_step, from += pieces.from_step)
+        for (int64_t r = 0; r < rows; r += block_width<S>)
+            for (int64_t c = 0; c < cols; c += block_lines<S>)
+                transpose_block(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+}
+
+// The same of any extent.
 template <class D, class S>
 PTO_NOINLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
                                   int64_t cols) {
     int64_t whole_rows = 0, whole_cols = 0;
-    if constexpr ((is_same<D, S> && sizeof(D) <= 4) || converts_by_register<D, S>) {
-        constexpr int64_t n = is_same<D, S> && sizeof(D) == 1 ? 16 : 8;
-        whole_rows = rows - rows % n;
-        whole_cols = cols - cols % n;
-        for (int64_t r = 0; r < whole_rows; r += n)
-            for (int64_t c = 0; c < whole_cols; c += n)
-                transpose_square(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+    if constexpr (transposes_by_block<D, S>) {
+        whole_rows = rows - rows % block_width<S>;
+        whole_cols = cols - cols % block_lines<S>;
+        // By squares of 64 bytes, so that lines of the cache are read and written whole.
+        constexpr int64_t square = 64 / int64_t(sizeof(S));
+        const auto part = [](int64_t most) { return most < square ? most : square; };
+        for (int64_t r = 0; r < whole_rows; r += square)
+            for (int64_t c = 0; c < whole_cols; c += square)
+                transpose_blocks(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride,
+                                 part(whole_rows - r), part(whole_cols - c));
     }
     if (whole_cols < cols)
         copy_scattered(to + whole_cols, to_stride, 1, from + whole_cols * from_stride, 1, from_stride, whole_rows,
@@ -175,22 +234,40 @@ PTO_NOINLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64
                        cols);
 }
 
-// A rectangle between two strided matrices.
+// Rows that are contiguous in both matrices.
+template <class D, class S>
+PTO_INLINE void copy_contiguous(D *to, int64_t to_row, const S *from, int64_t from_row, int64_t rows, int64_t cols) {
+    if constexpr (is_same<D, S>) {
+        copy_rows((char *)to, to_row * int64_t(sizeof(D)), (const char *)from, from_row * int64_t(sizeof(D)), rows,
+                  cols * int64_t(sizeof(D)));
+    } else {
+        if (to_row == cols && from_row == cols) {
+            cols *= rows;
+            rows = rows > 0;
+        }
+        for (int64_t r = 0; r < rows; ++r)
+            copy_run(to + r * to_row, from + r * from_row, cols);
+    }
+}
+
+// Rectangles between two strided matrices.
 template <class D, class S>
 PTO_NOINLINE void copy_strided(D *to, int64_t to_row, int64_t to_col, const S *from, int64_t from_row, int64_t from_col,
-                               int64_t rows, int64_t cols) {
+                               int64_t rows, int64_t cols, Pieces pieces) {
     if (to_row == 1 && to_col != 1) // see both matrices transposed, so that the destination runs along its columns
-        return copy_strided(to, to_col, to_row, from, from_col, from_row, cols, rows);
-    if (to_col == 1 && from_row == 1 && from_col != 1)
-        return copy_transposed(to, to_row, from, from_col, rows, cols);
-    if (to_col != 1 || from_col != 1)
-        return copy_scattered(to, to_row, to_col, from, from_row, from_col, rows, cols);
-    if (to_row == cols && from_row == cols) {
-        cols *= rows;
-        rows = rows > 0;
-    }
-    for (int64_t r = 0; r < rows; ++r)
-        copy_run(to + r * to_row, from + r * from_row, cols);
+        return copy_strided(to, to_col, to_row, from, from_col, from_row, cols, rows, pieces);
+    const bool transposed = to_col == 1 && from_row == 1 && from_col != 1;
+    if constexpr (transposes_by_block<D, S>) // parts of boxes
+        if (transposed && rows * int64_t(sizeof(S)) <= 64 && cols * int64_t(sizeof(S)) <= 64 &&
+            rows % block_width<S> == 0 && cols % block_lines<S> == 0)
+            return transpose_blocks(to, to_row, from, from_col, rows, cols, pieces);
+    for (int64_t p = 0; p < pieces.count; ++p, to += pieces.to_step, from += pieces.from_step)
+        if (transposed)
+            copy_transposed(to, to_row, from, from_col, rows, cols);
+        else if (to_col != 1 || from_col != 1)
+            copy_scattered(to, to_row, to_col, from, from_row, from_col, rows, cols);
+        else
+            copy_contiguous(to, to_row, from, from_row, rows, cols);
 }
 
 struct Position {
@@ -202,16 +279,23 @@ template <class D, class S>
 PTO_NOINLINE void copy_plane(D *to, const Plane &tp, Position at, const S *from, const Plane &fp, Position start,
                              int64_t rows, int64_t cols) {
     const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
+    // Rows of a piece that are far apart share few places of the first-level cache: not more than these hold.
+    const bool far = tp.row_stride * int64_t(sizeof(D)) >= 1024 || fp.row_stride * int64_t(sizeof(S)) >= 1024;
+    const int64_t most = far ? 16 : Plane::endless;
+    // Where boxes end at the same columns, or continue each other, those of a row are alike.
+    const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = tw < fw ? tw : fw;
+    const bool alike = (tw == width || tw == Plane::endless) && (fw == width || fw == Plane::endless);
     for (int64_t r = 0, h; r < rows; r += h) {
         const int64_t tr = at.row + r, fr = start.row + r;
-        h = least(rows - r, tp.rows_left(tr), fp.rows_left(fr));
+        h = least(rows - r < most ? rows - r : most, tp.rows_left(tr), fp.rows_left(fr));
         D *const to_row = to + tp.row_offset(tr);
         const S *const from_row = from + fp.row_offset(fr);
-        for (int64_t c = 0, w; c < cols; c += w) {
-            const int64_t tc = at.col + c, fc = start.col + c;
+        for (int64_t c = 0, w, n; c < cols; c += w * n) {
+            const int64_t tc = at.col + c, fc = start.col + c, to_col = tp.col_offset(tc), from_col = fp.col_offset(fc);
             w = least(cols - c, tp.cols_left(tc), fp.cols_left(fc));
-            copy_strided(to_row + tp.col_offset(tc), tp.row_stride, tp.col_stride, from_row + fp.col_offset(fc),
-                         fp.row_stride, fp.col_stride, h, w);
+            n = alike && w == width ? (cols - c) / width : 1;
+            copy_strided(to_row + to_col, tp.row_stride, tp.col_stride, from_row + from_col, fp.row_stride,
+                         fp.col_stride, h, w, {n, tp.col_offset(tc + w) - to_col, fp.col_offset(fc + w) - from_col});
         }
     }
 }

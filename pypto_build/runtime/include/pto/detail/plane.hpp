@@ -15,6 +15,8 @@ constexpr int log2(int64_t power) {
 }
 
 struct Plane {
+    static constexpr int64_t endless = int64_t(1) << 40;
+
     int row_shift, col_shift;               // extent of a box, as powers of two
     int64_t box_row_stride, box_col_stride; // from a box to the one below, and to the one at its right
     int64_t row_stride, col_stride;         // within a box
@@ -28,9 +30,14 @@ struct Plane {
         return (col >> col_shift) * box_col_stride + (col & (box_cols() - 1)) * col_stride;
     }
     constexpr int64_t offset(int64_t row, int64_t col) const { return row_offset(row) + col_offset(col); }
-    // Rows and columns from a position to the end of its box.
-    constexpr int64_t rows_left(int64_t row) const { return box_rows() - (row & (box_rows() - 1)); }
-    constexpr int64_t cols_left(int64_t col) const { return box_cols() - (col & (box_cols() - 1)); }
+    // Rows and columns from a position to where the stride changes: at the end of its box, if boxes do not continue
+    // each other.
+    constexpr int64_t rows_left(int64_t row) const {
+        return box_row_stride == row_stride << row_shift ? endless : box_rows() - (row & (box_rows() - 1));
+    }
+    constexpr int64_t cols_left(int64_t col) const {
+        return box_col_stride == col_stride << col_shift ? endless : box_cols() - (col & (box_cols() - 1));
+    }
     constexpr Plane transposed() const {
         return {col_shift, row_shift, box_col_stride, box_row_stride, col_stride, row_stride};
     }
