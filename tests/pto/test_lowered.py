@@ -178,8 +178,8 @@ def test_random(kernels: Library) -> None:
     start = low[0] | low[1] << 32 | key[0] << 64 | key[1] << 96
     wanted = []
     for row in range(4):  # at most 64 columns have the first word of a block each; a row counts on by 32 / 4
-        for counter in range(start + 8 * row, start + 8 * row + 30):
-            wanted.append(philox([counter >> shift & 2**32 - 1 for shift in (0, 32, 64, 96)], key)[0])
+        blocks = range(start + 8 * row, start + 8 * row + 30)
+        wanted += [philox([block >> shift & 2**32 - 1 for shift in (0, 32, 64, 96)], key)[0] for block in blocks]
     assert out.tolist() == wanted
 
 

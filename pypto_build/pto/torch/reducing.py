@@ -13,7 +13,10 @@ _REDUCE = {
     "sum": "{a}.sum(dim={dim}, keepdim=True)", "max": "{a}.amax(dim={dim}, keepdim=True)",
     "min": "{a}.amin(dim={dim}, keepdim=True)", "prod": "{a}.prod(dim={dim}, keepdim=True)",
 }  # fmt: skip
-_REDUCE_MAYBE_EMPTY = {"max": "highest({a}, {dim})", "min": "lowest({a}, {dim})"}
+_REDUCE_MAYBE_EMPTY = {
+    "sum": "total({a}, {dim})", "prod": "product({a}, {dim})",
+    "max": "highest({a}, {dim})", "min": "lowest({a}, {dim})",
+}  # fmt: skip
 
 
 def reduce(w: Writer, op: Operation) -> None:
@@ -37,7 +40,7 @@ def reduce(w: Writer, op: Operation) -> None:
     if fn == "prod" and dtypes.name_of(element(w, op, "src")) in ("f16", "bf16"):
         source += ".float()"
     static = all(isinstance(extent, int) for extent in extents)
-    forms = _REDUCE if static else _REDUCE | _REDUCE_MAYBE_EMPTY
+    forms = _REDUCE if static else _REDUCE_MAYBE_EMPTY
     same = element(w, op, "src") == element(w, op) and not source.endswith(".float()")
     w.assign(
         op, forms[fn].format(a=source, dim=dim), kept=same and (dtypes.is_float(element(w, op)) or fn in ("max", "min"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..attributes import case_of
 from ..model import Operation
 from ..ops import TABLE
-from ..types import TileType, Type
+from ..types import Type
 from . import dtypes
 from .effects import clips, part_extents, valid_extents
 from .elementwise import element
@@ -29,7 +29,6 @@ def fillpad(w: Writer, op: Operation) -> None:
     if w.tile_type(op, "dst").pad == "0":
         raise Unsupported("the destination names no pad value")
     type_ = w.tile_type(op, "dst")
-    _check_pad(type_)
     if w.value(op, "dst") in w.promotion:
         pad = {"2": "max", "3": "min"}.get(type_.pad, "zero")
         w.assign(op, f'padded({w.own(op, "src")}, {type_.rows}, {type_.cols}, "{pad}")')
@@ -40,15 +39,8 @@ def fillpad(w: Writer, op: Operation) -> None:
         w.add(op, f"fillpad({w.operand(op, 'dst')}, {w.operand(op, 'src')})")
 
 
-def _check_pad(type_: TileType) -> None:
-    """Infinities and limits are not for types that lack them."""
-    if type_.pad not in ("0", "1") and dtypes.name_of(type_.dtype).startswith("f8"):
-        raise Unsupported(f"a tile of {type_.dtype} is padded with zeros only")
-
-
 def load(w: Writer, op: Operation) -> None:
     if w.value(op, "dst") not in w.promotion:
-        _check_pad(w.tile_type(op, "dst"))
         w.add(op, f"load({w.operand(op, 'dst')}, {w.operand(op, 'src')})")
         return
     source = w.value(op, "src")

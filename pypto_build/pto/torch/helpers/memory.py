@@ -296,8 +296,8 @@ def store(view: View, tile: Tile, *, add: bool = False) -> None:
 
 
 def pad_value(dtype: torch.dtype, pad: str) -> float | int:
-    """The number that padding consists of."""
-    if pad not in ("max", "min"):
+    """The number that padding consists of: zero for floating-point types of eight bits, whatever the pad value."""
+    if pad not in ("max", "min") or (dtype.is_floating_point and dtype.itemsize == 1):
         return 0
     if dtype.is_floating_point:
         return float("inf") if pad == "max" else float("-inf")

@@ -81,6 +81,16 @@ def first_extreme(value: torch.Tensor, dim: int, *, greatest: bool) -> torch.Ten
     return torch.where(value == best, position, size).amin(dim, keepdim=True)
 
 
+def total(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """The sum of each row or column; nothing where there are no elements."""
+    return value.sum(dim, keepdim=True) if value.numel() else value[:0]
+
+
+def product(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """The product of each row or column; nothing where there are no elements."""
+    return value.prod(dim, keepdim=True) if value.numel() else value[:0]
+
+
 def highest(value: torch.Tensor, dim: int) -> torch.Tensor:
     """The greatest of each row or column; nothing where there are no elements."""
     return value.amax(dim, keepdim=True) if value.numel() else value[:0]
