@@ -254,8 +254,8 @@ def rearrangements() -> Iterator[Case]:
         yield Case(f"tgather_{pattern}", "pto.tgather", "x", "z!", packed, places={"z": FULL}, within=within)
 
         def spread(x: Any, z: Any, first: int = first, period: int = period) -> Any:
-            found = z.copy()
-            found[: x.shape[0], : x.shape[1] * period] = 0
+            """All of the tile that is no element is zero, unless every column is."""
+            found = np.zeros_like(z) if period > 1 else z.copy()
             found[: x.shape[0], first : x.shape[1] * period : period] = x
             return found
 

@@ -55,7 +55,7 @@ def scatter(w: Writer, op: Operation) -> None:
         w.add(op, f"scatter({dst}, {src}.read(*{index}.valid), {index}[:])")
         return
     period, first = _pattern(op)
-    w.assign(op, f"spread({src}.read(*{src}.valid), {period}, {first}, {0 if _by_column(op) else 1})")
+    w.add(op, f"spread({dst}, {src}.read(*{src}.valid), {period}, {first}, {0 if _by_column(op) else 1})")
 
 
 def gather_global(w: Writer, op: Operation) -> None:

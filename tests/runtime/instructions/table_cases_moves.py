@@ -114,7 +114,7 @@ def _indices() -> dict[str, Case]:
         t["d"].reshape(-1)[t["i"][:h, :w].reshape(-1)] = t["a"][:h, :w].reshape(-1)
 
     def spread(t: Operands, h: int, w: int) -> None:
-        t["l"][:h, : 2 * w] = 0
+        t["l"][:] = 0
         t["l"][:h, 1 : 2 * w : 2] = t["a"][:h, :w]
 
     def gather_global(t: Operands, h: int, w: int) -> None:

@@ -170,16 +170,19 @@ def scatter(target: Tile, source: torch.Tensor, index: torch.Tensor) -> None:
     elements[place[chosen]] = value[chosen]
 
 
-def spread(source: torch.Tensor, period: int, first: int, dim: int) -> torch.Tensor:
-    """Each element followed and preceded by zeros, so that one of every `period` is an element."""
+def spread(target: Tile, source: torch.Tensor, period: int, first: int, dim: int) -> None:
+    """Each element to one of every `period` columns or rows, and zeros to all else of the tile; a period of one
+    copies."""
+    if period == 1:
+        target[:] = source
+        return
     rows, cols = source.shape
-    shape = (rows, cols * period) if dim == 1 else (rows * period, cols)
-    found = torch.zeros(shape, dtype=source.dtype)
+    found = torch.zeros((target.rows, target.cols), dtype=source.dtype)
     if dim == 1:
-        found[:, first::period] = source
+        found[:rows, first : cols * period : period] = source
     else:
-        found[first::period] = source
-    return found
+        found[first : rows * period : period, :cols] = source
+    target[:] = found
 
 
 def _positions(index: torch.Tensor, count: int, outside: str) -> torch.Tensor:

@@ -165,7 +165,8 @@ PTO_INST auto TSCATTER(D &dst, const S &src, const I &index, Rest &...)
     return {};
 }
 
-// TSCATTER<pattern[, axis]>(dst, src): the elements of src go to the selected columns (or rows), zeros between them.
+// TSCATTER<pattern[, axis]>(dst, src): the elements of src go to the selected columns (or rows), zeros everywhere else
+// in the tile, whatever of it is valid.
 template <MaskPattern pattern, auto axis = ScatterAxis::ROW, class D, class S>
 PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
     detail::check_plain<D, S>();
@@ -173,15 +174,12 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
     constexpr bool by_column = int(axis) == int(ScatterAxis::ROW);
     PTO_CHECK(TSCATTER, PIPE_V, reads(src), writes(dst, whole(dst)));
     using T = detail::ElementType<D>;
+    if constexpr (choice.period > 1)
+        detail::fill_tile(dst, 0, 0, D::Rows, D::Cols, T{});
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c)
-            for (int64_t k = 0; k < choice.period; ++k) {
-                const T value = k == choice.first ? src.data()[r * S::Cols + c] : T{};
-                if (by_column)
-                    dst.data()[r * D::Cols + c * choice.period + k] = value;
-                else
-                    dst.data()[(r * choice.period + k) * D::Cols + c] = value;
-            }
+            dst.data()[by_column ? r * D::Cols + c * choice.period + choice.first
+                                 : (r * choice.period + choice.first) * D::Cols + c] = src.data()[r * S::Cols + c];
     return {};
 }
 
