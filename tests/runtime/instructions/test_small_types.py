@@ -75,8 +75,14 @@ def core(build_directory: Path) -> Core:
             cases.add(f"both_{name}_{dtype}", tiles + f"TASSIGN(p, {SRC}); TCVT(p, s, RoundMode::CAST_RINT); TCVT(s, p, RoundMode::CAST_NONE);")  # fmt: skip
         if name != "int4":
             view = f"GlobalTensor<{cpp}, Shape<1, 1, 1, {ROWS}, {COLS - 16}>, Stride<1, 1, 1, {COLS}, 1>> g(({cpp} *)v[2]);"
-            padded = packed.replace("-1, -1>", "-1, -1, SLayout::NoneBox, 512, PadValue::Zero>")
+            padded = packed.replace("-1, -1>", "-1, -1, SLayout::NoneBox, 512, PadValue::Max>")
             cases.add(f"load_{name}", f"{view}{padded} TASSIGN(p, {DST}); TLOAD(p, g);")
+            column = padded.replace("BLayout::RowMajor", "BLayout::ColMajor").replace(
+                f"{ROWS}, {COLS}", f"{COLS}, {ROWS}"
+            )
+            turned = f"GlobalTensor<{cpp}, Shape<1, 1, 1, {COLS - 16}, {ROWS}>, Stride<1, 1, 1, 1, {COLS}>, Layout::DN> g(({cpp} *)v[2]);"
+            cases.add(f"load_columns_{name}", f"{turned}{column} TASSIGN(p, {DST}); TLOAD(p, g);")
+            cases.add(f"store_columns_{name}", f"{turned}{column} TASSIGN(p, {DST}); TSTORE(g, p);")
             cases.add(f"store_{name}", f"{view}{packed} TASSIGN(p, {DST}); TSTORE(g, p);")
     return cases.build(build_directory)
 
@@ -191,14 +197,17 @@ def test_numbers_of_four_bits_in_place(core: Core, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["e2m1", "e1m2"])
-def test_numbers_of_four_bits_are_loaded_and_stored(core: Core, name: str) -> None:
+@pytest.mark.parametrize("columns", [False, True])
+def test_numbers_of_four_bits_are_loaded_and_stored(core: Core, name: str, columns: bool) -> None:
+    """Around what is loaded is zero, whatever the pad value. A column-major tile is the same bytes seen sideways."""
+    kind = f"columns_{name}" if columns else name
     memory = np.random.default_rng(7).integers(0, 256, (ROWS, COLS // 2), np.uint8)
     core.fill("Vec", 0xA5)
-    core.call(f"load_{name}", 6, 20, memory.ctypes.data)
+    core.call(f"load_{kind}", *((20, 6) if columns else (6, 20)), memory.ctypes.data)
     expected = np.zeros((ROWS, COLS // 2), np.uint8)
     expected[:6, :10] = memory[:6, :10]
     assert np.array_equal(core.get(Tile("u8", ROWS, COLS // 2), DST), expected)
     out = np.zeros_like(memory)
-    core.call(f"store_{name}", 5, 18, out.ctypes.data)
+    core.call(f"store_{kind}", *((18, 5) if columns else (5, 18)), out.ctypes.data)
     expected[5:], expected[:, 9:] = 0, 0
     assert np.array_equal(out, expected)
