@@ -8,26 +8,35 @@
 
 namespace pto::detail {
 
-constexpr int64_t panel_cols = 16;   // columns of the register kernel: two registers
+constexpr int64_t panel_cols = 16;   // columns of a panel: two registers
 constexpr int64_t block_depth = 256; // of K, so that a panel stays in the first-level cache
 constexpr int64_t block_rows = 128;  // of M
+constexpr int64_t block_cols = 64;   // of N at the full depth, more at a lesser one
+constexpr int64_t row_panels = 4;    // that a row by itself is multiplied with side by side
 
-// Calls finish(i, sum0, sum1) with sum[i][j] = sum over k of a[i * a_stride + k] * b[k * 16 + j].
-template <int Rows, class F>
-PTO_INLINE void multiply_panel(const float *a, int64_t a_stride, const float *b, int64_t depth, F finish) {
-    f32x8 sum[Rows][2] = {};
+// Calls finish(i, p, sum0, sum1) with sum[i][j] = sum over k of a[i * depth + k] * b[(p * depth + k) * 16 + j].
+template <int Rows, int Panels, class F>
+PTO_INLINE void multiply_panels(const float *a, const float *b, int64_t depth, F finish) {
+    f32x8 sum[Rows][2 * Panels] = {};
     for (int64_t k = 0; k < depth; ++k) {
-        const f32x8 b0 = load(b + k * panel_cols), b1 = load(b + k * panel_cols + 8);
+        f32x8 right[2 * Panels];
+        PTO_UNROLL
+        for (int j = 0; j < 2 * Panels; ++j)
+            right[j] = load(b + (j / 2 * depth + k) * panel_cols + j % 2 * 8);
         PTO_UNROLL
         for (int i = 0; i < Rows; ++i) {
-            const f32x8 left = splat<float>(a[i * a_stride + k]);
-            sum[i][0] = fma(left, b0, sum[i][0]);
-            sum[i][1] = fma(left, b1, sum[i][1]);
+            const f32x8 left = splat<float>(a[i * depth + k]);
+            PTO_UNROLL
+            for (int j = 0; j < 2 * Panels; ++j)
+                sum[i][j] = fma(left, right[j], sum[i][j]);
         }
     }
     PTO_UNROLL
-    for (int i = 0; i < Rows; ++i)
-        finish(i, sum[i][0], sum[i][1]);
+    for (int i = 0; i < Rows; ++i) {
+        PTO_UNROLL
+        for (int j = 0; j < Panels; ++j)
+            finish(i, j, sum[i][2 * j], sum[i][2 * j + 1]);
+    }
 }
 
 // Operands of a multiplication: C[M, N] = base + A[M, K] B[K, N], where base is a matrix like C, a row, or nothing.
@@ -40,76 +49,105 @@ template <class TC, class TA, class TB> struct Multiplication {
     int64_t m, n, k;
 };
 
-// One line of 16 columns of the result.
-template <class TC> struct ResultLine {
-    TC *to;
-    const TC *from; // null: start from zero
-    // Eight sums added to what was there. Products of int8 are exact in float up to a depth of 1024.
-    PTO_INLINE void add(int64_t at, f32x8 sum) const {
-        using V = Vector<TC, 8>;
-        V value{};
-        if (from)
-            __builtin_memcpy(&value, from + at, sizeof(value));
-        if constexpr (is_float<TC>)
-            value += sum;
-        else
-            value = bit_cast<V>(bit_cast<u32x8>(value) + bit_cast<u32x8>(__builtin_convertvector(sum, i32x8)));
-        __builtin_memcpy(to + at, &value, sizeof(value));
+// Eight sums added to what was there, or to zero. Products of int8 are exact in float up to a depth of 1024.
+template <class TC> PTO_INLINE void add_sums(TC *to, const TC *from, f32x8 sum) {
+    using V = Vector<TC, 8>;
+    V value{};
+    if (from)
+        __builtin_memcpy(&value, from, sizeof(value));
+    if constexpr (is_float<TC>)
+        value += sum;
+    else
+        value = bit_cast<V>(bit_cast<u32x8>(value) + bit_cast<u32x8>(__builtin_convertvector(sum, i32x8)));
+    __builtin_memcpy(to, &value, sizeof(value));
+}
+
+// Columns [col, col + cols) of the result, at most 16.
+template <class TC> struct ResultPanel {
+    TC *c;
+    const TC *base, *bias; // null: start from zero
+    const Plane &c_plane, &base_plane;
+    int64_t col, cols;
+    // Whether lines are contiguous.
+    const bool direct = cols == panel_cols && !bias && c_plane.col_stride == 1 && base_plane.col_stride == 1 &&
+                        c_plane.cols_left(col) >= panel_cols && base_plane.cols_left(col) >= panel_cols;
+    const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
+
+    PTO_INLINE void add(int64_t row, f32x8 sum0, f32x8 sum1) const {
+        if (__builtin_expect(direct, 1)) {
+            TC *const to = c + c_plane.row_offset(row) + c_col;
+            const TC *const from = base ? base + base_plane.row_offset(row) + base_col : nullptr;
+            add_sums(to, from, sum0);
+            add_sums(to + 8, from ? from + 8 : nullptr, sum1);
+            return;
+        }
+        TC line[panel_cols] = {};
+        for (int64_t j = 0; j < cols; ++j)
+            line[j] = base ? base[base_plane.offset(row, col + j)] : bias ? bias[col + j] : TC(0);
+        add_sums(line, line, sum0);
+        add_sums(line + 8, line + 8, sum1);
+        for (int64_t j = 0; j < cols; ++j)
+            c[c_plane.offset(row, col + j)] = line[j];
     }
 };
 
+// The block of C at (row, col): `left` has `rows` rows of A, `right` panels of B.
+template <class TC, class At>
+PTO_INLINE void multiply_block(const float *left, const float *right, int64_t depth, int64_t row, int64_t rows,
+                               int64_t panels, At panel_at) {
+    const int64_t alone = rows % 6 < 4 ? rows % 6 : rows % 6 - 4, together = rows - alone;
+    for (int64_t n = 0; n < panels; ++n) {
+        const ResultPanel<TC> panel = panel_at(n);
+        const float *const b = right + n * depth * panel_cols;
+        const auto finish = [&](int64_t i) PTO_LAMBDA_INLINE {
+            return [&panel, first = row + i](int r, int, f32x8 sum0, f32x8 sum1)
+                       PTO_LAMBDA_INLINE { panel.add(first + r, sum0, sum1); };
+        };
+        int64_t i = 0;
+        for (; together - i >= 6; i += 6)
+            multiply_panels<6, 1>(left + i * depth, b, depth, finish(i));
+        if (i < together)
+            multiply_panels<4, 1>(left + i * depth, b, depth, finish(i));
+    }
+    for (int64_t i = together; i < rows; ++i)
+        for (int64_t n = 0; n < panels;) {
+            const float *const a = left + i * depth, *const b = right + n * depth * panel_cols;
+            const auto finish = [&](int, int p, f32x8 sum0, f32x8 sum1)
+                                    PTO_LAMBDA_INLINE { panel_at(n + p).add(row + i, sum0, sum1); };
+            if (panels - n >= row_panels) {
+                multiply_panels<1, row_panels>(a, b, depth, finish);
+                n += row_panels;
+            } else {
+                multiply_panels<1, 1>(a, b, depth, finish);
+                n += 1;
+            }
+        }
+}
+
 template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multiplication<TC, TA, TB> &p) {
     alignas(32) float left[block_rows * block_depth];
-    alignas(32) float right[block_depth * panel_cols];
-    const Plane right_plane = strided_plane(panel_cols, 1);
+    alignas(32) float right[block_cols * block_depth];
+    const auto least = [](int64_t a, int64_t b) { return a < b ? a : b; };
     for (int64_t k0 = 0; k0 < p.k || k0 == 0; k0 += block_depth) {
-        const int64_t depth = p.k - k0 < block_depth ? p.k - k0 : block_depth;
+        const int64_t depth = least(p.k - k0, block_depth);
+        const int64_t width = block_cols * (depth ? block_depth / depth : 1);
         const Plane left_plane = strided_plane(depth, 1);
-        // After the first block of K, what is there is in C itself.
-        const TC *const base = k0 ? p.c : p.base;
-        const Plane &base_plane = k0 ? p.c_plane : p.base_plane;
+        const Plane right_plane = {40, log2(panel_cols), 0, depth * panel_cols, panel_cols, 1};
         for (int64_t m0 = 0; m0 < p.m; m0 += block_rows) {
-            const int64_t rows = p.m - m0 < block_rows ? p.m - m0 : block_rows;
+            const int64_t rows = least(p.m - m0, block_rows);
             copy_elements(left, left_plane, {0, 0}, p.a, p.a_plane, {m0, k0}, rows, depth);
-            for (int64_t n0 = 0; n0 < p.n; n0 += panel_cols) {
-                const int64_t cols = p.n - n0 < panel_cols ? p.n - n0 : panel_cols;
-                if (cols < panel_cols)
-                    __builtin_memset(right, 0, sizeof(right));
+            for (int64_t n0 = 0; n0 < p.n; n0 += width) {
+                const int64_t cols = least(p.n - n0, width), panels = (cols + panel_cols - 1) / panel_cols;
+                if (cols < panels * panel_cols)
+                    __builtin_memset(right + (panels - 1) * depth * panel_cols, 0, depth * panel_cols * sizeof(float));
                 copy_elements(right, right_plane, {0, 0}, p.b, p.b_plane, {k0, n0}, depth, cols);
-                const bool direct = cols == panel_cols && p.c_plane.col_stride == 1 && base_plane.col_stride == 1 &&
-                                    p.c_plane.cols_left(n0) >= panel_cols && base_plane.cols_left(n0) >= panel_cols;
-                const int64_t c_col = p.c_plane.col_offset(n0), base_col = base_plane.col_offset(n0);
-                const auto finish_row = [&](int64_t row, f32x8 sum0, f32x8 sum1) {
-                    if (direct && !(p.bias && !k0)) {
-                        const ResultLine<TC> line{p.c + p.c_plane.row_offset(row) + c_col,
-                                                  base ? base + base_plane.row_offset(row) + base_col : nullptr};
-                        line.add(0, sum0);
-                        line.add(8, sum1);
-                        return;
-                    }
-                    TC start[panel_cols] = {};
-                    for (int64_t j = 0; j < cols; ++j)
-                        start[j] = base ? base[base_plane.offset(row, n0 + j)] : p.bias ? p.bias[n0 + j] : TC(0);
-                    const ResultLine<TC> line{start, start};
-                    line.add(0, sum0);
-                    line.add(8, sum1);
-                    for (int64_t j = 0; j < cols; ++j)
-                        p.c[p.c_plane.offset(row, n0 + j)] = start[j];
+                const auto panel_at = [&](int64_t n) PTO_LAMBDA_INLINE {
+                    const int64_t col = n0 + n * panel_cols, count = least(p.n - col, panel_cols);
+                    // After the first block of K, what is there is in C itself.
+                    return k0 ? ResultPanel<TC>{p.c, p.c, nullptr, p.c_plane, p.c_plane, col, count}
+                              : ResultPanel<TC>{p.c, p.base, p.bias, p.c_plane, p.base_plane, col, count};
                 };
-                for (int64_t i = 0; i < rows;) {
-                    const float *const a = left + i * depth;
-                    const auto finish = [&](int64_t r, f32x8 sum0, f32x8 sum1) { finish_row(m0 + i + r, sum0, sum1); };
-                    if (rows - i >= 6) {
-                        multiply_panel<6>(a, depth, right, depth, finish);
-                        i += 6;
-                    } else if (rows - i >= 4) {
-                        multiply_panel<4>(a, depth, right, depth, finish);
-                        i += 4;
-                    } else {
-                        multiply_panel<1>(a, depth, right, depth, finish);
-                        i += 1;
-                    }
-                }
+                multiply_block<TC>(left, right, depth, m0, rows, panels, panel_at);
             }
         }
     }
