@@ -21,6 +21,11 @@ template <class T> struct Matrix {
         PTO_INLINE Register<T> at(int64_t i) const { return load(from + i); }
         PTO_INLINE Pair<T> pair(int64_t i) const { return load_pair(from + i); }
         PTO_INLINE Register<T> part(int64_t i, int64_t n) const { return load_part(from + i, n); }
+        PTO_INLINE u16x16 bits(int64_t i) const { // of halves
+            u16x16 value;
+            __builtin_memcpy(&value, from + i, sizeof(value));
+            return value;
+        }
     };
     PTO_INLINE Cursor row(int64_t r) const { return {base + r * stride}; }
     PTO_INLINE bool dense(int64_t cols) const { return stride == cols; }
@@ -100,20 +105,25 @@ template <class Function> PTO_NOINLINE void apply_to_any(f32x8 *memory) {
     Function::any(x);
     PTO_EACH memory[i] = x[i];
 }
-template <class Function> PTO_INLINE void apply(f32x8 (&x)[side_by_side]) {
+// x: the elements from i on, of one operand or computed of two.
+template <class Function, class... Cursors>
+PTO_INLINE void apply(f32x8 (&x)[side_by_side], int64_t i, Cursors... from) {
     constexpr int n = side_by_side;
-    if constexpr (Function::limit > 0) {
-        u32x8 most = Function::rank(x[0]);
-        PTO_EACH most = greatest(most, Function::rank(x[i]));
-        if (__builtin_expect(mask_bits(most < Function::limit) != 0xffu, 0)) {
-            f32x8 memory[n];
-            PTO_EACH memory[i] = x[i];
-            apply_to_any<Function>(memory);
-            PTO_EACH x[i] = memory[i];
-            return;
-        }
+    bool easy;
+    if constexpr (is_same<typename Function::Raw, u16x16>) {
+        const u16x16 most = greatest(Function::rank(from.bits(i)...), Function::rank(from.bits(i + 16)...));
+        easy = mask_bits(bit_cast<Vector<char, 32>>(most < Function::limit)) == 0xffffffffu;
+    } else {
+        u32x8 most = Function::rank(bit_cast<u32x8>(x[0]));
+        PTO_EACH most = greatest(most, Function::rank(bit_cast<u32x8>(x[i])));
+        easy = mask_bits(most < Function::limit) == 0xffu;
     }
-    Function::several(x);
+    if (__builtin_expect(easy, 1))
+        return Function::several(x);
+    f32x8 memory[n];
+    PTO_EACH memory[i] = x[i];
+    apply_to_any<Function>(memory);
+    PTO_EACH x[i] = memory[i];
 }
 
 template <class Op, class T, class... Cursors>
@@ -136,7 +146,7 @@ PTO_INLINE void map_row(const Op &op, T *to, int64_t cols, Cursors... from) {
                     x[k] = Op::argument(pair.first...);
                     x[k + 1] = Op::argument(pair.second...);
                 }(from.pair(i + k * step)...);
-            apply<Function>(x);
+            apply<Function>(x, i, from...);
             PTO_UNROLL
             for (int k = 0; k < n; k += 2)
                 store_pair<T, false>(to + i + k * step, x[k], x[k + 1]);

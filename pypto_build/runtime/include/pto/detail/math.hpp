@@ -42,7 +42,8 @@ PTO_INLINE f32x8 power_of_two(u32x8 exponent) {
 
 // Elementary functions. The steps of one wait for each other, so they are taken for several registers side by side.
 // A function is a class: `several` computes it for numbers whose rank is below `limit`, which need no special care, and
-// `any` for all, with the same results. Half and bfloat16 have shorter polynomials, whose coefficients are such that
+// `any` for all, with the same results. Ranks are of bits as they lie in memory: Raw is a register of them. Half and
+// bfloat16 have shorter polynomials, whose coefficients are such that
 // every number of the type gives the correctly rounded result (but for one half of TEXP).
 template <class Function> PTO_INLINE f32x8 any_of(f32x8 x) {
     f32x8 value[1] = {x};
@@ -68,8 +69,9 @@ PTO_INLINE f32x8 add_exponent(f32x8 value, f32x8 shifted) {
 
 // exp(x) = 2^n exp(r), |r| <= ln(2)/2.
 template <class T> struct ExpOf {
+    using Raw = u32x8;
     static constexpr uint32_t limit = 2 * 0x42ae0000u; // |x| < 87: the result is normal
-    static PTO_INLINE u32x8 rank(f32x8 x) { return bit_cast<u32x8>(x) << 1; }
+    static PTO_INLINE Raw rank(Raw bits) { return bits << 1; }
 
     // Makes exp(r) of x, by a polynomial that is within 2^-28 of it. ln(2) is in two parts: the first has few enough
     // bits that n times it is exact.
@@ -119,19 +121,26 @@ template <int n, int terms> PTO_INLINE void exp_short(f32x8 (&x)[n], const float
     PTO_EACH x[i] = add_exponent(sum[i], shifted[i]);
 }
 template <> struct ExpOf<bfloat16_t> : ExpOf<float> {
+    using Raw = u16x16;
+    static constexpr uint16_t limit = 2 * 0x42ae;
+    static PTO_INLINE Raw rank(Raw bits) { return bits << 1; }
     template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
         constexpr float two_to[] = {0.00961111486f, 0.0559169315f, 0.240237251f, 0.693119884f, 1.0f};
         exp_short(x, two_to);
     }
 };
 template <> struct ExpOf<half> {
-    static constexpr uint32_t limit = 0; // nothing needs special care: storing a half overflows and underflows
+    using Raw = u16x16;
+    static constexpr uint16_t limit = 2 * 0x5570; // |x| < 87: storing a half overflows and underflows
+    static PTO_INLINE Raw rank(Raw bits) { return bits << 1; }
     template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
         constexpr float two_to[] = {0.0013178807f, 0.00968000293f, 0.0555186309f, 0.240222514f, 0.693146288f, 1.0f};
-        PTO_EACH x[i] = clamp(x[i], -18.0f, 12.0f);
         exp_short(x, two_to);
     }
-    template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) { several(x); }
+    template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) {
+        PTO_EACH x[i] = clamp(x[i], -18.0f, 12.0f);
+        several(x);
+    }
 };
 
 // x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), of positive normal numbers: makes f of x, and 2^23 e.
@@ -169,8 +178,16 @@ template <int n> PTO_INLINE void finish_log(half, f32x8 (&f)[n], const i32x8 (&e
 }
 
 template <class T> struct LogOf {
-    static constexpr uint32_t limit = 0x7f000000u; // positive and normal
-    static PTO_INLINE u32x8 rank(f32x8 x) { return bit_cast<u32x8>(x) - 0x00800000u; }
+    // Positive and normal. As floats all halves but zero are normal.
+    using Raw = conditional_t<is_half<T>, u16x16, u32x8>;
+    static constexpr Lane<Raw> first = is_same<T, half> ? 1
+                                       : is_half<T>     ? 0x80
+                                                        : 0x00800000,
+                               infinite = is_same<T, half> ? 0x7c00
+                                          : is_half<T>     ? 0x7f80
+                                                           : 0x7f800000,
+                               limit = infinite - first;
+    static PTO_INLINE Raw rank(Raw bits) { return bits - first; }
 
     template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
         i32x8 exponent[n];
@@ -200,9 +217,10 @@ template <class T> struct LogOf {
 // half where rounding changes is 2^-22.1 away.
 template <class T> struct SqrtOf {}; // the instruction
 #ifdef __AVX__
-template <> struct SqrtOf<half> {
-    static constexpr uint32_t limit = LogOf<half>::limit;
-    static PTO_INLINE u32x8 rank(f32x8 x) { return LogOf<half>::rank(x); }
+template <class T> struct SqrtByNewton {
+    using Raw = u16x16;
+    static constexpr uint16_t limit = LogOf<T>::limit;
+    static PTO_INLINE Raw rank(Raw bits) { return LogOf<T>::rank(bits); }
     template <int n> static PTO_INLINE void several(f32x8 (&x)[n]) {
         PTO_EACH {
             const f32x8 inverse = __builtin_ia32_rsqrtps256(x[i]), root = x[i] * inverse;
@@ -211,7 +229,8 @@ template <> struct SqrtOf<half> {
     }
     template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) { PTO_EACH x[i] = sqrt(x[i]); }
 };
-template <> struct SqrtOf<bfloat16_t> : SqrtOf<half> {};
+template <> struct SqrtOf<half> : SqrtByNewton<half> {};
+template <> struct SqrtOf<bfloat16_t> : SqrtByNewton<bfloat16_t> {};
 #endif
 
 // Applies a function of the C library lane by lane, for operations that are too rare for a vector form.

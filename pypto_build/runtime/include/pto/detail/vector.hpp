@@ -76,7 +76,7 @@ template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
     return bits;
 }
 
-PTO_INLINE u32x8 greatest(u32x8 a, u32x8 b) {
+template <class V> PTO_INLINE V greatest(V a, V b) {
     return a > b ? a : b;
 }
 
