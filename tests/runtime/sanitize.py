@@ -1,10 +1,11 @@
-"""The runtime and the kernels of the example artifacts under ThreadSanitizer or AddressSanitizer.
+"""The runtime and the kernels of the example artifacts under ThreadSanitizer or AddressSanitizer, or on another kind of
+processor.
 
-    python -m tests.runtime.sanitize thread|address|undefined [ARTIFACT_DIR ...]
+    python -m tests.runtime.sanitize thread|address|undefined|aarch64 [ARTIFACT_DIR ...]
 
 Compiles runtime, kernels and orchestration with the sanitizer, runs each artifact on four threads (plainly, shuffled, and
 with everything recorded) and compares the outputs with the golden. Prints a line an artifact; exit status 1 if a
-sanitizer reported anything or an output differs.
+sanitizer reported anything or an output differs. For aarch64 it needs aarch64-linux-gnu-g++ and qemu-aarch64.
 """
 
 from __future__ import annotations
@@ -27,20 +28,27 @@ from pypto_build.replay.binding import bind, with_goldens
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.values import decode, storage
 from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, units
-from pypto_build.toolchain.host import find_compiler, kernel_flags, orchestration_flags
+from pypto_build.toolchain.host import HostCompiler, find_compiler, kernel_flags, orchestration_flags
 from pypto_build.toolchain.platforms import PLATFORMS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 PLATFORM = PLATFORMS["a2a3sim"]
+#: How a program of another processor is run.
+EMULATOR = {"aarch64": ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]}
 RUNS = ("plain", "plain", "shuffle", "records")
 
 
+def _compiler(sanitizer: str) -> HostCompiler:
+    return find_compiler("aarch64-linux-gnu-g++" if sanitizer == "aarch64" else "")
+
+
 def _flags(sanitizer: str) -> list[str]:
-    return [f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-g", "-O1", "-std=c++17", "-fPIC", "-pthread", "-w"]
+    instrumented = [] if sanitizer == "aarch64" else [f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-g"]
+    return [*instrumented, "-O1", "-std=c++17", "-fPIC", "-pthread", "-w"]
 
 
 def _compile(words: list[str]) -> None:
-    subprocess.run([find_compiler().path, *words], check=True)
+    subprocess.run(words, check=True)
 
 
 def build_driver(sanitizer: str, directory: Path) -> Path:
@@ -50,7 +58,9 @@ def build_driver(sanitizer: str, directory: Path) -> Path:
     target = directory / "driver"
     sources = [str(text), str(Path(__file__).with_suffix(".cpp"))]
     includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR)]
-    _compile([*_flags(sanitizer), *includes, *sources, "-ldl", "-rdynamic", "-o", str(target)])
+    _compile(
+        [_compiler(sanitizer).path, *_flags(sanitizer), *includes, *sources, "-ldl", "-rdynamic", "-o", str(target)]
+    )
     return target
 
 
@@ -58,19 +68,20 @@ def run_artifact(sanitizer: str, driver: Path, root: Path, directory: Path) -> s
     """What was found; empty if nothing."""
     artifact = load_artifact(root)
     interface = sign(artifact).interface
-    compiler = find_compiler()
+    compiler = _compiler(sanitizer)
+    arch = "armv8-a" if sanitizer == "aarch64" else ""
     lines = []
     jobs = []
     for kernel in artifact.kernels:
         target = directory / f"{kernel.core_type}_{kernel.name}.so"
-        flags = kernel_flags(compiler, PLATFORM, kernel.core_type)
+        flags = [compiler.path, *kernel_flags(compiler, PLATFORM, kernel.core_type, arch)]
         jobs.append(
             [*flags, *_flags(sanitizer), "-shared", "-I", str(INCLUDE_DIR), str(kernel.source), "-o", str(target)]
         )
         lines.append(f"kernel {kernel.func_id} {kernel.name} {kernel.core_type} {target}")
     target = directory / "orchestration.so"
     entry = artifact.orchestration
-    flags = [*orchestration_flags(compiler, PLATFORM), *_flags(sanitizer)]
+    flags = [compiler.path, *orchestration_flags(compiler, PLATFORM), *_flags(sanitizer)]
     jobs.append([*flags, "-shared", "-I", str(INCLUDE_DIR), str(entry.source), "-o", str(target)])
     lines.append(
         f"orchestration {target} {interface.orchestration.function_name} {interface.orchestration.config_name}"
@@ -89,7 +100,7 @@ def run_artifact(sanitizer: str, driver: Path, root: Path, directory: Path) -> s
     lines += [f"scalar {scalar.bits}" for scalar in binding.scalars]
     lines += [f"run {run} {directory / 'records'}" for run in RUNS]
     done = subprocess.run(
-        [str(driver)],
+        [*EMULATOR.get(sanitizer, []), str(driver)],
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,
@@ -114,7 +125,7 @@ def run_artifact(sanitizer: str, driver: Path, root: Path, directory: Path) -> s
 def main() -> int:
     """Run all and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.runtime.sanitize", description=main.__doc__)
-    parser.add_argument("sanitizer", choices=("thread", "address", "undefined"))
+    parser.add_argument("sanitizer", choices=("thread", "address", "undefined", "aarch64"))
     parser.add_argument("artifacts", nargs="*", type=Path)
     given = parser.parse_args()
     failed = False
