@@ -11,16 +11,21 @@ from typing import IO
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of ``path`` when the block ends without an exception."""
+    """A binary file that takes the place of ``path`` when the block ends without an exception.
+
+    An ``OSError`` on the way names ``path``: nobody knows the temporary file, and a full disk names none.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with temporary.open("x+b") as file:
             yield file
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

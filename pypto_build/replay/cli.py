@@ -10,6 +10,7 @@ import itertools
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -143,16 +144,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(request: Request) -> int:
     """Replay, and let OUT show the results; the exit status."""
-    if request.results:
-        hide(request.build_dir)
+    status = 130
     try:
-        return replay(request).exit_status
-    except KeyboardInterrupt:
-        print("[RUN] interrupted", file=sys.stderr)
-        return 130
-    finally:
+        if request.results:
+            hide(request.build_dir)
+        try:
+            status = replay(request).exit_status
+        except KeyboardInterrupt:
+            print("[RUN] interrupted", file=sys.stderr)
         if request.results:
             show(request.results)
+    except OSError as error:
+        if status in (0, 130):  # else there is a line about it already
+            print(f"[RUN] FAIL: usage_error: {error.filename}: {error.strerror}", file=sys.stderr)
+            return EXIT_STATUS["usage_error"]
+    return status
 
 
 def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = "embedded") -> int:
@@ -162,7 +168,8 @@ def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = "embe
     if build_dir:
         info = ErrorInfo("usage_error", error.message, hint=error.hint)
         platform = _value_of(words, "--platform") or ""
-        write_verdict(Verdict("usage_error", "", platform, runtime, error=info), Path(build_dir) / "verdict.json")
+        with suppress(OSError):  # the line has been printed
+            write_verdict(Verdict("usage_error", "", platform, runtime, error=info), Path(build_dir) / "verdict.json")
     return EXIT_STATUS["usage_error"]
 
 

@@ -41,8 +41,11 @@ def _link(path: Path, to: str) -> None:
     if path.is_dir() and not path.is_symlink():  # of a run by hand
         shutil.rmtree(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    temporary.symlink_to(to)
-    temporary.replace(path)
+    try:
+        temporary.symlink_to(to)
+        temporary.replace(path)
+    except OSError as error:  # it names what the link is to lead to
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _remove(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -35,6 +36,9 @@ from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
     from pypto_build.replay.comparators import Comparator
+
+#: Errors of a place that is read-only or full.
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 
 #: What executes the tasks: the compiled kernels, or PyTorch made from their .pto modules.
 RUNTIMES = ("embedded", "torch")
@@ -124,8 +128,8 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     """
     log = Log(write or (lambda _: None))
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
-    request.verdict_path.unlink(missing_ok=True)
     try:
+        request.verdict_path.unlink(missing_ok=True)
         _Session(request, verdict, log).run()
     except ArtifactError as error:
         place = f"{error.path}: " if error.path else ""
@@ -134,13 +138,23 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     except RunFault as fault:
         verdict.status, verdict.error = fault.status, fault.error
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        verdict.error = ErrorInfo("runtime_error", f"{place}{error.strerror or error}")
-    write_verdict(verdict, request.verdict_path)
+        _note_failure(verdict, error)
+    try:
+        write_verdict(verdict, request.verdict_path)
+    except OSError as error:
+        if verdict.exit_status == 0 or verdict.error is None:
+            _note_failure(verdict, error)
     log.line(last_line(verdict, log.elapsed_s))
     if verdict.error is not None:
         log.text_lines(*(f"    {line}" for line in verdict.error.detail))
     return verdict
+
+
+def _note_failure(verdict: Verdict, error: OSError) -> None:
+    """A call of the system that failed: where nothing can be written, that is no fault of the run."""
+    place = f"{error.filename}: " if error.filename else ""
+    verdict.status = "usage_error" if error.errno in _NOT_WRITABLE else "runtime_error"
+    verdict.error = ErrorInfo(verdict.status, f"{place}{error.strerror or error}")
 
 
 class _Session:

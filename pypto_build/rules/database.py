@@ -8,9 +8,12 @@ throwaway dictionary for directories of sources, whose content is hashed anew on
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import SCons.SConsign
+
+from pypto_build.rules.actions import complain
 
 
 class _Forgetful(dict[str, bytes]):
@@ -18,6 +21,26 @@ class _Forgetful(dict[str, bytes]):
 
     def sync(self) -> None:
         """Nothing to write."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class _Saved:
+    """What SCons does with a database at the end of a run: a disk that is full loses signatures, not the run."""
+
+    def __init__(self, database: Any, path: str) -> None:
+        self._database, self._path = database, path
+
+    def sync(self) -> None:
+        """Write it if it changed."""
+        try:
+            self._database.close()
+        except OSError as error:
+            self._database._needs_sync = False  # it would try again
+            with suppress(OSError):
+                os.unlink(f"{self._path}.tmp")
+            complain(f"scons: {self._path}.dblite: {error.strerror}; what was built in this run will be built again")
 
     def close(self) -> None:
         """Nothing to close."""
@@ -39,7 +62,7 @@ class OutputDatabases:
         """``output`` (absolute) keeps a database of its own from now on."""
         if output not in self._outputs:
             database = SCons.SConsign.DB_Module.open(os.path.join(output, ".sconsign"), "c")
-            SCons.SConsign.DB_sync_list.append(database)
+            SCons.SConsign.DB_sync_list.append(_Saved(database, os.path.join(output, ".sconsign")))
             self._outputs[output] = database
 
     def _database(self, directory: Any) -> tuple[Any, str]:

@@ -188,6 +188,6 @@ def _write(output: Path, name: str, options: Any, status: Any, info: ErrorInfo) 
     verdict = Verdict(
         status=status, artifact=name, platform=options["PLATFORM"], runtime=options["RUNTIME"], error=info
     )
-    with suppress(ArtifactError, OSError):  # where nothing can be written, the message has to do
+    with suppress(OSError):  # where nothing can be written, the message has to do
         mark_output(output)
         write_verdict(verdict, output / "verdict.json")

@@ -94,7 +94,9 @@ def user_errors() -> Iterator[None]:
     """Turn an error of the user's into its one line and exit status 2."""
     try:
         yield
-    except _USER_ERRORS as error:
+    except (*_USER_ERRORS, OSError) as error:
+        if isinstance(error, OSError):  # a full disk, a place that is read-only
+            error = ArtifactError(error.filename or "", error.strerror or str(error))
         sys.stdout.flush()
         print(f"scons: *** {error}", file=sys.stderr, flush=True)
         selection.record_error(error)

@@ -95,9 +95,13 @@ class Workspace:
         """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
         path = self.build_dir / platform.name / name
         if path not in self.outputs:
-            mark_output(path)
-            lock_output(path)
-            self.databases.add(str(path))
+            try:
+                mark_output(path)
+                lock_output(path)
+                self.databases.add(str(path))
+            except OSError as error:
+                reason = f"nothing can be built there: {error.strerror}"
+                raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
             self.outputs[path] = root
         return path
 
@@ -113,13 +117,9 @@ class Workspace:
 def mark_output(path: Path) -> None:
     """Make ``path`` an output directory: `scons -c` cleans no other."""
     marker = path / MARKER
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if not marker.exists():
-            marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
-    except OSError as error:
-        reason = f"nothing can be built there: {error.strerror}"
-        raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
+    path.mkdir(parents=True, exist_ok=True)
+    if not marker.exists():
+        marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
 
 
 def examples_dir(workspace: Workspace) -> Path:

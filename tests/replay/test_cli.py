@@ -177,3 +177,14 @@ def test_a_closed_pipe_is_no_failure(built: Path) -> None:
 def test_no_words_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert capsys.readouterr().err.startswith("[RUN] FAIL: usage_error: python -m pypto_build.replay: the following ")
+
+
+def test_results_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").write_text("a file", encoding="utf-8")
+    words = [str(tmp_path), "--platform", "a2a3sim", "--build-dir", str(tmp_path / "out"), "--embedded", "x"]
+    assert main(words) == 2
+    assert f"usage_error: {tmp_path}/out/verdict.json: Not a directory\n" in capsys.readouterr().out
+    assert main([*words, "--results", "default"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.endswith(f"usage_error: {tmp_path}/out/replays/default/verdict.json: Not a directory\n")
+    assert captured.err == ""

@@ -156,3 +156,15 @@ def test_a_place_where_nothing_can_be_built(project: Project) -> None:
         f"scons: *** {project.root}/SConstruct/a2a3sim/_jit_chain: nothing can be built there: Not a directory; "
         "name another directory with BUILD_DIR=\n"
     )
+
+
+def test_a_full_disk_loses_signatures_and_not_the_run(project: Project) -> None:
+    """SCons has nowhere to put its database; the next run builds again."""
+    assert project.scons("build", "JIT=_jit_chain").status == 0
+    (project.out / ".sconsign.tmp").mkdir()
+    project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
+    run = project.scons("build", "JIT=_jit_chain")
+    assert (run.status, run.actions) == (0, ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so"])
+    assert run.output.endswith(
+        f"scons: {project.out}/.sconsign.dblite: Is a directory; what was built in this run will be built again\n"
+    )

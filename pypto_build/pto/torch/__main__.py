@@ -36,7 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = 3
             continue
         target = given.build_dir / "torch" / f"{path.stem}.py"
-        print(f"[torch] {target}{'' if _write(target, _headed(path, text)) else ' (unchanged)'}")
+        try:
+            changed = _write(target, _headed(path, text))
+        except OSError as error:
+            print(f"torch: {target}: cannot be written: {error.strerror or error}", file=sys.stderr)
+            return 2
+        print(f"[torch] {target}{'' if changed else ' (unchanged)'}")
     return status
 
 

@@ -35,8 +35,12 @@ void write_file(const std::string &path, const std::string &content) {
     if (file == nullptr)
         file_fault(partial);
     const bool complete = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-    if (std::fclose(file) != 0 || !complete || std::rename(partial.c_str(), path.c_str()) != 0)
-        file_fault(path);
+    if (std::fclose(file) == 0 && complete && std::rename(partial.c_str(), path.c_str()) == 0)
+        return;
+    const int reason = errno;
+    std::remove(partial.c_str());
+    errno = reason;
+    file_fault(path);
 }
 
 void make_directories(const std::string &path) {
