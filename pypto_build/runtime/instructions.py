@@ -315,12 +315,12 @@ def _indexed() -> Iterator[Instruction]:
     )  # fmt: skip
     yield Instruction(
         "MGATHER", "indexed", "should", ("dst, global, index", "dst, global, global"),
-        "rows or elements of global memory by index, which may be in global memory too", NUMBERS,
-        types="numbers; index: i32", pipe="MTE2, S",
+        "rows or elements of global memory by index, which may be in global memory too", ANY,
+        types="any; index: i32", pipe="MTE2, S",
     )  # fmt: skip
     yield Instruction(
         "MSCATTER", "indexed", "should", ("global, src, index",), "rows or elements to global memory; also atomically",
-        NUMBERS, types="numbers; index: i32", pipe="MTE3, S", writes=(),
+        ANY, types="any, numbers if atomic; index: i32", pipe="MTE3, S", writes=(),
     )  # fmt: skip
     yield Instruction(
         "TSORT32", "sorting", "should", ("dst, src, index",), "groups of 32, descending, as pairs of value and index",

@@ -42,7 +42,7 @@ def rounded(values: Array, table: Array, mode: str) -> Array:
     return np.asarray(low + (up | (rest >= gap)))
 
 
-def _codes(values: Array, dtype: str, mode: str, saturate: bool) -> Array:
+def codes(values: Array, dtype: str, mode: str, saturate: bool) -> Array:
     """The codes that float64 numbers round to."""
     table = _magnitudes(dtype)
     code = rounded(values, table, mode)
@@ -105,7 +105,7 @@ def test_narrowing_rounds_as_asked(core: Core, dtype: str, mode: str, saturation
     source = np.resize(values, (32, 128))
     core.put(Tile("f32", 32, 128), SRC, source)
     core.call(f"narrow_{dtype}_{saturation}", 32, 128, MODES.index(mode))
-    expected = _codes(source.astype(np.float64), dtype, mode, saturation == "ON")
+    expected = codes(source.astype(np.float64), dtype, mode, saturation == "ON")
     actual = core.get(Tile(dtype, 32, 128), DST)
     numbers = ~np.isnan(source)
     assert np.array_equal(actual[numbers], expected[numbers])
@@ -115,7 +115,7 @@ def test_narrowing_rounds_as_asked(core: Core, dtype: str, mode: str, saturation
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_narrowing_in_place_and_partly(core: Core, dtype: str) -> None:
     source = np.random.default_rng(1).standard_normal((32, 128)).astype(np.float32)
-    expected = _codes(source.astype(np.float64), dtype, "RINT", False)
+    expected = codes(source.astype(np.float64), dtype, "RINT", False)
     core.put(Tile("f32", 32, 128), SRC, source)
     core.call(f"narrow_in_place_{dtype}", 32, 128)
     assert np.array_equal(core.get(Tile(dtype, 32, 128), SRC), expected)
@@ -134,7 +134,7 @@ def test_products_of_the_cube_core(core: Core, dtype: str) -> None:
     m, k, n = 19, 50, 23
     # Small integers, whose products are exact.
     a, b = (rng.integers(-4, 5, shape).astype(np.float64) for shape in ((m, k), (k, n)))
-    left, right = (_codes(x, dtype, "RINT", False) for x in (a, b))
+    left, right = (codes(x, dtype, "RINT", False) for x in (a, b))
     core.put(Tile(dtype, 32, 64, "NZ", "Left"), 0, left)
     core.put(Tile(dtype, 64, 32, "ZN", "Right"), 0, right)
     core.call(f"multiply_{dtype}", m, k, k, n, m, n)

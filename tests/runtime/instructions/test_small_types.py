@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.runtime.instructions.test_float8 import MODES, rounded
-from tests.runtime.instructions.tile_harness import Array, Cases, Core, Tile, declare, encode
+from tests.runtime.instructions.test_float8 import MODES, codes, rounded
+from tests.runtime.instructions.tile_harness import CPP, Array, Cases, Core, Tile, declare, encode
 
 SRC, DST = 0, 65536
 ROWS, COLS = 8, 64
@@ -64,6 +64,10 @@ def core(build_directory: Path) -> Core:
         ("c", Tile("f32", 32, 32, "NZ", "Acc", 1024), 0, 4),
     )  # fmt: skip
     cases.add("multiply", operands + "TMATMUL(c, a, b);")
+    acc = declare(("c", Tile("f32", 32, 32, "NZ", "Acc", 1024), 0, 0))
+    for dtype in ("hif8", "e4m3"):
+        view = f"GlobalTensor<{CPP[dtype]}, Shape<1, 1, 1, 32, 32>, Stride<1, 1, 1, 32, 1>> g(({CPP[dtype]} *)v[2]);"
+        cases.add(f"out_{dtype}", f"{acc}{view} TSTORE(g, c, uint64_t(v[3]));")
     for name, (cpp, _, wide) in FOUR.items():
         for dtype in {wide, "f32"}:
             packed = (
@@ -130,6 +134,18 @@ def test_hif8_products_of_the_cube_core(core: Core) -> None:
     core.put(Tile("hif8", 64, 32, "ZN", "Right"), 0, hif8_codes(b, False))
     core.call("multiply", 19, 50, 50, 23, 19, 23)
     assert np.array_equal(core.get(Tile("f32", 32, 32, "NZ", "Acc", 1024), 0)[:19, :23], a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["hif8", "e4m3"])
+def test_the_accumulator_is_scaled_to_eight_bits(core: Core, dtype: str) -> None:
+    values = np.random.default_rng(8).standard_normal((32, 32)).astype(np.float32) * np.float32(100)
+    core.put(Tile("f32", 32, 32, "NZ", "Acc", 1024), 0, values)
+    out = np.zeros((32, 32), np.uint8)
+    core.call(f"out_{dtype}", 21, 17, out.ctypes.data, int(np.float32(0.75).view(np.uint32)))
+    scaled = (values * np.float32(0.75)).astype(np.float64)
+    expected = hif8_codes(scaled, False) if dtype == "hif8" else codes(scaled, dtype, "RINT", False)
+    expected[21:], expected[:, 17:] = 0, 0
+    assert np.array_equal(out, expected)
 
 
 def four_bit_codes(values: Array, name: str, mode: str) -> Array:
