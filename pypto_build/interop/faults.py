@@ -23,7 +23,8 @@ def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
             missing = re.search(r"\S+ (?:not found|does not exist)|No such file[^;]*", message)
             hint = "build simpler's runtime for this platform" if missing else "is the device there, and free? -d N"
             place = f"device {device} of {platform}" if not platform.endswith("sim") else platform
-            return RunFault("runtime_error", ErrorInfo("device", f"{place} cannot be used: {message}", hint=hint))
+            message = f"{place} cannot be used: {message.rstrip('.')}"
+            return RunFault("runtime_error", ErrorInfo("device", message, hint=hint))
     found = _CODE.search(message)
     number = abs(int(found.group(1))) if found else 0  # simpler reports codes negated
     code = RUNTIME_CODES.get(number)

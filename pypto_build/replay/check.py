@@ -29,7 +29,8 @@ class Rules:
 def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -> ErrorInfo | None:
     """A write that must not have been: next to a tensor, or into an IN tensor.
 
-    `writes` are those into IN tensors that the runtime saw, with who did it; the bytes are compared all the same.
+    `writes` are those into IN tensors that the runtime saw, with who did it. What was written is compared: the same
+    bytes again are no change; some kernels write them, so that tasks after them wait.
     """
     overrun = arena.overrun()
     if overrun is not None:
@@ -45,7 +46,7 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
             continue
         write = next((write for write in writes if write.tensor == index), None)
         first, changed = _first_change(tensor, arena.tensor(index))
-        if first is None and write is None:
+        if first is None and not (write and write.in_copy):
             continue
         # The runtime may have kept the write from the tensor itself; then it knows where, not how many.
         at = coordinates(first if first is not None else _element(tensor, write), tensor.shape)

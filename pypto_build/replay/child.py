@@ -71,12 +71,13 @@ class Unwritten(msgspec.Struct):
 
 
 class InputWrite(msgspec.Struct):
-    """The first write to a tensor declared IN, `offset` bytes into it."""
+    """The first write to a tensor declared IN, `offset` bytes into it; `in_copy`: it changed a copy of the tensor."""
 
     tensor: int
     offset: int
     task: str | None
     kernel: str | None
+    in_copy: bool
 
 
 class Reply(msgspec.Struct):
@@ -206,7 +207,13 @@ def _stats_reply(stats: Any) -> Reply:
         run_s=stats.run_s,
         unwritten=[Unwritten(item.tensor, item.count, list(item.first)) for item in stats.unwritten],
         input_writes=[
-            InputWrite(item.tensor, item.offset, None if item.task is None else str(item.task), item.kernel or None)
+            InputWrite(
+                item.tensor,
+                item.offset,
+                None if item.task is None else str(item.task),
+                item.kernel or None,
+                item.in_copy,
+            )
             for item in stats.input_writes
         ],
     )

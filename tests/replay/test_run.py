@@ -136,6 +136,11 @@ def test_a_round_that_fails_ends_the_replay(tmp_path: Path) -> None:
     ]
 
 
+def test_an_input_may_be_written_with_what_it_holds(tmp_path: Path) -> None:
+    run = Tiny(tmp_path, f"for (volatile float *same = x; same; same = nullptr) same[9] = same[9]; {PLUS_ONE}")
+    assert run.build().replay().status == 0
+
+
 def test_elements_nobody_wrote_are_told_of_a_run_that_passes(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path, "for (int i = 0; i < 31; ++i) y[i] = x[i] + 1;").build()
     run = tiny.replay("--comparator", "y=ratio_allclose(max_error_ratio=0.05, zero_tail=False)")

@@ -98,8 +98,16 @@ def test_a_write_to_an_input_is_noticed_and_goes_through(rig: Rig, guarded_in_pl
     result = rig.run([SCRIBBLE], RUN, [(x, "IN"), (y, "OUT")]).result
     (write,) = result.input_writes
     assert (write.tensor, write.offset, write.task, write.kernel) == (0, 12, 0, "scribble")
+    assert write.in_copy == (not guarded_in_place)
     assert y[0, 0] == -1  # as on the device, later reads see it
     assert x[0, 3] == (-1 if guarded_in_place else 3)  # a staged copy keeps the owner's data whole
+
+
+def test_the_same_bytes_again_are_no_change(rig: Rig) -> None:
+    x, y = floats(127, 8), np.zeros((127, 8), np.float32)
+    same = Kernel("same", "data(args, 0)[3] = 3; data(args, 1)[0] = data(args, 0)[3];")
+    result = rig.run([same], RUN, [(x, "IN"), (y, "OUT")]).result
+    assert (result.input_writes, y[0, 0]) == ([], 3)
 
 
 def test_inputs_are_writable_again_after_the_run(rig: Rig) -> None:

@@ -272,7 +272,8 @@ PYBIND11_MODULE(_embedded, module) {
                                    return write.task == kNoTask ? py::object(py::none())
                                                                 : py::object(py::int_(write.task));
                                })
-        .def_readonly("kernel", &InputWrite::kernel);
+        .def_readonly("kernel", &InputWrite::kernel)
+        .def_readonly("in_copy", &InputWrite::in_copy, "it changed a copy of the tensor, not the tensor itself");
     py::class_<RunResult>(module, "RunResult")
         .def_readonly("tasks", &RunResult::tasks, "kernels run; a task skipped by its predicate counts")
         .def_readonly("run_s", &RunResult::run_s, "seconds from the orchestration's start to the last task's end")

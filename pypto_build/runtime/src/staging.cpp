@@ -85,9 +85,12 @@ std::vector<Unwritten> Staging::unwritten(uint32_t limit) const {
 
 std::vector<InputWrite> Staging::input_writes() const {
     std::vector<InputWrite> writes;
-    for (uint32_t i = 0; i < written_.size(); ++i)
-        if (written_[i].seen)
-            writes.push_back({i, written_[i].offset, written_[i].task, written_[i].kernel});
+    for (uint32_t i = 0; i < written_.size(); ++i) {
+        const bool in_copy = copies_[i] != 0;
+        if (!written_[i].seen || (in_copy && !std::memcmp(regions_[i].base, parameters_[i].address, regions_[i].bytes)))
+            continue;
+        writes.push_back({i, written_[i].offset, written_[i].task, written_[i].kernel, in_copy});
+    }
     return writes;
 }
 

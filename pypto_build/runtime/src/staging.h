@@ -33,6 +33,7 @@ struct InputWrite {
     uint64_t offset; // bytes
     uint64_t task;   // number, or kNoTask for the orchestration
     std::string kernel;
+    bool in_copy; // what changed is a copy, not the owner's tensor
 };
 
 class Staging {
@@ -47,6 +48,7 @@ public:
 
     std::vector<EntryTensor> entry_tensors() const;
     std::vector<Unwritten> unwritten(uint32_t limit) const;
+    /// Of each tensor the first write; none where all writes to a copy left the bytes as they were.
     std::vector<InputWrite> input_writes() const;
 
     struct Region {
