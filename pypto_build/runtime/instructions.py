@@ -293,7 +293,8 @@ def _indexed() -> Iterator[Instruction]:
         layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
-        "TRANDOM", "indices", "rest", ("dst, key, counter",), "Philox 4x32, seven or ten rounds; 64 blocks make up to 256 columns",
+        "TRANDOM", "indices", "rest", ("dst, key, counter",),
+        "Philox 4x32, seven or ten rounds; 64 blocks make up to 256 columns",
         ("int32_t", "uint32_t"), layouts=ROW_MAJOR,
     )  # fmt: skip
     yield Instruction(
@@ -432,6 +433,21 @@ elements that it computes with or moves, one type for all operands where the row
 """
 
 
+_TESTS = """## Tests
+
+`pytest tests/runtime/instructions` runs every row on each of its element types, in each of its layouts, for full,
+partial and empty valid regions. `CXX` names another compiler for all of them, `PYPTO_TEST_CXXFLAGS` more flags:
+
+    CXX=clang++-19 PYPTO_TEST_CXXFLAGS=-DPYPTO_CHECK pytest tests/runtime/instructions
+    PYPTO_TEST_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined" ASAN_OPTIONS=detect_leaks=0 \\
+        LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)" \\
+        pytest tests/runtime/instructions
+
+A program of many instructions runs under the sanitizers, and on an emulated aarch64 where its compiler is installed,
+each time; `python -m tests.runtime.sanitize aarch64` runs the whole runtime with the example artifacts there.
+"""
+
+
 def document() -> str:
     """The page docs/instructions.md."""
     lines = [_INTRODUCTION]
@@ -461,7 +477,7 @@ def document() -> str:
             cells = (row.name, forms, row.does.replace("|", "\\|"), types, layouts[row.layouts], row.memory, row.pipe)
             lines.append(f"| {' | '.join((*cells, ', '.join(row.reads), ', '.join(row.writes), row.rank))} |")
         lines.append("")
-    lines += ["`floats` are float, half and bfloat16_t; `integers` those of 8 to 64 bits; `numbers` both.", ""]
+    lines += ["`floats` are float, half and bfloat16_t; `integers` those of 8 to 64 bits; `numbers` both.", "", _TESTS]
     return "\n".join(lines)
 
 
