@@ -324,17 +324,21 @@ const ChipTensor *CoreCheck::check_bounds(const AccessRecord &record, uint32_t s
     for (const ChipTensor &tensor : tensors)
         if (begin >= tensor.buffer.addr && end <= reach(tensor))
             return &tensor;
-    std::string message =
-        format("%s: %s %llu bytes of global memory that belong to no argument of the task", sites_[site].instruction,
-               record.kind & PYPTO_WRITE ? "writes" : "reads", static_cast<unsigned long long>(end - begin));
-    for (size_t i = 0; i < tensors.size(); ++i)
-        if (begin < reach(tensors[i]) && end > tensors[i].buffer.addr)
-            message = format("%s: %s bytes %lld to %lld of tensor argument %zu, whose buffer has %llu bytes",
-                             sites_[site].instruction, record.kind & PYPTO_WRITE ? "writes" : "reads",
-                             as_long(static_cast<int64_t>(begin - tensors[i].buffer.addr)),
-                             as_long(static_cast<int64_t>(end - tensors[i].buffer.addr)), i,
-                             static_cast<unsigned long long>(tensors[i].buffer.size));
-    fatal("out-of-bounds", site, std::move(message));
+    const ChipTensor *touched = nullptr; // of several the lowest in memory: the one that the access begins in
+    for (const ChipTensor &tensor : tensors)
+        if (begin < reach(tensor) && end > tensor.buffer.addr &&
+            (!touched || tensor.buffer.addr < touched->buffer.addr))
+            touched = &tensor;
+    const char *instruction = sites_[site].instruction, *does = record.kind & PYPTO_WRITE ? "writes" : "reads";
+    if (!touched)
+        fatal("out-of-bounds", site,
+              format("%s: %s %llu bytes of global memory that belong to no argument of the task", instruction, does,
+                     static_cast<unsigned long long>(end - begin)));
+    fatal("out-of-bounds", site,
+          format("%s: %s bytes %lld to %lld of tensor argument %zu, whose buffer has %llu bytes", instruction, does,
+                 as_long(static_cast<int64_t>(begin - touched->buffer.addr)),
+                 as_long(static_cast<int64_t>(end - touched->buffer.addr)),
+                 static_cast<size_t>(touched - tensors.data()), static_cast<unsigned long long>(touched->buffer.size)));
 }
 
 // Whether a load finds memory as it was before anybody wrote it. No harm by itself: what is loaded may not be used.

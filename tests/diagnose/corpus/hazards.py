@@ -92,9 +92,10 @@ BUGS = (
         "hazards/lanes", "kernels/aiv/gemm_silu_aiv.cpp", "TSTORE(", "AIV0 writes 'out' (TSTORE) while AIV1 writes",
     ),
     Bug(
-        "view beyond its tensor", _SOFTMAX,
-        ((_SOFTMAX_FILE, "TSTORE(v22, v19);", "v22.SetAddr(v2 + 64);\n  TSTORE(v22, v19);"),),
-        "hazards/out-of-bounds", _SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE: writes bytes 256 to 65792",
+        "view beyond its tensor", _DAG,
+        (("kernels/aiv/kernel_add.cpp", "TLOAD(v7, v11);", "v11.SetAddr(v1 + 8192);\n  TLOAD(v7, v11);"),),
+        "hazards/out-of-bounds", "kernels/aiv/kernel_add.cpp", "TLOAD(v7, v11);",
+        "TLOAD: reads bytes 32768 to 98304 of tensor argument 0",
     ),
     Bug(
         "rows that no task stores", _DAG,
