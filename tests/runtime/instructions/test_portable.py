@@ -99,12 +99,24 @@ def _vector_cases(cases: Cases) -> None:
         ("i32", "f16"),
         ("f16", "i8"),
         ("f32", "f16"),
+        ("f32", "e4m3"),
+        ("e5m2", "f32"),
+        ("f32", "hif8"),
+        ("hif8", "f32"),
     ):
         tiles = declare(at_end("d", Tile(target, ROWS, COLS)), ("a", Tile(source, ROWS, COLS), 0, 0))
         modes = "".join(f"TCVT(d, a, RoundMode::CAST_{m});" for m in ("ROUND", "RINT", "FLOOR", "CEIL", "TRUNC", "ODD"))
         cases.add(
             f"convert_{source}_{target}", f"{tiles} {modes} TCVT(d, a, RoundMode::CAST_ROUND, SaturationMode::ON);"
         )
+    packed = f"Tile<TileType::Vec, float4_e2m1x2_t, {ROWS}, {COLS}, BLayout::RowMajor, -1, -1> p(v[0], v[1]);"
+    packed += f"TASSIGN(p, {END['Vec'] - ROWS * COLS // 2}); TCVT(p, a, RoundMode::CAST_RINT); TCVT(a, p, RoundMode::CAST_NONE);"
+    cases.add("four_bits", declare(("a", Tile("bf16", ROWS, COLS), 0, 0)) + packed)
+    operands = (("a", Tile("f16", ROWS, COLS), 0, 0), ("b", Tile("f16", ROWS, COLS), 16384, 0))
+    tiles = declare(at_end("d", Tile("i8", ROWS, COLS)), *operands)
+    cases.add("fused", f"{tiles} TADDRELUCONV(d, a, b); TSUBRELUCONV(d, a, b);")
+    key = "TRandomKey key = {1, 2}; TRandomCounter counter = {~0u, 3, 4, 5};"
+    cases.add("random_words", declare(at_end("d", Tile("u32", ROWS, COLS))) + key + "TRANDOM(d, key, counter);")
     wide, mask = Tile("f32", ROWS, COLS), Tile("u8", ROWS, 32)
     tiles = declare(at_end("d", wide), ("a", wide, 0, 0), ("b", wide, 16384, 0), ("m", mask, 32768, 0))
     cases.add("choice", f"{tiles} TCMP(m, a, b, CmpMode::GT); TSEL(d, m, a, b, a); TCMPS(m, d, 0.5f, CmpMode::LE);")
