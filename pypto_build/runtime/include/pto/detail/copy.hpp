@@ -132,21 +132,9 @@ PTO_INLINE u64x4 both(u64x2 low, u64x2 high) {
 #endif
 }
 
-// The elements of a register, converted: those of its halves go to lines of their own if they are bytes.
-template <class D, class S> PTO_INLINE void store_line(D *to, int64_t to_stride, u64x4 line) {
-    constexpr int count = 32 / int(sizeof(S));
-    PTO_UNROLL
-    for (int k = 0; k < count; k += 8) {
-        Vector<Bits<S>, 8> bits;
-        __builtin_memcpy(&bits, (const char *)&line + k * sizeof(S), sizeof(bits));
-        store_from(sizeof(S) == 1 ? to + k / 16 * to_stride + k % 16 : to + k, load_as<D>((const S *)&bits));
-    }
-}
-
 // to[c * to_stride + r] = from[r * from_stride + c]. Lines r and r + n share a register. A stage interleaves the first
 // half of the registers with the second; then each half of a register has n elements of a column, or of two.
-template <class D, class S>
-PTO_INLINE void transpose_block(D *to, int64_t to_stride, const S *from, int64_t from_stride) {
+template <class S> PTO_INLINE void transpose_block(S *to, int64_t to_stride, const S *from, int64_t from_stride) {
     constexpr int lines = block_lines<S>, n = lines / 2, columns = block_width<S> / n;
     using V = Vector<Bits<S>, 32 / sizeof(S)>;
     V row[n], next[n];
@@ -166,10 +154,8 @@ PTO_INLINE void transpose_block(D *to, int64_t to_stride, const S *from, int64_t
         u64x4 line = bit_cast<u64x4>(row[i]);
         if constexpr (columns == 2)
             line = __builtin_shufflevector(line, line, 0, 2, 1, 3);
-        D *const target = to + i * columns * to_stride;
-        if constexpr (!is_same<D, S>)
-            store_line<D, S>(target, to_stride, line);
-        else if constexpr (columns == 1)
+        S *const target = to + i * columns * to_stride;
+        if constexpr (columns == 1)
             __builtin_memcpy(target, &line, sizeof(line));
         else
             PTO_UNROLL
@@ -200,14 +186,23 @@ struct Pieces {
     int64_t count, to_step, from_step;
 };
 
-// to[r * to_stride + c] = from[c * from_stride + r], of whole blocks.
+// to[r * to_stride + c] = from[c * from_stride + r], of whole blocks, which are not more than 64 bytes of S wide and
+// high where they are converted.
+template <class S> inline constexpr int64_t square = 64 / int64_t(sizeof(S));
 template <class D, class S>
 PTO_NOINLINE void transpose_blocks(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
                                    int64_t cols, Pieces pieces = {1, 0, 0}) {
     for (int64_t p = 0; p < pieces.count; ++p, to += pieces.to_step, from += pieces.from_step)
-        for (int64_t r = 0; r < rows; r += block_width<S>)
-            for (int64_t c = 0; c < cols; c += block_lines<S>)
-                transpose_block(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+        if constexpr (is_same<D, S>) {
+            for (int64_t r = 0; r < rows; r += block_width<S>)
+                for (int64_t c = 0; c < cols; c += block_lines<S>)
+                    transpose_block(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
+        } else {
+            Bits<S> turned[square<S> * square<S>];
+            transpose_blocks(turned, cols, (const Bits<S> *)from, from_stride, rows, cols);
+            for (int64_t r = 0; r < rows; ++r)
+                copy_run(to + r * to_stride, (const S *)turned + r * cols, cols);
+        }
 }
 
 // The same of any extent.
@@ -219,10 +214,9 @@ PTO_NOINLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64
         whole_rows = rows - rows % block_width<S>;
         whole_cols = cols - cols % block_lines<S>;
         // By squares of 64 bytes, so that lines of the cache are read and written whole.
-        constexpr int64_t square = 64 / int64_t(sizeof(S));
-        const auto part = [](int64_t most) { return most < square ? most : square; };
-        for (int64_t r = 0; r < whole_rows; r += square)
-            for (int64_t c = 0; c < whole_cols; c += square)
+        const auto part = [](int64_t most) { return most < square<S> ? most : square<S>; };
+        for (int64_t r = 0; r < whole_rows; r += square<S>)
+            for (int64_t c = 0; c < whole_cols; c += square<S>)
                 transpose_blocks(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride,
                                  part(whole_rows - r), part(whole_cols - c));
     }
@@ -250,16 +244,21 @@ PTO_INLINE void copy_contiguous(D *to, int64_t to_row, const S *from, int64_t fr
     }
 }
 
-// Rectangles between two strided matrices.
+// Pieces of one box or several of each plane, from the given elements on.
 template <class D, class S>
-PTO_NOINLINE void copy_strided(D *to, int64_t to_row, int64_t to_col, const S *from, int64_t from_row, int64_t from_col,
-                               int64_t rows, int64_t cols, Pieces pieces) {
-    if (to_row == 1 && to_col != 1) // see both matrices transposed, so that the destination runs along its columns
-        return copy_strided(to, to_col, to_row, from, from_col, from_row, cols, rows, pieces);
+PTO_NOINLINE void copy_pieces(void *to_base, int64_t to_at, const Plane &tp, const void *from_base, int64_t from_at,
+                              const Plane &fp, int64_t rows, int64_t cols, const Pieces &pieces) {
+    D *to = (D *)to_base + to_at;
+    const S *from = (const S *)from_base + from_at;
+    int64_t to_row = tp.row_stride, to_col = tp.col_stride, from_row = fp.row_stride, from_col = fp.col_stride;
+    if (to_row == 1 && to_col != 1) { // see both matrices transposed, so that the destination runs along its columns
+        const int64_t height = rows, along = from_row;
+        to_row = to_col, to_col = 1, from_row = from_col, from_col = along, rows = cols, cols = height;
+    }
     const bool transposed = to_col == 1 && from_row == 1 && from_col != 1;
     if constexpr (transposes_by_block<D, S>) // parts of boxes
-        if (transposed && rows * int64_t(sizeof(S)) <= 64 && cols * int64_t(sizeof(S)) <= 64 &&
-            rows % block_width<S> == 0 && cols % block_lines<S> == 0)
+        if (transposed && rows <= square<S> && cols <= square<S> && rows % block_width<S> == 0 &&
+            cols % block_lines<S> == 0)
             return transpose_blocks(to, to_row, from, from_col, rows, cols, pieces);
     for (int64_t p = 0; p < pieces.count; ++p, to += pieces.to_step, from += pieces.from_step)
         if (transposed)
@@ -274,30 +273,37 @@ struct Position {
     int64_t row, col;
 };
 
-// to[at.row + r, at.col + c] = from[start.row + r, start.col + c]: cut at the boxes of both, each piece is strided.
-template <class D, class S>
-PTO_NOINLINE void copy_plane(D *to, const Plane &tp, Position at, const S *from, const Plane &fp, Position start,
-                             int64_t rows, int64_t cols) {
+// Calls copy for pieces that have the same strides throughout: cut at the boxes of both planes. Compiled once for all
+// types.
+using CopyPieces = void (*)(void *to, int64_t to_at, const Plane &tp, const void *from, int64_t from_at,
+                            const Plane &fp, int64_t rows, int64_t cols, const Pieces &pieces);
+PTO_NOINLINE inline void cut_at_boxes(CopyPieces copy, int64_t size, void *to, const Plane &tp, Position at,
+                                      const void *from, const Plane &fp, Position start, int64_t rows, int64_t cols) {
     const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
     // Rows of a piece that are far apart share few places of the first-level cache: not more than these hold.
-    const bool far = tp.row_stride * int64_t(sizeof(D)) >= 1024 || fp.row_stride * int64_t(sizeof(S)) >= 1024;
-    const int64_t most = far ? 16 : Plane::endless;
+    const int64_t most = tp.row_stride * size >= 1024 || fp.row_stride * size >= 1024 ? 16 : Plane::endless;
     // Where boxes end at the same columns, or continue each other, those of a row are alike.
     const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = tw < fw ? tw : fw;
     const bool alike = (tw == width || tw == Plane::endless) && (fw == width || fw == Plane::endless);
     for (int64_t r = 0, h; r < rows; r += h) {
         const int64_t tr = at.row + r, fr = start.row + r;
         h = least(rows - r < most ? rows - r : most, tp.rows_left(tr), fp.rows_left(fr));
-        D *const to_row = to + tp.row_offset(tr);
-        const S *const from_row = from + fp.row_offset(fr);
         for (int64_t c = 0, w, n; c < cols; c += w * n) {
             const int64_t tc = at.col + c, fc = start.col + c, to_col = tp.col_offset(tc), from_col = fp.col_offset(fc);
             w = least(cols - c, tp.cols_left(tc), fp.cols_left(fc));
             n = alike && w == width ? (cols - c) / width : 1;
-            copy_strided(to_row + to_col, tp.row_stride, tp.col_stride, from_row + from_col, fp.row_stride,
-                         fp.col_stride, h, w, {n, tp.col_offset(tc + w) - to_col, fp.col_offset(fc + w) - from_col});
+            copy(to, tp.row_offset(tr) + to_col, tp, from, fp.row_offset(fr) + from_col, fp, h, w,
+                 {n, tp.col_offset(tc + w) - to_col, fp.col_offset(fc + w) - from_col});
         }
     }
+}
+
+// to[at.row + r, at.col + c] = from[start.row + r, start.col + c]
+template <class D, class S>
+PTO_INLINE void copy_plane(D *to, const Plane &tp, Position at, const S *from, const Plane &fp, Position start,
+                           int64_t rows, int64_t cols) {
+    constexpr int64_t size = sizeof(D) > sizeof(S) ? sizeof(D) : sizeof(S);
+    cut_at_boxes(copy_pieces<D, S>, size, to, tp, at, from, fp, start, rows, cols);
 }
 
 // The same for any pair of element types; equal types share the code of their size.

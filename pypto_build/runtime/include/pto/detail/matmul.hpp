@@ -14,29 +14,32 @@ constexpr int64_t block_rows = 128;  // of M
 constexpr int64_t block_cols = 64;   // of N at the full depth, more at a lesser one
 constexpr int64_t row_panels = 4;    // that a row by itself is multiplied with side by side
 
-// Calls finish(i, p, sum0, sum1) with sum[i][j] = sum over k of a[i * depth + k] * b[(p * depth + k) * 16 + j].
-template <int Rows, int Panels, class F>
-PTO_INLINE void multiply_panels(const float *a, const float *b, int64_t depth, F finish) {
-    f32x8 sum[Rows][2 * Panels] = {};
+// A line of a panel of sums.
+struct Sums {
+    f32x8 first, second;
+};
+
+// result[i * Panels + p] [j] = sum over k of a[i * depth + k] * b[(p * depth + k) * 16 + j]. Compiled once for all
+// types.
+template <int Rows, int Panels>
+PTO_NOINLINE void multiply_panels(Sums *result, const float *a, const float *b, int64_t depth) {
+    Sums sum[Rows * Panels] = {};
     for (int64_t k = 0; k < depth; ++k) {
-        f32x8 right[2 * Panels];
         PTO_UNROLL
-        for (int j = 0; j < 2 * Panels; ++j)
-            right[j] = load(b + (j / 2 * depth + k) * panel_cols + j % 2 * 8);
-        PTO_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            const f32x8 left = splat<float>(a[i * depth + k]);
+        for (int p = 0; p < Panels; ++p) {
+            const float *const line = b + (p * depth + k) * panel_cols;
+            const f32x8 first = load(line), second = load(line + 8);
             PTO_UNROLL
-            for (int j = 0; j < 2 * Panels; ++j)
-                sum[i][j] = fma(left, right[j], sum[i][j]);
+            for (int i = 0; i < Rows; ++i) {
+                const f32x8 left = splat<float>(a[i * depth + k]);
+                Sums &s = sum[i * Panels + p];
+                s = {fma(left, first, s.first), fma(left, second, s.second)};
+            }
         }
     }
     PTO_UNROLL
-    for (int i = 0; i < Rows; ++i) {
-        PTO_UNROLL
-        for (int j = 0; j < Panels; ++j)
-            finish(i, j, sum[i][2 * j], sum[i][2 * j + 1]);
-    }
+    for (int i = 0; i < Rows * Panels; ++i)
+        result[i] = sum[i];
 }
 
 // Operands of a multiplication: C[M, N] = base + A[M, K] B[K, N], where base is a matrix like C, a row, or nothing.
@@ -73,54 +76,49 @@ template <class TC> struct ResultPanel {
                         c_plane.cols_left(col) >= panel_cols && base_plane.cols_left(col) >= panel_cols;
     const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
 
-    PTO_INLINE void add(int64_t row, f32x8 sum0, f32x8 sum1) const {
-        if (__builtin_expect(direct, 1)) {
-            TC *const to = c + c_plane.row_offset(row) + c_col;
-            const TC *const from = base ? base + base_plane.row_offset(row) + base_col : nullptr;
-            add_sums(to, from, sum0);
-            add_sums(to + 8, from ? from + 8 : nullptr, sum1);
-            return;
+    PTO_NOINLINE void add(int64_t row, int64_t end, const Sums *sums) const {
+        for (; row < end; ++row, ++sums) {
+            const int64_t c_row = c_plane.row_offset(row), base_row = base_plane.row_offset(row);
+            if (direct) {
+                TC *const to = c + c_row + c_col;
+                const TC *const from = base ? base + base_row + base_col : nullptr;
+                add_sums(to, from, sums->first);
+                add_sums(to + 8, from ? from + 8 : nullptr, sums->second);
+                continue;
+            }
+            TC line[panel_cols] = {};
+            for (int64_t j = 0; j < cols; ++j)
+                line[j] = base ? base[base_row + base_plane.col_offset(col + j)] : bias ? bias[col + j] : TC(0);
+            add_sums(line, line, sums->first);
+            add_sums(line + 8, line + 8, sums->second);
+            for (int64_t j = 0; j < cols; ++j)
+                c[c_row + c_plane.col_offset(col + j)] = line[j];
         }
-        TC line[panel_cols] = {};
-        for (int64_t j = 0; j < cols; ++j)
-            line[j] = base ? base[base_plane.offset(row, col + j)] : bias ? bias[col + j] : TC(0);
-        add_sums(line, line, sum0);
-        add_sums(line + 8, line + 8, sum1);
-        for (int64_t j = 0; j < cols; ++j)
-            c[c_plane.offset(row, col + j)] = line[j];
     }
 };
 
-// The block of C at (row, col): `left` has `rows` rows of A, `right` panels of B.
-template <class TC, class At>
+// The block of C at row `row`: `left` has `rows` rows of A, `right` panels of B.
+template <class At>
 PTO_INLINE void multiply_block(const float *left, const float *right, int64_t depth, int64_t row, int64_t rows,
                                int64_t panels, At panel_at) {
+    Sums sums[6];
     const int64_t alone = rows % 6 < 4 ? rows % 6 : rows % 6 - 4, together = rows - alone;
-    for (int64_t n = 0; n < panels; ++n) {
-        const ResultPanel<TC> panel = panel_at(n);
-        const float *const b = right + n * depth * panel_cols;
-        const auto finish = [&](int64_t i) PTO_LAMBDA_INLINE {
-            return [&panel, first = row + i](int r, int, f32x8 sum0, f32x8 sum1)
-                       PTO_LAMBDA_INLINE { panel.add(first + r, sum0, sum1); };
-        };
-        int64_t i = 0;
-        for (; together - i >= 6; i += 6)
-            multiply_panels<6, 1>(left + i * depth, b, depth, finish(i));
-        if (i < together)
-            multiply_panels<4, 1>(left + i * depth, b, depth, finish(i));
+    for (int64_t n = 0; n < panels && together > 0; ++n) {
+        const auto panel = panel_at(n);
+        for (int64_t i = 0, step; i < together; i += step) {
+            step = together - i >= 6 ? 6 : 4;
+            const auto multiply = step == 6 ? multiply_panels<6, 1> : multiply_panels<4, 1>;
+            multiply(sums, left + i * depth, right + n * depth * panel_cols, depth);
+            panel.add(row + i, row + i + step, sums);
+        }
     }
     for (int64_t i = together; i < rows; ++i)
-        for (int64_t n = 0; n < panels;) {
-            const float *const a = left + i * depth, *const b = right + n * depth * panel_cols;
-            const auto finish = [&](int, int p, f32x8 sum0, f32x8 sum1)
-                                    PTO_LAMBDA_INLINE { panel_at(n + p).add(row + i, sum0, sum1); };
-            if (panels - n >= row_panels) {
-                multiply_panels<1, row_panels>(a, b, depth, finish);
-                n += row_panels;
-            } else {
-                multiply_panels<1, 1>(a, b, depth, finish);
-                n += 1;
-            }
+        for (int64_t n = 0, step; n < panels; n += step) {
+            step = panels - n >= row_panels ? row_panels : 1;
+            const auto multiply = step > 1 ? multiply_panels<1, row_panels> : multiply_panels<1, 1>;
+            multiply(sums, left + i * depth, right + n * depth * panel_cols, depth);
+            for (int64_t p = 0; p < step; ++p)
+                panel_at(n + p).add(row + i, row + i + 1, sums + p);
         }
 }
 
@@ -147,7 +145,7 @@ template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multipl
                     return k0 ? ResultPanel<TC>{p.c, p.c, nullptr, p.c_plane, p.c_plane, col, count}
                               : ResultPanel<TC>{p.c, p.base, p.bias, p.c_plane, p.base_plane, col, count};
                 };
-                multiply_block<TC>(left, right, depth, m0, rows, panels, panel_at);
+                multiply_block(left, right, depth, m0, rows, panels, panel_at);
             }
         }
     }
