@@ -37,6 +37,10 @@ CALLS = {
     "TQUANT<QuantType::MXFP8>(b, f, f2);": "TQUANT: only to int8; mx formats are not supported",
     "TDEQUANT(h, b, f, f);": "TDEQUANT: from an integer to a float tile",
     "TGATHER(f, f, h);": "TGATHER: the index is an integer tile",
+    "GlobalTensor<float8_e4m3_t, Shape<1, 1, 1, 8, 64>, Stride<1, 1, 1, 64, 1>> g8; "
+    "MSCATTER<Coalesce::Row, ScatterAtomicOp::Add>(g8, e, i);": (
+        "MSCATTER: elements that are not computed with do not combine atomically"
+    ),
     "TSUBVIEW(m, f, 0, 0);": "TSUBVIEW: both tiles are in one memory",
     "TPACK(f, f);": "TPACK: from 32 to 16 or 8 bits, or from 16 to 8",
     "TRANDOM<8>(i, key, counter);": "TRANDOM: seven or ten rounds",

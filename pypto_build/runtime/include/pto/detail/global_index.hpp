@@ -50,10 +50,10 @@ PTO_INLINE int64_t col_count(const Extent5 &e) {
     return e.layout == Layout::NZ ? e.shape[0] * e.shape[1] * e.shape[4] : e.shape[4];
 }
 
-template <class T> PTO_INLINE void combine_global(T *to, T value, ScatterAtomicOp op) {
-    if (op == ScatterAtomicOp::None) {
+template <ScatterAtomicOp op, class T> PTO_INLINE void combine_global(T *to, T value) {
+    if constexpr (op == ScatterAtomicOp::None) {
         *to = value;
-    } else if (op == ScatterAtomicOp::Add) {
+    } else if constexpr (op == ScatterAtomicOp::Add) {
         atomic_add(to, value);
     } else {
         using B = Bits<T>;
@@ -136,6 +136,8 @@ template <Coalesce coalesce = Coalesce::Row, ScatterAtomicOp atomic = ScatterAto
 PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...) {
     static_assert(sizeof(typename S::DType) == sizeof(typename G::DType), "MSCATTER: operands of one element type");
     using T = detail::ElementType<S>;
+    static_assert(atomic == ScatterAtomicOp::None || detail::is_number<T>,
+                  "MSCATTER: elements that are not computed with do not combine atomically");
     const detail::Extent5 e = detail::extent_of(table);
     const int64_t rows = src.GetValidRow(), cols = src.GetValidCol(), width = detail::col_count(e);
     constexpr GatherOOB mode = detail::as_gather(oob);
@@ -150,8 +152,8 @@ PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...)
             if (row >= 0)
                 PTO_CHECK(MSCATTER, PIPE_MTE3, run(to + detail::element_offset(e, row, 0), cols, kind));
             for (int64_t c = 0; c < cols && row >= 0; ++c)
-                detail::combine_global(to + detail::element_offset(e, row, c), src.data()[S::plane.offset(r, c)],
-                                       atomic);
+                detail::combine_global<atomic>(to + detail::element_offset(e, row, c),
+                                               src.data()[S::plane.offset(r, c)]);
         } else {
             for (int64_t c = 0; c < cols; ++c) {
                 const int64_t at = detail::gathered_position(int64_t(index.data()[I::plane.offset(r, c)]),
@@ -160,8 +162,8 @@ PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...)
                     PTO_CHECK(MSCATTER, PIPE_MTE3,
                               run(to + detail::element_offset(e, at / width, at % width), 1, kind));
                 if (at >= 0)
-                    detail::combine_global(to + detail::element_offset(e, at / width, at % width),
-                                           src.data()[S::plane.offset(r, c)], atomic);
+                    detail::combine_global<atomic>(to + detail::element_offset(e, at / width, at % width),
+                                                   src.data()[S::plane.offset(r, c)]);
             }
         }
     }
