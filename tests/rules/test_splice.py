@@ -66,7 +66,8 @@ def test_edit_and_back(built: Project) -> None:
 def test_a_spliced_kernel_gives_the_same_numbers(built: Project) -> None:
     built.edit(UNIT, "module attributes", "// reviewed\nmodule attributes")
     run = built.replay("RTOL=1e-6", "ATOL=1e-6")
-    assert (run.status, set(SPLICED) - set(run.actions)) in [(0, set()), (0, {"link kernels/aiv/kernel_mul.so"})]
+    replayed = {*SPLICED[:-2], SPLICED[-1], "run _jit_vector_dag RTOL=1e-06 ATOL=1e-06"}
+    assert (run.status, replayed - set(run.actions)) in [(0, set()), (0, {"link kernels/aiv/kernel_mul.so"})]
     check(built.replay("RTOL=1e-6", "ATOL=1e-6"), 0, [])
 
 
@@ -148,7 +149,7 @@ def test_a_function_that_lost_its_name(built: Project) -> None:
         "is made from; give it that name again, or compile the program anew\n"
     )
     built.edit(UNIT, "@kernel_times(", "@kernel_mul(")
-    check(built.replay(), 0, ["run _jit_vector_dag"])
+    check(built.replay(), 0, [])
 
 
 def test_a_function_that_lost_its_name_before_the_first_look(project: Project) -> None:
@@ -168,7 +169,7 @@ def test_a_module_that_was_away_comes_back_as_it_was(built: Project) -> None:
     (built.artifact / UNIT).write_bytes(b"")
     assert "defines no function kernel_mul any more" in built.replay().output
     (built.artifact / UNIT).write_bytes(text)
-    check(built.replay(), 0, ["run _jit_vector_dag"])
+    check(built.replay(), 0, [])
 
 
 def test_hardware_needs_ptoas_for_an_edited_module(built: Project) -> None:
@@ -289,7 +290,7 @@ def test_failed_assembly_leaves_everything_and_is_tried_again(built: Project) ->
         assert not (built.out / "spliced").exists() or not list((built.out / "spliced").rglob("*.cpp"))
     assert built.verdict()["status"] == "build_error"
     built.edit(UNIT, "pto.tmull", "pto.tmul")
-    check(built.replay(), 0, ["run _jit_vector_dag"])
+    check(built.replay(), 0, [])
 
 
 def stand_in(path: Path, version: str = "1.0") -> Path:
