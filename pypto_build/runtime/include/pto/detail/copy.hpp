@@ -181,51 +181,32 @@ PTO_NOINLINE void copy_scattered(D *to, int64_t to_row, int64_t to_col, const S 
 template <class D, class S>
 inline constexpr bool transposes_by_block = (is_same<D, S> && sizeof(D) <= 4) || converts_by_register<D, S>;
 
+// Transpositions go by squares of 64 bytes, so that lines of the cache are read and written whole.
+constexpr int64_t square(int64_t size) {
+    return 64 / size;
+}
+
 // Rectangles of equal extents, and how far each is from the one before.
 struct Pieces {
     int64_t count, to_step, from_step;
 };
 
-// to[r * to_stride + c] = from[c * from_stride + r], of whole blocks, which are not more than 64 bytes of S wide and
-// high where they are converted.
-template <class S> inline constexpr int64_t square = 64 / int64_t(sizeof(S));
+// to[r * to_stride + c] = from[c * from_stride + r], of whole blocks.
 template <class D, class S>
 PTO_NOINLINE void transpose_blocks(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
-                                   int64_t cols, Pieces pieces = {1, 0, 0}) {
+                                   int64_t cols, const Pieces &pieces) {
     for (int64_t p = 0; p < pieces.count; ++p, to += pieces.to_step, from += pieces.from_step)
         if constexpr (is_same<D, S>) {
             for (int64_t r = 0; r < rows; r += block_width<S>)
                 for (int64_t c = 0; c < cols; c += block_lines<S>)
                     transpose_block(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride);
         } else {
-            Bits<S> turned[square<S> * square<S>];
-            transpose_blocks(turned, cols, (const Bits<S> *)from, from_stride, rows, cols);
+            constexpr int64_t most = square(sizeof(S));
+            Bits<S> turned[most * most];
+            transpose_blocks(turned, cols, (const Bits<S> *)from, from_stride, rows, cols, {1, 0, 0});
             for (int64_t r = 0; r < rows; ++r)
                 copy_run(to + r * to_stride, (const S *)turned + r * cols, cols);
         }
-}
-
-// The same of any extent.
-template <class D, class S>
-PTO_NOINLINE void copy_transposed(D *to, int64_t to_stride, const S *from, int64_t from_stride, int64_t rows,
-                                  int64_t cols) {
-    int64_t whole_rows = 0, whole_cols = 0;
-    if constexpr (transposes_by_block<D, S>) {
-        whole_rows = rows - rows % block_width<S>;
-        whole_cols = cols - cols % block_lines<S>;
-        // By squares of 64 bytes, so that lines of the cache are read and written whole.
-        const auto part = [](int64_t most) { return most < square<S> ? most : square<S>; };
-        for (int64_t r = 0; r < whole_rows; r += square<S>)
-            for (int64_t c = 0; c < whole_cols; c += square<S>)
-                transpose_blocks(to + r * to_stride + c, to_stride, from + c * from_stride + r, from_stride,
-                                 part(whole_rows - r), part(whole_cols - c));
-    }
-    if (whole_cols < cols)
-        copy_scattered(to + whole_cols, to_stride, 1, from + whole_cols * from_stride, 1, from_stride, whole_rows,
-                       cols - whole_cols);
-    if (whole_rows < rows)
-        copy_scattered(to + whole_rows * to_stride, to_stride, 1, from + whole_rows, 1, from_stride, rows - whole_rows,
-                       cols);
 }
 
 // Rows that are contiguous in both matrices.
@@ -244,7 +225,14 @@ PTO_INLINE void copy_contiguous(D *to, int64_t to_row, const S *from, int64_t fr
     }
 }
 
-// Pieces of one box or several of each plane, from the given elements on.
+// Whether the contiguous direction of the destination is across that of the source.
+PTO_INLINE bool is_transposition(const Plane &tp, const Plane &fp) {
+    if (tp.row_stride == 1 && tp.col_stride != 1)
+        return fp.col_stride == 1 && fp.row_stride != 1;
+    return tp.col_stride == 1 && fp.row_stride == 1 && fp.col_stride != 1;
+}
+
+// Pieces of one box or several of each plane, from the given elements on. Transpositions are of squares at most.
 template <class D, class S>
 PTO_NOINLINE void copy_pieces(void *to_base, int64_t to_at, const Plane &tp, const void *from_base, int64_t from_at,
                               const Plane &fp, int64_t rows, int64_t cols, const Pieces &pieces) {
@@ -255,18 +243,25 @@ PTO_NOINLINE void copy_pieces(void *to_base, int64_t to_at, const Plane &tp, con
         const int64_t height = rows, along = from_row;
         to_row = to_col, to_col = 1, from_row = from_col, from_col = along, rows = cols, cols = height;
     }
-    const bool transposed = to_col == 1 && from_row == 1 && from_col != 1;
-    if constexpr (transposes_by_block<D, S>) // parts of boxes
-        if (transposed && rows <= square<S> && cols <= square<S> && rows % block_width<S> == 0 &&
-            cols % block_lines<S> == 0)
-            return transpose_blocks(to, to_row, from, from_col, rows, cols, pieces);
+    const bool transposed = is_transposition(tp, fp);
+    int64_t whole_rows = 0, whole_cols = 0; // that are transposed by blocks
+    if constexpr (transposes_by_block<D, S>)
+        if (transposed) {
+            whole_rows = rows - rows % block_width<S>;
+            whole_cols = cols - cols % block_lines<S>;
+            transpose_blocks(to, to_row, from, from_col, whole_rows, whole_cols, pieces);
+            if (whole_rows == rows && whole_cols == cols)
+                return;
+        }
     for (int64_t p = 0; p < pieces.count; ++p, to += pieces.to_step, from += pieces.from_step)
-        if (transposed)
-            copy_transposed(to, to_row, from, from_col, rows, cols);
-        else if (to_col != 1 || from_col != 1)
-            copy_scattered(to, to_row, to_col, from, from_row, from_col, rows, cols);
-        else
+        if (to_col == 1 && from_col == 1) {
             copy_contiguous(to, to_row, from, from_row, rows, cols);
+        } else { // what is right of the blocks, and what is below; everything without blocks
+            copy_scattered(to + whole_cols * to_col, to_row, to_col, from + whole_cols * from_col, from_row, from_col,
+                           whole_rows, cols - whole_cols);
+            copy_scattered(to + whole_rows * to_row, to_row, to_col, from + whole_rows * from_row, from_row, from_col,
+                           rows - whole_rows, cols);
+        }
 }
 
 struct Position {
@@ -280,17 +275,20 @@ using CopyPieces = void (*)(void *to, int64_t to_at, const Plane &tp, const void
 PTO_NOINLINE inline void cut_at_boxes(CopyPieces copy, int64_t size, void *to, const Plane &tp, Position at,
                                       const void *from, const Plane &fp, Position start, int64_t rows, int64_t cols) {
     const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
+    const bool transposed = is_transposition(tp, fp);
     // Rows of a piece that are far apart share few places of the first-level cache: not more than these hold.
-    const int64_t most = tp.row_stride * size >= 1024 || fp.row_stride * size >= 1024 ? 16 : Plane::endless;
+    const bool far = tp.row_stride * size >= 1024 || fp.row_stride * size >= 1024;
+    const int64_t high = transposed ? square(size) : far ? 16 : Plane::endless;
+    const int64_t wide = transposed ? square(size) : Plane::endless;
     // Where boxes end at the same columns, or continue each other, those of a row are alike.
-    const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = tw < fw ? tw : fw;
+    const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = least(tw, fw, wide);
     const bool alike = (tw == width || tw == Plane::endless) && (fw == width || fw == Plane::endless);
     for (int64_t r = 0, h; r < rows; r += h) {
         const int64_t tr = at.row + r, fr = start.row + r;
-        h = least(rows - r < most ? rows - r : most, tp.rows_left(tr), fp.rows_left(fr));
+        h = least(rows - r < high ? rows - r : high, tp.rows_left(tr), fp.rows_left(fr));
         for (int64_t c = 0, w, n; c < cols; c += w * n) {
             const int64_t tc = at.col + c, fc = start.col + c, to_col = tp.col_offset(tc), from_col = fp.col_offset(fc);
-            w = least(cols - c, tp.cols_left(tc), fp.cols_left(fc));
+            w = least(cols - c < wide ? cols - c : wide, tp.cols_left(tc), fp.cols_left(fc));
             n = alike && w == width ? (cols - c) / width : 1;
             copy(to, tp.row_offset(tr) + to_col, tp, from, fp.row_offset(fr) + from_col, fp, h, w,
                  {n, tp.col_offset(tc + w) - to_col, fp.col_offset(fc + w) - from_col});

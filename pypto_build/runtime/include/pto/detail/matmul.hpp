@@ -71,12 +71,11 @@ template <class TC> struct ResultPanel {
     const TC *base, *bias; // null: start from zero
     const Plane &c_plane, &base_plane;
     int64_t col, cols;
-    // Whether lines are contiguous.
-    const bool direct = cols == panel_cols && !bias && c_plane.col_stride == 1 && base_plane.col_stride == 1 &&
-                        c_plane.cols_left(col) >= panel_cols && base_plane.cols_left(col) >= panel_cols;
-    const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
 
     PTO_NOINLINE void add(int64_t row, int64_t end, const Sums *sums) const {
+        const bool direct = cols == panel_cols && !bias && c_plane.col_stride == 1 && base_plane.col_stride == 1 &&
+                            c_plane.cols_left(col) >= panel_cols && base_plane.cols_left(col) >= panel_cols;
+        const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
         for (; row < end; ++row, ++sums) {
             const int64_t c_row = c_plane.row_offset(row), base_row = base_plane.row_offset(row);
             if (direct) {
@@ -131,6 +130,9 @@ template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multipl
         const int64_t width = block_cols * (depth ? block_depth / depth : 1);
         const Plane left_plane = strided_plane(depth, 1);
         const Plane right_plane = {40, log2(panel_cols), 0, depth * panel_cols, panel_cols, 1};
+        // After the first block of K, what is there is in C itself.
+        const TC *const base = k0 ? p.c : p.base;
+        const Plane &base_plane = k0 ? p.c_plane : p.base_plane;
         for (int64_t m0 = 0; m0 < p.m; m0 += block_rows) {
             const int64_t rows = least(p.m - m0, block_rows);
             copy_elements(left, left_plane, {0, 0}, p.a, p.a_plane, {m0, k0}, rows, depth);
@@ -140,10 +142,9 @@ template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multipl
                     __builtin_memset(right + (panels - 1) * depth * panel_cols, 0, depth * panel_cols * sizeof(float));
                 copy_elements(right, right_plane, {0, 0}, p.b, p.b_plane, {k0, n0}, depth, cols);
                 const auto panel_at = [&](int64_t n) PTO_LAMBDA_INLINE {
-                    const int64_t col = n0 + n * panel_cols, count = least(p.n - col, panel_cols);
-                    // After the first block of K, what is there is in C itself.
-                    return k0 ? ResultPanel<TC>{p.c, p.c, nullptr, p.c_plane, p.c_plane, col, count}
-                              : ResultPanel<TC>{p.c, p.base, p.bias, p.c_plane, p.base_plane, col, count};
+                    const int64_t col = n0 + n * panel_cols;
+                    return ResultPanel<TC>{p.c,        base, k0 ? nullptr : p.bias,       p.c_plane,
+                                           base_plane, col,  least(p.n - col, panel_cols)};
                 };
                 multiply_block(left, right, depth, m0, rows, panels, panel_at);
             }
