@@ -44,42 +44,38 @@ template <class D> PTO_INLINE void store_from(D *to, f32x8 value) {
     }
 }
 
-// A row of bytes. Not by memmove: the instruction that it takes for long rows is ten times slower on some processors
-// when both addresses lie at the same place of a page, as tiles and tensors often do, and g++ makes calls of short
-// ones.
-template <int n> PTO_INLINE void copy_bytes(char *to, const char *from) {
-    i32x8 line[n];
-    PTO_EACH __builtin_memcpy(&line[i], from + 32 * i, 32);
-    PTO_EACH __builtin_memcpy(to + 32 * i, &line[i], 32);
+PTO_INLINE i32x8 line_at(const char *from) {
+    i32x8 line;
+    __builtin_memcpy(&line, from, sizeof(line));
+    return line;
 }
-PTO_INLINE void copy_row(char *to, const char *from, int64_t bytes) {
-    if (bytes < 32 || (to > from && to < from + bytes)) {
-        __builtin_memmove(to, from, uint64_t(bytes));
-        return;
-    }
-    i32x8 last;
-    __builtin_memcpy(&last, from + bytes - 32, 32);
-    int64_t i = 0;
-    for (; i + 128 <= bytes; i += 128)
-        copy_bytes<4>(to + i, from + i);
-    for (; i + 32 <= bytes; i += 32)
-        copy_bytes<1>(to + i, from + i);
-    __builtin_memcpy(to + bytes - 32, &last, 32);
+PTO_INLINE void put_line(char *to, i32x8 line) {
+    __builtin_memcpy(to, &line, sizeof(line));
 }
+// Rows of bytes. Not by memmove: the instruction that it takes for long rows is ten times slower on some processors when
+// both addresses lie at the same place of a page, as tiles and tensors often do, and g++ makes calls of short ones.
 PTO_NOINLINE inline void copy_rows(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
                                    int64_t bytes) {
-    if (to_stride == bytes && from_stride == bytes)
-        return copy_row(to, from, bytes * rows);
-    const auto each = [&](auto copy) PTO_LAMBDA_INLINE {
-        for (int64_t r = 0; r < rows; ++r)
-            copy(to + r * to_stride, from + r * from_stride);
-    };
-    if (bytes == 32) // lines of boxes
-        each(copy_bytes<1>);
-    else if (bytes == 64)
-        each(copy_bytes<2>);
-    else
-        each([bytes](char *to_row, const char *from_row) PTO_LAMBDA_INLINE { copy_row(to_row, from_row, bytes); });
+    if (to_stride == bytes && from_stride == bytes) {
+        bytes *= rows;
+        rows = rows > 0;
+    }
+    for (; rows > 0; --rows, to += to_stride, from += from_stride) {
+        if (bytes == 32) { // a line of a box, or of one of the accumulator
+            put_line(to, line_at(from));
+        } else if (bytes == 64) {
+            const i32x8 first = line_at(from), second = line_at(from + 32);
+            put_line(to, first);
+            put_line(to + 32, second);
+        } else if (bytes < 32 || (to > from && to < from + bytes)) {
+            __builtin_memmove(to, from, uint64_t(bytes));
+        } else {
+            const i32x8 last = line_at(from + bytes - 32);
+            for (int64_t i = 0; i + 32 <= bytes; i += 32)
+                put_line(to + i, line_at(from + i));
+            put_line(to + bytes - 32, last);
+        }
+    }
 }
 
 // A row of elements that are converted.
