@@ -52,6 +52,7 @@ PTO_INLINE i32x8 line_at(const char *from) {
 PTO_INLINE void put_line(char *to, i32x8 line) {
     __builtin_memcpy(to, &line, sizeof(line));
 }
+
 // Rows of bytes. Not by memmove: the instruction that it takes for long rows is ten times slower on some processors
 // when both addresses lie at the same place of a page, as tiles and tensors often do, and g++ makes calls of short
 // ones.
