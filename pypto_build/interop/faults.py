@@ -8,9 +8,11 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.simpler_codes import RUNTIME_CODES
 from pypto_build.replay.verdict import ErrorInfo
 
-# Codes of a run that would not end.
-_HANGS = (1, 2, 3, 8, 100)
+# Codes of a run that would not end; the last one comes too when a kernel takes longer than simpler waits.
+_TIMEOUT = 100
+_HANGS = (1, 2, 3, 8, _TIMEOUT)
 _BY_TASK = "replay with RUNTIME=embedded, which names the task"
+_SLOW = "; a kernel that is merely slow has more time with SIMPLER_SCHEDULER_TIMEOUT_MS=60000"
 _CODE = re.compile(r"failed with code (-?\d+)")
 
 
@@ -34,4 +36,5 @@ def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
     if number not in _HANGS:
         return RunFault("runtime_error", ErrorInfo("runtime_error", text, hint=code.hint, detail=[message]))
     hint = _BY_TASK if code.about == "kernel" else code.hint
+    hint += _SLOW if number == _TIMEOUT else ""
     return RunFault("hang", ErrorInfo("hang", text, hint=hint, detail=[message]))

@@ -71,6 +71,13 @@ def test_a_mismatch(tmp_path: Path) -> None:
             "order, or a scope is nested wrongly; add tensors before scalars, call set_dependencies once, keep "
             "automatic scopes out of manual ones: scons lint",
         ),
+        (
+            {"PYPTO_STANDIN_FAULT": "finalize_native_run failed with code -100 (run_id=0)"},
+            6,
+            "simpler: SCHEDULER_TIMEOUT (code 100): nothing finished within the scheduler's time limit; replay with "
+            "RUNTIME=embedded, which names the task; a kernel that is merely slow has more time with "
+            "SIMPLER_SCHEDULER_TIMEOUT_MS=60000",
+        ),
         ({"PYPTO_STANDIN_FAULT": "something\nelse"}, 5, "simpler: something else; "),
         (
             {"PYPTO_STANDIN_CRASH": "11"},
@@ -85,7 +92,7 @@ def test_a_mismatch(tmp_path: Path) -> None:
             "raise the limit with TIMEOUT=",
         ),
     ],
-    ids=["deadlock", "arguments", "unknown", "crash", "hang"],
+    ids=["deadlock", "arguments", "timeout", "unknown", "crash", "hang"],
 )
 def test_faults(tmp_path: Path, variables: dict[str, str], status: int, error: str) -> None:
     rig = make_rig(tmp_path)
