@@ -23,8 +23,10 @@ from pypto_build.rules.options import OptionError
 if TYPE_CHECKING:
     from pypto_build.rules.workspace import Workspace
 
-# Looking costs a microsecond a file: so often that nobody waits for it, and a twentieth of the time at most.
-_LOOK_EVERY_S, _SHARE = 0.03, 20
+# Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
+_LOOK_EVERY_S, _SHARE = 0.03, 10
+# A file that stays as it is for so long is saved.
+_QUIET_S = 0.01
 # What editors and Python leave beside the files that they save.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
 
@@ -64,14 +66,15 @@ class Watched(msgspec.Struct):
 
     def wait(self, seen: Stamps) -> list[str]:
         """The files that are no longer as they were `seen`, once they stay as they are."""
-        last = seen
-        while True:
-            started = time.monotonic()
-            now = self.look()
-            if now == last != seen:
-                return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path))
-            last = now
+        started = time.monotonic()
+        while (now := self.look()) == seen:
             time.sleep(max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started)))
+            started = time.monotonic()
+        last: Stamps = {}
+        while now != last:
+            time.sleep(_QUIET_S)
+            last, now = now, self.look()
+        return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path))
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:
