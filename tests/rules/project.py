@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -176,6 +177,19 @@ class Project:
     def cli(self, *words: str) -> Run:
         """Run ``pypto-build`` in the workspace."""
         return self._run([sys.executable, "-m", "pypto_build.cli", *words], None)
+
+    def start(self, module: str, *words: str) -> subprocess.Popen[str]:
+        """Start a module in the workspace, as the leader of a group of processes that Ctrl-C reaches."""
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words],
+            cwd=self.root,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+        )
 
     def replay(self, *words: str) -> Run:
         """``scons replay`` of the artifact, with more options."""

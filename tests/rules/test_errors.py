@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -130,16 +128,7 @@ def test_an_interrupted_build_leaves_no_verdict(project: Project) -> None:
     waits = f"echo > {started}; exec tail -f /dev/null"
     compiler = project.write("waits", f'#!/bin/sh\ncase "$*" in *twice.cpp*) {waits};; esac\nexec g++ "$@"\n')
     compiler.chmod(0o755)
-    with subprocess.Popen(
-        [sys.executable, "-m", "pypto_build.cli", "replay", "_jit_chain", "--cxx", str(compiler)],
-        cwd=project.root,
-        env=project.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
-    ) as running:
+    with project.start("pypto_build.cli", "replay", "_jit_chain", "--cxx", str(compiler)) as running:
         assert running.stdout is not None
         started.read_text(encoding="utf-8")
         os.killpg(running.pid, signal.SIGINT)

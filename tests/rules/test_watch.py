@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,16 +43,7 @@ class Watching:
 @contextmanager
 def watching(project: Project, *words: str) -> Iterator[Watching]:
     """What `scons replay WATCH=1` does; ended at the end, however that comes."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "SCons", "-Q", *words, "WATCH=1"],
-        cwd=project.root,
-        env=project.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = project.start("SCons", "-Q", *words, "WATCH=1")
     limit = threading.Timer(_LONGEST_S, process.kill)
     limit.start()
     try:
