@@ -52,28 +52,29 @@ class Watched(msgspec.Struct):
         return {path: stamp for place in places for path, stamp in self._below(place)}
 
     def _below(self, place: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        with suppress(OSError):  # gone while we look
+        entries: list[os.DirEntry[str]] = []
+        with suppress(OSError):  # gone while we look; what is beside it is looked at all the same
             if not os.path.isdir(place):
                 yield place, _stamp(os.stat(place))
-                return
-            for entry in os.scandir(place):
-                if entry.name.endswith(_BESIDE) or entry.path in self.without:
-                    continue
-                if not entry.is_dir():
+            else:
+                entries += os.scandir(place)
+        for entry in entries:
+            if entry.name.endswith(_BESIDE) or entry.path in self.without:
+                continue
+            if not entry.is_dir():
+                with suppress(OSError):
                     yield entry.path, _stamp(entry.stat())
-                elif not entry.name.startswith(".") and not entry.is_symlink():
-                    yield from self._below(entry.path)
+            elif not entry.name.startswith(".") and not entry.is_symlink():
+                yield from self._below(entry.path)
 
     def wait(self, seen: Stamps) -> list[str]:
-        """The files that are no longer as they were `seen`, once they stay as they are."""
-        started = time.monotonic()
-        while (now := self.look()) == seen:
-            time.sleep(max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started)))
+        """The files that are no longer as they were `seen`, once they stay as they are; never none."""
+        now, last = seen, seen
+        while now == seen or now != last:  # a file that came and went is no change
             started = time.monotonic()
-        last: Stamps = {}
-        while now != last:
-            time.sleep(_QUIET_S)
             last, now = now, self.look()
+            unchanged = max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started))
+            time.sleep(unchanged if now == seen else _QUIET_S)
         return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path))
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from pypto_build.rules.watch import Watched
 from tests.rules.project import Project, Run, run_of
 
 _LONGEST_S = 120
@@ -89,6 +90,14 @@ def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> No
         changed = scons.round()
         assert changed.output.startswith("[watch] more/out/y.pt changed\n")
         assert changed.actions == ["run _jit_chain DATA=more"]
+
+
+def test_what_came_and_went_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Editors write a file beside the one they save, and rename or remove it."""
+    before, beside, after = ({"a": (1, 1, 1)}, {"a": (1, 1, 1), "b": (2, 2, 2)}, {"a": (3, 1, 1)})
+    looks = iter([before, beside, before, beside, beside | after, after, after])
+    monkeypatch.setattr(Watched, "look", lambda _: next(looks))
+    assert Watched().wait(before) == ["a"]
 
 
 def test_a_manifest_that_breaks_is_waited_for(project: Project) -> None:
