@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from SCons.Action import Action
-
 from pypto_build.artifact import Artifact, detect_vintage
-from pypto_build.rules.actions import command
+from pypto_build.proof import Place
+from pypto_build.proof.reason import few
 from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
-from pypto_build.rules.frontier import BINARIES, RECORD, Frontier, find_frontier, settle
-from pypto_build.rules.reason import few, setting
+from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.recipes import recipe_of
-from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.splice import Splices, declare_splices, find_splices
-from pypto_build.rules.units import Compilation, Plan, declare_unit
+from pypto_build.rules.steps import Step, declare_step, perform
+from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import PLATFORMS, Platform
-from pypto_build.toolchain.python import own_tool
 
 ARTIFACT = Rule(
     "PtoArtifact",
@@ -45,8 +41,10 @@ class ArtifactTargets:
     variant: str  # the way the binaries are built; empty for the usual one
     plans: tuple[Plan, ...]
     splices: Splices
+    steps: tuple[tuple[Step, ...], ...]  # of every plan
     spliced: Any  # kernel files made anew from edited modules
-    binaries: Any  # the list of all binaries by content: depends on every kernel and the orchestration
+    binaries: list[Any]  # the nodes of what has to be built
+    signing: Step
     config: Any  # [signed kernel_config.py, interface.json]
     embedded: Any  # the embedded runtime's module; None where simpler's runtime is used
 
@@ -58,7 +56,25 @@ class ArtifactTargets:
     @property
     def all(self) -> list[Any]:
         """Everything a replay needs."""
-        return [*([self.embedded] if self.embedded else []), self.binaries, *self.config]
+        return [*([self.embedded] if self.embedded else []), *self.binaries, *self.config]
+
+    @property
+    def interface(self) -> Path:
+        """What a replay binds data by."""
+        return self.output / "interface.json"
+
+    @property
+    def binary_paths(self) -> list[Path]:
+        """What a runtime loads."""
+        return [self.binaries_dir / plan.unit.binary for plan in self.plans]
+
+    def ensure(self, workspace: Workspace) -> int:
+        """Look once more, just before the binaries are used: a source may have been edited since this run began.
+
+        The status of the first step that fails.
+        """
+        failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+        return failed or perform(workspace, self.signing).status
 
 
 def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
@@ -81,7 +97,10 @@ def declare_loaded(
     if variant not in declared:
         twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
-        plans = _plans(workspace, artifact, platform, variant, splices)
+        place = workspace.place(output, artifact=artifact.root)
+        plans, steps = _plans(workspace, place, artifact, platform, variant, splices)
+        spliced = twin.spliced if twin else declare_splices(env, place, splices)
+        signing = twin.signing if twin else sign_step(workspace, place, artifact)
         declared[variant] = ArtifactTargets(
             artifact,
             platform,
@@ -89,22 +108,28 @@ def declare_loaded(
             variant,
             tuple(plans),
             splices,
-            twin.spliced if twin else declare_splices(env, output, splices),
-            _declare_binaries(env, output / variant, plans) if plans else _prebuilt(env, artifact),
-            twin.config if twin else declare_config(env, artifact, output),
+            tuple(map(tuple, steps)),
+            spliced,
+            _declare_binaries(env, plans, steps) if plans else _prebuilt(env, artifact),
+            signing,
+            twin.config if twin else declare_config(env, signing),
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != "simpler" else None,
         )
     return declared[variant]
 
 
-def _plans(workspace: Workspace, artifact: Artifact, platform: Platform, variant: str, splices: Splices) -> list[Plan]:
-    """The plan of every unit; none with SKIP_COMPILE=1."""
+def _plans(
+    workspace: Workspace, place: Place, artifact: Artifact, platform: Platform, variant: str, splices: Splices
+) -> tuple[list[Plan], list[list[Step]]]:
+    """The plan of every unit and its steps; none with SKIP_COMPILE=1."""
     if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == "simpler":
-        return []
+        return [], []
     entry = artifact.orchestration.source
     detect_vintage(entry.read_text(encoding="utf-8", errors="replace"), entry)  # an unknown one ends here, in one line
     recipe = recipe_of(workspace, platform, variant, artifact.runtime)
-    return _plan(artifact, Compilation(workspace, recipe), splices)
+    compilation = Compilation(workspace, recipe, place, variant, artifact.root)
+    plans = _plan(artifact, compilation, splices)
+    return plans, [compilation.steps(plan) for plan in plans]
 
 
 def _prebuilt(env: Any, artifact: Artifact) -> list[Any]:
@@ -114,22 +139,23 @@ def _prebuilt(env: Any, artifact: Artifact) -> list[Any]:
     return [env.File(escape(str(path))) for path in paths if path.is_file()]
 
 
-def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:
-    """The signed manifest and the interface derived from manifest and orchestration."""
-    workspace = workspace_of(env)
-    manifest, interface = output / "kernel_config.py", output / "interface.json"
-    words = [*own_tool("pypto_build.artifact.sign"), str(artifact.root)]
-    words += ["--manifest", f"{manifest}.tmp", "--interface", f"{interface}.tmp"]
-    sources = [artifact.manifest_path, artifact.orchestration.source]
+def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
+    """Signs the manifest and derives the interface from manifest and orchestration."""
+    manifest, interface = "kernel_config.py", "interface.json"
+    inputs = [artifact.manifest_path, artifact.orchestration.source]
     if artifact.meta is not None:
-        sources.append(artifact.root / "compiled_meta.json")
-    nodes = env.Command(
-        [escape(str(manifest)), escape(str(interface))],
-        [env.File(escape(str(source))) for source in sources],
-        command("[manifest] sign", [escape(word) for word in words], show=lambda node: workspace.short(str(node))),
+        inputs.append(artifact.root / "compiled_meta.json")
+    argv = [str(artifact.root), "--manifest", f"{place.path(manifest)}.tmp"]
+    argv += ["--interface", f"{place.path(interface)}.tmp"]
+    action = python_tool(
+        workspace, "pypto_build.artifact.sign", argv, name=manifest, inputs=inputs, outputs=(manifest, interface)
     )
-    env.Depends(nodes, setting(env, "the manifest reader", tool_digest("artifact")))
-    return nodes
+    return Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
+
+
+def declare_config(env: Any, step: Step) -> Any:
+    """The nodes of the signed manifest and of the interface."""
+    return declare_step(env, step, [env.File(escape(path)) for path in step.action.inputs])
 
 
 def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> list[Plan]:
@@ -137,40 +163,27 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
     for kernel in artifact.kernels:
         plan = compilation.kernel(kernel)
         if file := splices.file(kernel.name):
-            plan = plan.with_splice(file, splices.key(kernel.name))
+            plan = plan.with_splice(file)
         plans.append(plan)
     return [*plans, compilation.orchestration(artifact.orchestration)]
 
 
-def _declare_binaries(env: Any, output: Path, plans: list[Plan]) -> Any:
+def _declare_binaries(env: Any, plans: list[Plan], steps: list[list[Step]]) -> list[Any]:
+    """The nodes of the units that have to be built; of all where the graph itself is asked for.
+
+    SCons spends a millisecond on every node, so what is proven has none.
+    """
     workspace = workspace_of(env)
-    output.mkdir(exist_ok=True)
-    units = [plan.unit for plan in plans]
-    frontier = find_frontier(output, units)
+    unsettled = [not all(step.proven for step in unit) for unit in steps]
     if workspace.builds_binaries:
-        _announce(workspace, frontier)
-    if frontier.complete and not workspace.whole_graph:
-        return env.File(escape(str(output / BINARIES)))
-    unsettled = set(frontier.unsettled)
-    linked = [declare_unit(env, output, plan) for plan in plans if workspace.whole_graph or plan.unit in unsettled]
-    keys = hashlib.sha256("\n".join(f"{unit.name} {unit.key}" for unit in units).encode()).hexdigest()
-    listing = env.Command(
-        [escape(str(output / BINARIES)), escape(str(output / RECORD))],
-        [setting(env, "the kernels", keys), *linked],
-        Action(_settle, None),
-        PYPTO_SETTLE=(output, units, frontier.digests if not workspace.whole_graph else {}),
-    )
-    env.Precious(listing)
-    return listing[0]
+        _announce(workspace, [plan for plan, stale in zip(plans, unsettled, strict=True) if stale])
+    wanted = [workspace.whole_graph or stale for stale in unsettled]
+    return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]
 
 
-def _settle(target: Any, source: Any, env: Any) -> None:
-    settle(*env["PYPTO_SETTLE"])
-
-
-def _announce(workspace: Workspace, frontier: Frontier) -> None:
+def _announce(workspace: Workspace, plans: list[Plan]) -> None:
     """The two lines that people search logs for."""
-    names = [workspace.short(unit.source) for unit in frontier.unsettled]
+    names = [workspace.short(plan.unit.source) for plan in plans]
     if not names:
         print("[cpp->.so] no cpp edits since last build; reusing cached binaries")
         return

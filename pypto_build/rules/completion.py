@@ -6,11 +6,9 @@ when the content of the modules, of the orchestration or of the assembler differ
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from pypto_build.artifact import (
@@ -24,13 +22,15 @@ from pypto_build.artifact import (
     load_artifacts,
 )
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.rules.sources import tool_digest
+from pypto_build.proof import Outcome
+from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import Platform, ToolchainError
-from pypto_build.toolchain.ptoas import Ptoas, find_ptoas
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.ptoas import find_ptoas
 
 DIRECTORY = "completed"
+# What is read besides the modules and the orchestration.
+_DECLARED = ("kernel_config.py", "compiled_meta.json")
 
 
 def open_artifacts(workspace: Workspace, root: Path, platform_name: str | None = None) -> tuple[Artifact, ...]:
@@ -59,18 +59,27 @@ def is_completed(artifact: Artifact) -> bool:
 
 
 def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
-    output = workspace.output(artifact_name(root), root, platform) / DIRECTORY
-    made, stamp = output / artifact_name(root), output / ".key"
+    output = workspace.output(artifact_name(root), root, platform)
+    tree = f"{DIRECTORY}/{artifact_name(root)}"
     ptoas = find_ptoas(workspace.options["PTOAS"], os.environ)
     if ptoas is None and not platform.simulated:
         raise ToolchainError(
             f"{root}: has only .pto modules, and {platform.name} needs ptoas; set PTOAS_ROOT or PTOAS="
         )
-    assembler = _identity(ptoas)
-    key = hashlib.sha256("\n".join([assembler, *_contents(root)]).encode()).hexdigest()
-    if not stamp.exists() or stamp.read_text(encoding="utf-8") != key or not (made / "kernel_config.py").exists():
-        _run(root, made, platform, ptoas, assembler)
-        write_bytes(stamp, key.encode())
+    place, made = workspace.place(output, artifact=root), output / tree
+    argv = [str(root), "--platform", platform.name, "--output", str(made), *(["--ptoas", ptoas.path] if ptoas else [])]
+    action = python_tool(
+        workspace,
+        "pypto_build.compiler.complete",
+        argv,
+        name=DIRECTORY,
+        tree=tree,
+        inputs=[path for name in _DECLARED if (path := root / name).is_file()],
+        settings={"the assembler": ptoas.identity if ptoas else "own"},
+    )
+    outcome = place.perform(action, _run, tuple)
+    if outcome.status:
+        raise _error(outcome)
     return made
 
 
@@ -95,30 +104,22 @@ def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | N
     return written
 
 
-def _identity(ptoas: Ptoas | None) -> str:
-    """What every unit depends on besides its module."""
-    tools = f"{tool_digest('pto')} {tool_digest('compiler')} {tool_digest('artifact')}"
-    return hashlib.sha256(f"{ptoas.identity if ptoas else 'own'} {tools}".encode()).hexdigest()
-
-
-def _contents(root: Path) -> Iterator[str]:
-    for pattern in ("kernels/**/*.pto", "orchestration/*", "kernel_config.py", "compiled_meta.json"):
-        for path in sorted(root.glob(pattern)):
-            if path.is_file():
-                yield f"{path.relative_to(root)} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-
-
-def _run(root: Path, made: Path, platform: Platform, ptoas: Ptoas | None, key: str) -> None:
-    words = [*own_tool("pypto_build.compiler.complete"), str(root), "--platform", platform.name]
-    words += ["--output", str(made), "--key", key, *(["--ptoas", ptoas.path] if ptoas else [])]
-    run = subprocess.run(words, env=own_environment(), capture_output=True, text=True, check=False)
+def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """What it reports is printed at once; the rest is what it says of a failure."""
+    run = subprocess.run(words, env=environment, capture_output=True, text=True, errors="replace", check=False)
     print(run.stdout, end="", flush=True)
-    if run.returncode:
-        lines = [line for line in run.stderr.splitlines() if line.strip()] or ["error: : no reason given"]
-        fault = next((line for line in lines if line.startswith("error: ")), lines[-1])
-        for line in lines:
-            if line != fault:
-                print(line, file=sys.stderr)
-        place, _, message = fault.removeprefix("error: ").partition(": ")
-        raise ArtifactError(place, message, kind="usage_error" if run.returncode == 2 else "build_error")
-    print(run.stderr, end="", file=sys.stderr)
+    if not run.returncode:
+        print(run.stderr, end="", file=sys.stderr)
+    return run.returncode, run.stderr
+
+
+def _error(outcome: Outcome) -> ArtifactError:
+    """What the tool said was wrong; the lines before it are printed."""
+    said = outcome.note or outcome.said
+    lines = [line for line in said.splitlines() if line.strip()] or ["error: : no reason given"]
+    fault = next((line for line in lines if line.startswith("error: ")), lines[-1])
+    for line in lines:
+        if line != fault:
+            print(line, file=sys.stderr)
+    place, _, message = fault.removeprefix("error: ").partition(": ")
+    return ArtifactError(place, message, kind="usage_error" if outcome.status == 2 else "build_error")

@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pypto_build.rules.actions import command
-from pypto_build.rules.workspace import escape, workspace_of
+from pypto_build.rules.python_tools import python_tool
+from pypto_build.rules.steps import Step, declare_step, perform
+from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler
-from pypto_build.toolchain.python import own_tool
 
 
 def module_path(compiler: HostCompiler) -> Path:
     """Where the runtime's Python module lies once it is built.
 
-    The directory is named after a digest of its sources, the compiler and the Python it is for, so a module that is
-    there is the right one and needs no check.
+    The directory is named after a digest of its sources, the compiler and the Python it is for, so that versions of
+    ours can be used by turns; whether it is right is proven as for any other result.
     """
     digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
     for path in (*runtime_build.sources(), *runtime_build.headers(), Path(runtime_build.__file__)):
@@ -27,22 +27,36 @@ def module_path(compiler: HostCompiler) -> Path:
     return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
 
 
+def runtime_step(workspace: Workspace) -> Step:
+    """The step that builds the module."""
+    module = module_path(workspace.compiler)
+    argv = ["--quiet", "--module", f"{module}.tmp", "--compiler", workspace.compiler.path]
+    action = python_tool(
+        workspace,
+        "pypto_build.runtime.build",
+        argv,
+        name=module.name,
+        outputs=(module.name,),
+        settings={"the compiler": workspace.compiler.identity},
+        located=True,
+        shared=False,
+    )
+    return Step(workspace.place(module.parent), action, "[runtime] build", "the embedded runtime, once", in_common=True)
+
+
 def embedded_runtime(env: Any) -> Any:
     """The node of the runtime's Python module."""
-    workspace = workspace_of(env)
-    module = module_path(workspace.compiler)
-    if module.exists():
+    step = runtime_step(workspace_of(env))
+    module = step.place.path(step.action.name)
+    if step.proven:
         return env.File(escape(str(module)))
-    argv = [
-        *own_tool("pypto_build.runtime.build"),
-        "--quiet",
-        str(module.parent),
-        "--compiler",
-        workspace.compiler.path,
-    ]
-    build = command(
-        "[runtime] build", [escape(word) for word in argv], temporary=False, show=lambda _: "the embedded runtime, once"
-    )
-    node = env.Command(escape(str(module)), [], build)
-    env.Precious(node)
-    return node[0]
+    return declare_step(env, step, [])[0]
+
+
+def ensure_runtime(workspace: Workspace) -> Path:
+    """Build the module if need be, without SCons; its path."""
+    step = runtime_step(workspace)
+    if not step.proven and perform(workspace, step).status:
+        raise RuntimeError("the embedded runtime cannot be built")
+    workspace.save()
+    return step.place.path(step.action.name)

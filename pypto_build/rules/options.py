@@ -87,6 +87,7 @@ def _level(highest: int) -> Callable[[str], int]:
 
 
 _LOG_LEVELS = ("debug", "info", "timing", "warn", "error", "null", *(f"v{number}" for number in range(10)))
+_SIZE = _number(float, 0.0, "a number that is 0 or more")
 _TOLERANCE = _number(float, 0.0, "a number that is 0 or more")
 
 _TABLE: dict[Group, tuple[Option, ...]] = {
@@ -96,6 +97,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("BUILD_OUTPUT", "", _text, "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
         Option("BUILD_DIR", "build", _text, "where everything built goes"),
         Option("VERBOSE", False, _switch, "1: print full command lines"),
+        Option("STORE_SIZE", 5.0, _SIZE, "gigabytes that the store of results may take; 0: it keeps nothing"),
         Option("WATCH", False, _switch, "1: again whenever a source or the data are saved, until Ctrl-C"),
     ),
     Group.BUILD: (

@@ -1,58 +1,77 @@
-"""Main headers, precompiled: once per content, compiler and flags, shared by every artifact and workspace of this user.
+"""Main headers, precompiled: once for each command line, shared by every artifact and workspace of this user.
 
-g++ takes ``NAME.gch`` beside a header that ``-include`` names, and reads the header itself where that is missing or was
-made otherwise. Either way a unit becomes the same code, so nothing of this is part of a key or a signature.
+g++ takes ``NAME.gch`` beside a header that ``-include`` names. A unit becomes the same code without it, so what it was
+made from counts as read by the unit, and the file itself does not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-from SCons.Action import Action
+import threading
+from collections.abc import Mapping
 
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.rules.headers import HeaderIndex
-from pypto_build.rules.workspace import escape, workspace_of
+from pypto_build.proof import Action
+from pypto_build.proof.action import Aid
+from pypto_build.rules.actions import run_silently
+from pypto_build.rules.steps import Step, perform
+from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.recipe import UnitRecipe
 
 
-def stand_in(recipe: UnitRecipe, headers: HeaderIndex, reached: Sequence[str]) -> Path | None:
-    """The file to ``-include`` in a unit that reaches the recipe's main header: it includes just that."""
-    main = next((path for d in recipe.include_dirs if str(path := d / recipe.main_header) in reached), None)
-    if not recipe.main_header or main is None:
-        return None
-    inputs = [recipe.identity, recipe.precompile_argv("", ""), headers.key(str(main))]
-    digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
-    return cache_dir() / "headers" / digest / main.name
+class Precompiled:
+    """The main header of ``recipe``."""
 
+    def __init__(self, workspace: Workspace, recipe: UnitRecipe, environment: Mapping[str, str]) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._aid: list[Aid | None] = []
+        words = [recipe.identity, *recipe.precompile_argv("", "")]
+        directory = cache_dir() / "headers" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
+        header = directory / recipe.main_header.rpartition("/")[2]
+        self._header, self._text = header, f"#include <{recipe.main_header}>\n".encode()
+        self._place = workspace.place(directory)
+        made = f"{header.name}.gch"
+        self._step = Step(
+            self._place,
+            Action(
+                name=made,
+                argv=tuple(recipe.precompile_argv(str(header), f"{directory / made}.tmp")),
+                inputs=(str(header),),
+                outputs=(made,),
+                settings={"the compiler": recipe.identity},
+                environment=environment,
+                keyed_environment={key: environment[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in environment},
+                main=str(header),
+                located=True,
+                shared=False,
+            ),
+            "[headers] precompile",
+            f"{recipe.main_header}, once for these flags",
+            spawn=run_silently,
+            in_common=True,
+        )
 
-def precompile(env: Any, recipe: UnitRecipe, header: Path) -> Any:
-    """The node that precompiles ``header``; None where that has been done."""
-    nodes: dict[Path, Any] = workspace_of(env).precompiled
-    made = header.with_name(f"{header.name}.gch")
-    if made.is_file():
-        return None
-    if made not in nodes:
-        announce = f"[headers] precompile {recipe.main_header}, once for these flags"
-        action = Action(_precompile, lambda *_: announce)
-        nodes[made] = env.Command(escape(str(made)), [], action, PYPTO_PRECOMPILE=(recipe, header))
-    return nodes[made]
+    def ready(self) -> Aid | None:
+        """The file to include and the one that stands for it, made if need be.
 
+        None if it cannot be made: the unit's own compilation then says what is wrong with the flags.
+        """
+        with self._lock:
+            if not self._aid:
+                self._aid.append(self._make())
+            return self._aid[0]
 
-def _precompile(target: list[Any], source: list[Any], env: Any) -> None:
-    """What cannot be precompiled is no failure: the unit's own compilation says what is wrong with the flags."""
-    recipe, header = env["PYPTO_PRECOMPILE"]
-    header.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(header, f"#include <{recipe.main_header}>\n".encode())
-    made = target[0].get_abspath()
-    unfinished = f"{made}.{os.getpid()}"  # another run may be at it too
-    run = subprocess.run(recipe.precompile_argv(str(header), unfinished), capture_output=True, check=False)
-    if run.returncode == 0:
-        os.replace(unfinished, made)
+    def _make(self) -> Aid | None:
+        if not self._header.is_file() or self._header.read_bytes() != self._text:
+            write_bytes(self._header, self._text)
+        if perform(self._workspace, self._step).status:
+            return None
+        result = self._place.proven(self._step.action)
+        if result is None:
+            return None
+        made = self._step.action.outputs[0]
+        path = str(self._place.path(made))
+        return Aid(path, result.outputs[made], self._place.contents(result), ("-include", str(self._header)))

@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
-from SCons.Action import Action
-
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
-from pypto_build.rules.actions import command, run_streaming
+from pypto_build.proof import Place
+from pypto_build.rules.actions import run_streaming
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
-from pypto_build.rules.reason import setting
-from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.python_tools import python_tool
+from pypto_build.rules.steps import Step, declare_step
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import PLATFORMS, Platform
 from pypto_build.toolchain.ptoas import find_ptoas
-from pypto_build.toolchain.python import own_tool
 
 PROGRAM = Rule(
     "PtoProgram",
@@ -42,57 +39,54 @@ def declare_program(env: Any, **given: Any) -> Any:
     platform = workspace.platform(values["platform"])
     artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{values['name']}"
     output = workspace.output("programs." + values["name"], source.parent, platform)
-    stamp = output / COMPILED_FILES_NAME
-    node = env.Command(
-        escape(str(stamp)),
-        [env.File(escape(str(path))) for path in _sources(stamp, source)],
-        [
-            command(
-                "[py->pto] compile",
-                _argv(workspace, source, artifact, platform.name),
-                temporary=False,
-                show=_shown(workspace),
-            ),
-            Action(_keep_list, None),
-        ],
-        SPAWN=run_streaming,
-        PYPTO_LIST=(artifact / COMPILED_FILES_NAME, stamp),
+    place = workspace.place(output)
+    settings = {"the assembler": _assembler(workspace, platform)}
+    module = "pypto_build.compiler.pypto" if workspace.options["COMPILER"] == "pypto" else "pypto_build.compiler"
+    action = python_tool(
+        workspace,
+        module,
+        _argv(workspace, source, artifact, platform.name),
+        name="artifact",
+        inputs=[source],
+        settings=settings,
+        private=(str(artifact),),
+        shared=False,
     )
-    env.Depends(node, setting(env, "the compiler", tool_digest("compiler") + tool_digest("pto")))
-    env.Depends(node, setting(env, "the assembler", _assembler(workspace, platform)))
-    if not _is_there(artifact):
-        env.AlwaysBuild(node)
-    nodes = [node] if workspace.options["COMPILER"] == "pypto" else [node, _declare_golden(env, artifact, stamp)]
-    return env.Alias(values["name"], nodes)
+    step = Step(
+        place,
+        action,
+        "[py->pto] compile",
+        workspace.short(source),
+        spawn=run_streaming,
+        again=not _is_there(artifact),
+        otherwise="a file of the artifact is missing",
+    )
+    node = declare_step(env, step, [env.File(escape(str(source)))], outputs=("artifact",))
+    if workspace.options["COMPILER"] == "pypto":
+        return env.Alias(values["name"], node)
+    return env.Alias(values["name"], [*node, _declare_golden(env, workspace, place, artifact, node)])
 
 
-def _declare_golden(env: Any, artifact: Path, stamp: Path) -> Any:
+def _declare_golden(env: Any, workspace: Workspace, place: Place, artifact: Path, compiled: Any) -> Any:
     """The node that computes the snapshot from the program's reference: again only if that or the data changed."""
-    words = [*own_tool("pypto_build.compiler.golden"), str(artifact), "--if-any"]
-    made = str(stamp.with_name("golden.json"))
-    node = env.Command(
-        escape(made),
-        escape(str(stamp)),
-        [
-            command(
-                "[golden] make",
-                [escape(word) for word in words],
-                temporary=False,
-                show=lambda _: workspace_of(env).short(artifact / "data"),
-                otherwise="data is not as it was computed",
-            ),
-            Action(_keep_golden, None),
-        ],
-        SPAWN=run_streaming,
+    action = python_tool(
+        workspace,
+        "pypto_build.compiler.golden",
+        [str(artifact), "--if-any"],
+        name="golden",
+        private=tuple(map(str, (artifact / "data", *artifact.glob("next_levels/*/data")))),
+        shared=False,
     )
-    if Path(made).exists() and not _is_computed(artifact):
-        env.AlwaysBuild(node)
-    return node
-
-
-def _keep_golden(target: Any, source: Any, env: Any) -> None:
-    """What the snapshot was made from; its data have records of their own."""
-    Path(target[0].get_abspath()).write_bytes(Path(source[0].get_abspath()).read_bytes())
+    step = Step(
+        place,
+        action,
+        "[golden] make",
+        workspace.short(artifact / "data"),
+        spawn=run_streaming,
+        again=not _is_computed(artifact),
+        otherwise="data is not as it was computed",
+    )
+    return declare_step(env, step, compiled, outputs=("golden",))
 
 
 def _is_computed(artifact: Path) -> bool:
@@ -115,17 +109,17 @@ def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> 
     options = workspace.options
     where = [str(source), "--output", str(artifact), "--platform", platform]
     if options["COMPILER"] == "pypto":
-        words = [*own_tool("pypto_build.compiler.pypto"), *where]
+        words = [*where]
         words += ["--python", options["PYTHON"]] if options["PYTHON"] else []
-        return [escape(word) for word in (*words, *(["--dump-passes"] if options["DUMP_PASSES"] else []))]
-    words = [*own_tool("pypto_build.compiler"), *where]
+        return [*words, *(["--dump-passes"] if options["DUMP_PASSES"] else [])]
+    words = [*where]
     words += ["--no-golden"]
     words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
     words += ["--ptoas", options["PTOAS"]] if options["PTOAS"] else []
     words += ["--seed", str(options["SEED"])] if options["SEED"] else []
     words += ["--skip-ptoas"] if options["SKIP_PTOAS"] else []
     words += ["--dump-passes"] if options["DUMP_PASSES"] else []
-    return [escape(word) for word in words]
+    return words
 
 
 def _assembler(workspace: Workspace, platform: Platform) -> str:
@@ -135,23 +129,6 @@ def _assembler(workspace: Workspace, platform: Platform) -> str:
         return ""
     found = find_ptoas(options["PTOAS"], os.environ)
     return found.identity if found else ""
-
-
-def _shown(workspace: Workspace) -> Any:
-    return lambda node: workspace.short(str(node))
-
-
-def _keep_list(target: Any, source: Any, env: Any) -> None:
-    made, stamp = env["PYPTO_LIST"]
-    shutil.copyfile(made, stamp)
-
-
-def _sources(stamp: Path, source: Path) -> list[Path]:
-    """The program and the Python files it imported when it was last compiled."""
-    document = read_compiled_files(stamp)
-    listed = document.sources if document else ()
-    imported = [path for name in listed if (path := source.parent / name) != source and path.is_file()]
-    return [source, *imported]
 
 
 def _is_there(artifact: Path) -> bool:

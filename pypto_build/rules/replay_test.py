@@ -5,29 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from SCons.Action import Action
-from SCons.Script import COMMAND_LINE_TARGETS
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.replay.results import REPLAYS, show
-from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
-from pypto_build.rules.actions import command, complain, run_streaming, run_whole
+from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
+from pypto_build.rules.actions import complain, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
 from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.configuration import Configuration, configuration, make_room, note_use
 from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.reason import setting
-from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.python_tools import python_tool
+from pypto_build.rules.steps import Step, perform
 from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, ToolchainError
-from pypto_build.toolchain.python import own_tool
 
 _NUMBER = (int, float)
 
@@ -120,7 +119,7 @@ def finish_replays(target: Any, source: Any, env: Any) -> int:
     found = [_results(node) for node in source if node.name == "verdict.json"]
     for results in found:
         if results not in workspace_of(env).replayed:
-            _show_cached(results / "verdict.json", workspace_of(env).configurations[results])
+            _show_cached(workspace_of(env), results)
     return next((status for results in found if (status := read_verdict(results / "verdict.json").exit_status)), 0)
 
 
@@ -162,38 +161,64 @@ def declare_replay(
     results = targets.output / REPLAYS / way.name
     if results in workspace.replays:
         return workspace.replays[results]
-    interface = next(node for node in targets.config if str(node).endswith("interface.json"))
-    argv = _argv(targets, workspace, way.name, data_dir, options, comparators or {})
-    verdict = results / "verdict.json"
-    run = command(
-        "[replay] run",
-        argv,
-        temporary=False,
-        show=lambda _: f"{targets.artifact.name} {way}".rstrip(),
-        otherwise=_why_again(workspace, verdict),
-        tolerant=tolerant,
-    )
+    step = _replay_step(workspace, targets, way, data_dir, options, comparators or {}, found, alone)
     node = env.Command(
-        escape(str(verdict)),
-        [
-            *([targets.embedded] if targets.embedded else []),
-            interface,
-            targets.binaries,
-            *_files(env, targets, found),
-        ],
-        [Action(_prepare_run, None), run, Action(_note_run, None)],
-        SPAWN=run_streaming if alone else run_whole,
+        escape(str(results / "verdict.json")),
+        [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
+        Action(_replay, _announce),
+        PYPTO_REPLAY=Replay(targets, results, step, tolerant),
     )
-    tools = tool_digest("replay") + (tool_digest("interop") if targets.embedded is None else "")
-    env.Depends(node, setting(env, "the replay tool", tools))
-    if targets.embedded is None:
-        env.Depends(node, setting(env, "simpler", workspace.simpler.identity))
     env.Precious(node)
-    if workspace.options["FORCE"] or not targets.platform.simulated or not _has_passed(verdict):
-        env.AlwaysBuild(node)
-    workspace.replays[results] = node
+    workspace.replays[results] = env.AlwaysBuild(node)
     workspace.configurations[results] = way
+    workspace.steps[results] = step
     return node
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One replay: what it runs, where its results go, the step that runs it."""
+
+    targets: ArtifactTargets
+    results: Path
+    step: Step
+    tolerant: bool
+
+
+def _replay_step(
+    workspace: Workspace,
+    targets: ArtifactTargets,
+    way: Configuration,
+    data_dir: Path | None,
+    options: Mapping[str, Any],
+    comparators: Mapping[str, str],
+    found: Snapshot,
+    alone: bool,
+) -> Step:
+    """The run itself. What it leaves is one result: verdict, outputs and records belong together."""
+    simpler = targets.embedded is None
+    embedded = [] if simpler else [Path(targets.embedded.get_abspath())]
+    action = python_tool(
+        workspace,
+        "pypto_build.interop.run" if simpler else "pypto_build.replay",
+        _argv(targets, workspace, way.name, data_dir, options, comparators),
+        name=f"{REPLAYS}/{way.name}",
+        inputs=[*embedded, targets.interface, *targets.binary_paths, *_files(targets, found)],
+        tree=f"{REPLAYS}/{way.name}",
+        settings={"simpler": workspace.simpler.identity} if simpler else {},
+        unkeyed=("--timeout", str(workspace.options["TIMEOUT"])),
+        private=(str(targets.output / REPLAYS),),
+    )
+    return Step(
+        workspace.place(targets.output),
+        action,
+        "[replay] run",
+        f"{targets.artifact.name} {way}".rstrip(),
+        spawn=run_streaming if alone else run_whole,
+        otherwise=_why_again(workspace, targets.output / action.tree / "verdict.json"),
+        again=workspace.options["FORCE"] or not targets.platform.simulated,
+        recorded=targets.platform.simulated,
+    )
 
 
 def _why_again(workspace: Workspace, verdict: Path) -> str:
@@ -203,20 +228,37 @@ def _why_again(workspace: Workspace, verdict: Path) -> str:
     return "the last run did not pass" if verdict.exists() else "there is no verdict"
 
 
-def _prepare_run(target: Any, source: Any, env: Any) -> None:
-    make_room(_results(target[0]), workspace_of(env).replays.keys())
+def _announce(target: Any, source: Any, env: Any) -> str:
+    """With -n, the line of a replay that would run."""
+    step = env["PYPTO_REPLAY"].step
+    return step.line() if GetOption("no_exec") and not step.proven else ""
 
 
-def _note_run(target: Any, source: Any, env: Any) -> None:
-    workspace_of(env).replayed.add(_results(target[0]))
+def _replay(target: Any, source: Any, env: Any) -> int:
+    """Replay if nothing is proven of it; the status of what it came to."""
+    workspace = workspace_of(env)
+    replay: Replay = env["PYPTO_REPLAY"]
+    if status := replay.targets.ensure(workspace):
+        return status
+    replay.results.mkdir(parents=True, exist_ok=True)
+    make_room(replay.results, workspace.replays.keys())
+    outcome = perform(workspace, replay.step)
+    if outcome.how in ("made", "failed"):
+        workspace.replayed.add(replay.results)
+    if outcome.note and outcome.how == "failed":
+        return EXIT_STATUS["build_error"]
+    return 0 if replay.tolerant else outcome.status
 
 
-def _show_cached(verdict: Path, way: Configuration) -> None:
+def _show_cached(workspace: Workspace, results: Path) -> None:
     """Say what an unchanged replay gave, and mark it in its verdict."""
+    verdict, way = results / "verdict.json", workspace.configurations[results]
     result = read_verdict(verdict)
     if not result.cached:
         result.cached = True
         write_verdict(result, verdict)
+        step = workspace.steps[results]
+        step.place.amend(step.action, f"{step.action.tree}/{verdict.name}")
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
@@ -233,8 +275,7 @@ def _argv(
     options: Mapping[str, Any],
     comparators: Mapping[str, str],
 ) -> list[str]:
-    tool = "pypto_build.replay" if targets.embedded else "pypto_build.interop.run"
-    words = [*own_tool(tool), str(targets.artifact.root)]
+    words = [str(targets.artifact.root)]
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
@@ -246,7 +287,7 @@ def _argv(
             words += [OPTIONS[name].flag, str(value)]
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]
-    return [*map(escape, words), "$(", "--timeout", str(workspace.options["TIMEOUT"]), "$)"]
+    return words
 
 
 def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
@@ -262,16 +303,6 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
     return options | ({"RUNTIME": runtime} if "RUNTIME" in options else {})
 
 
-def _files(env: Any, targets: ArtifactTargets, found: Snapshot) -> list[Any]:
+def _files(targets: ArtifactTargets, found: Snapshot) -> list[Path]:
     beside = [targets.artifact.root / name for name in ("compiled_meta.json", "golden.py")]
-    paths = [*found.inputs.values(), *found.outputs.values(), *(path for path in beside if path.exists())]
-    return [env.File(escape(str(path))) for path in paths]
-
-
-def _has_passed(verdict: Path) -> bool:
-    """Whether the verdict on disk is a passing one: only such a run may stand for another."""
-    try:
-        result: Verdict = read_verdict(verdict)
-    except (OSError, msgspec.DecodeError):
-        return False
-    return result.exit_status == 0
+    return [*found.inputs.values(), *found.outputs.values(), *(path for path in beside if path.exists())]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
-from pypto_build.rules.artifact import declare_config
+from pypto_build.rules.artifact import declare_config, sign_step
 from pypto_build.rules.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.recipes import recipe_of
 from pypto_build.rules.units import Compilation, declare_unit
@@ -56,8 +56,8 @@ def declare_kernel(env: Any, **given: Any) -> Any:
     kernel = Kernel(
         0, values["name"], _source(workspace, values["source"]), values["core_type"], extra_include_dirs=dirs
     )
-    compilation, output = _loose(workspace, values["platform"])
-    return declare_unit(env, output, compilation.kernel(kernel))
+    compilation = _loose(workspace, values["platform"])
+    return declare_unit(env, compilation.steps(compilation.kernel(kernel)))
 
 
 def declare_orchestration(env: Any, **given: Any) -> Any:
@@ -65,8 +65,8 @@ def declare_orchestration(env: Any, **given: Any) -> Any:
     values = ORCHESTRATION.check(given)
     workspace = workspace_of(env)
     source = _source(workspace, values["source"])
-    compilation, output = _loose(workspace, values["platform"])
-    return declare_unit(env, output, compilation.orchestration(Orchestration(source)))
+    compilation = _loose(workspace, values["platform"])
+    return declare_unit(env, compilation.steps(compilation.orchestration(Orchestration(source))))
 
 
 def declare_kernel_config(env: Any, **given: Any) -> Any:
@@ -74,9 +74,8 @@ def declare_kernel_config(env: Any, **given: Any) -> Any:
     values = KERNEL_CONFIG.check(given)
     workspace = workspace_of(env)
     artifact = load_artifact(os.path.join(workspace.top, values["artifact"]))
-    return declare_config(
-        env, artifact, workspace.output(artifact.name, artifact.root, workspace.platform(values["platform"]))
-    )
+    output = workspace.output(artifact.name, artifact.root, workspace.platform(values["platform"]))
+    return declare_config(env, sign_step(workspace, workspace.place(output), artifact))
 
 
 def _source(workspace: Workspace, path: str | Path) -> Path:
@@ -86,7 +85,8 @@ def _source(workspace: Workspace, path: str | Path) -> Path:
     return absolute
 
 
-def _loose(workspace: Workspace, platform_name: str | None) -> tuple[Compilation, Path]:
+def _loose(workspace: Workspace, platform_name: str | None) -> Compilation:
     platform = workspace.platform(platform_name)
-    compilation = Compilation(workspace, recipe_of(workspace, platform, USUAL.directory))
-    return compilation, workspace.output(_LOOSE, workspace.top, platform)
+    place = workspace.place(workspace.output(_LOOSE, workspace.top, platform))
+    recipe = recipe_of(workspace, platform, USUAL.directory)
+    return Compilation(workspace, recipe, place, USUAL.directory, workspace.top)

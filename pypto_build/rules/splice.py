@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from SCons.Action import Action
+from SCons.Action import Action as SConsAction
 
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.rules.actions import command
+from pypto_build.proof import Action, Place
 from pypto_build.rules.completion import is_completed
-from pypto_build.rules.reason import setting
-from pypto_build.rules.sources import tool_digest
+from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remember
+from pypto_build.rules.steps import Step, declare_step
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, ToolchainError
 from pypto_build.toolchain.ptoas import Ptoas, find_ptoas, ptoas_argv
-from pypto_build.toolchain.python import own_tool
+
+SPLICED = "spliced/"
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,23 @@ class Assembler:
     platform: Platform
     ptoas: Ptoas | None
 
-    @property
-    def identity(self) -> str:
-        """Part of the key of everything it makes."""
-        return self.ptoas.identity if self.ptoas else f"own {tool_digest('pto')}"
-
-    def argv(self, unit: PtoUnit, target: str) -> list[str]:
-        """The command that assembles ``unit``."""
-        if self.ptoas:
-            return ptoas_argv(self.ptoas, self.platform, unit.text, str(unit.path), target)
-        words = [*own_tool("pypto_build.pto.assemble"), str(unit.path)]
-        return [*words, "--platform", self.platform.name, "-o", target]
+    def action(self, workspace: Workspace, place: Place, unit: PtoUnit, name: str) -> Action:
+        """The action that assembles ``unit``."""
+        target, source = f"{place.path(name)}.tmp", str(unit.path)
+        if self.ptoas is None:
+            argv = [source, "--platform", self.platform.name, "-o", target]
+            return python_tool(workspace, "pypto_build.pto.assemble", argv, name=name, inputs=[source], outputs=(name,))
+        environment = workspace.environment
+        return Action(
+            name=name,
+            argv=tuple(ptoas_argv(self.ptoas, self.platform, unit.text, source, target)),
+            inputs=(source,),
+            outputs=(name,),
+            settings={"the assembler": self.ptoas.identity},
+            environment=environment,
+            keyed_environment={key: environment[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in environment},
+            main=source,
+        )
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,6 @@ class Splices:
     def file(self, kernel: str) -> Path | None:
         """The spliced file of a kernel; None if its own is current."""
         return (self.files or {}).get(kernel)
-
-    def key(self, kernel: str) -> str:
-        """What a spliced kernel depends on besides its wrapper."""
-        unit = next(unit for unit in self.units if any(mine.name == kernel for mine in unit.kernels))
-        return f"{unit.digest} {self.assembler.identity if self.assembler else ''}"
 
 
 def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platform: Platform) -> Splices:
@@ -88,52 +90,56 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
             f"{edited}: edited, and {platform.name} needs ptoas to assemble it; set PTOAS_ROOT or PTOAS="
         )
     files = {
-        kernel.name: output / "spliced" / "kernels" / kernel.core_type / f"{kernel.source.name}"
+        kernel.name: output / SPLICED / "kernels" / kernel.core_type / f"{kernel.source.name}"
         for unit in stale.units
         for kernel in unit.kernels
     }
     return Splices(stale.units, assembler, files, artifact.orchestration.source)
 
 
-def declare_splices(env: Any, output: Path, splices: Splices) -> list[Any]:
+def declare_splices(env: Any, place: Place, splices: Splices) -> list[Any]:
     """The nodes that assemble and splice; returns the spliced files."""
-    nodes = [node for unit in splices.units for node in _declare_unit(env, output, splices, unit)]
+    nodes = [node for unit in splices.units for node in _declare_unit(env, place, splices, unit)]
     if nodes:
-        files = f"[pto->cpp] updated {len(nodes)} kernel cpp(s)"
-        env.AddPostAction(nodes[-1], Action(lambda target, source, env: print(files), None))
+        env.AddPostAction(nodes[-1], SConsAction(_report, None))
     return nodes
 
 
-def _declare_unit(env: Any, output: Path, splices: Splices, unit: PtoUnit) -> list[Any]:
+def _report(target: Any, source: Any, env: Any) -> None:
+    """The line that people search logs for, where kernels were spliced in this run."""
+    done = [action for action in workspace_of(env).renewed if action.name.startswith(SPLICED)]
+    if done:
+        print(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
+
+
+def _declare_unit(env: Any, place: Place, splices: Splices, unit: PtoUnit) -> list[Any]:
     workspace = workspace_of(env)
     assert splices.assembler is not None and splices.files is not None
-    body = output / "ptoas" / f"{unit.name}.cpp"
-    argv = [escape(word) for word in splices.assembler.argv(unit, f"{body}.tmp")]
-    assembled = env.Command(
-        escape(str(body)),
-        env.File(escape(str(unit.path))),
-        command("[pto->cpp] regenerating from", argv, show=lambda node: workspace.short(str(node))),
+    body = f"ptoas/{unit.name}.cpp"
+    assemble = Step(
+        place,
+        splices.assembler.action(workspace, place, unit, body),
+        "[pto->cpp] regenerating from",
+        workspace.short(unit.path),
     )
-    env.Depends(assembled, setting(env, "the assembler", splices.assembler.identity))
-    words = [*own_tool("pypto_build.compiler.splice_files"), str(body), "--module", str(unit.path)]
-    words += ["--orchestration", str(splices.orchestration)]
+    assembled = declare_step(env, assemble, [env.File(escape(str(unit.path)))])
+    argv = [str(place.path(body)), "--module", str(unit.path), "--orchestration", str(splices.orchestration)]
     for kernel in unit.kernels:
-        words += ["--into", str(kernel.func_id), str(kernel.source), f"{splices.files[kernel.name]}.tmp"]
-    spliced = env.Command(
-        [escape(str(splices.files[kernel.name])) for kernel in unit.kernels],
-        [
-            assembled,
-            *(env.File(escape(str(kernel.source))) for kernel in unit.kernels),
-            env.File(escape(str(splices.orchestration))),
-        ],
-        command(
-            "[pto->cpp]   spliced ->",
-            [escape(word) for word in words],
-            show=lambda _: ", ".join(workspace.short(kernel.source) for kernel in unit.kernels),
-        ),
+        argv += ["--into", str(kernel.func_id), str(kernel.source), f"{splices.files[kernel.name]}.tmp"]
+    sources = [*(kernel.source for kernel in unit.kernels), splices.orchestration]
+    outputs = tuple(os.path.relpath(splices.files[kernel.name], place.directory) for kernel in unit.kernels)
+    action = python_tool(
+        workspace,
+        "pypto_build.compiler.splice_files",
+        argv,
+        name=f"{SPLICED}{unit.name}",
+        inputs=[place.path(body), unit.path, *filter(None, sources)],
+        outputs=outputs,
     )
-    env.Depends(spliced, setting(env, "the splicer", tool_digest("pto") + tool_digest("compiler")))
-    return list(spliced)
+    shown = ", ".join(workspace.short(kernel.source) for kernel in unit.kernels)
+    splice = Step(place, action, "[pto->cpp]   spliced ->", shown, restored=f"[pto->cpp]   restored -> {shown}")
+    files = [env.File(escape(str(path))) for path in filter(None, sources)]
+    return list(declare_step(env, splice, [*assembled, *files]))
 
 
 def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]:

@@ -17,10 +17,11 @@ from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetBuildFailures
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.rules import selection, watch
-from pypto_build.rules.actions import run_captured
+from pypto_build.rules.actions import spawn_streaming
 from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.attributes import RuleError
 from pypto_build.rules.cleaning import clean_outputs
+from pypto_build.rules.database import keep_no_signatures
 from pypto_build.rules.help import declare_help
 from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.program import declare_program
@@ -62,22 +63,21 @@ def generate(env: Any) -> None:
             watch.each_round()
         SCons.Script.DefaultEnvironment(tools=[])
         SetOption("no_progress", True)
-        SetOption("max_drift", -1)  # content decides, however old a file is
         if GetOption("num_jobs") == 1:
             SetOption("num_jobs", len(os.sched_getaffinity(0)))
         top = Path(SCons.Script.Dir("#").abspath)
         workspace = Workspace(top, options, _needs_whole_graph())
         if options["WATCH"]:
             watch.depend_on(workspace)
-        workspace.databases.install()
+        workspace.environment = _environment()
+        keep_no_signatures()
+        atexit.register(workspace.save)
         env.Replace(
             PYPTO=workspace,
-            PYPTO_NAME=workspace.short,
-            PYPTO_VERBOSE=options["VERBOSE"],
-            ENV=_environment(),
+            ENV=workspace.environment,
             SHELL=None,
             ESCAPE=str,
-            SPAWN=run_captured,
+            SPAWN=spawn_streaming,
             IMPLICIT_COMMAND_DEPENDENCIES=0,
         )
         for name, declare in RULES.items():

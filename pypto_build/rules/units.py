@@ -1,21 +1,45 @@
-"""Compile and link: the two nodes of a kernel or an orchestration."""
+"""Compile and link: the steps of a kernel or an orchestration."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Kernel, Orchestration
-from pypto_build.rules.actions import command
-from pypto_build.rules.frontier import Unit
-from pypto_build.rules.precompiled import precompile, stand_in
-from pypto_build.rules.reason import setting
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
+from pypto_build.proof import Action, Place
+from pypto_build.proof.action import Aid
+from pypto_build.rules.precompiled import Precompiled
+from pypto_build.rules.steps import Step, declare_step, perform
+from pypto_build.rules.workspace import Workspace, escape
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
+
+# What decides about a compilation of all that the caller's environment holds: `PATH` finds assembler and linker.
+_PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC_ALL")
+_DECIDING = ("PATH", "LD_LIBRARY_PATH")
+_OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
+_OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
+_HARMLESS = re.compile(
+    r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
+)
+# `__DATE__` and `__TIME__` are the same in every compilation.
+_EPOCH = {"SOURCE_DATE_EPOCH": "0"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source and the binary made from it. ``name`` is the path under the binaries' directory without a suffix."""
+
+    name: str
+    source: Path
+    suffix: str
+
+    @property
+    def binary(self) -> str:
+        """What a runtime loads."""
+        return f"{self.name}{self.suffix}"
 
 
 @dataclass(frozen=True)
@@ -28,11 +52,15 @@ class Plan:
     extra_flags: tuple[str, ...] = ()
     spliced: Path | None = None  # what is compiled instead of the unit's own source
 
-    def with_splice(self, file: Path, key: str) -> Plan:
-        """The plan for compiling ``file``, a new version of the source that depends on ``key`` besides."""
-        combined = hashlib.sha256(f"{self.unit.key} {key}".encode()).hexdigest()
-        flags = ("-iquote", str(self.unit.source.parent))
-        return replace(self, unit=replace(self.unit, key=combined), extra_flags=flags, spliced=file)
+    def with_splice(self, file: Path) -> Plan:
+        """The plan for compiling ``file``, a new version of the source."""
+        flags = (*self.extra_flags, "-iquote", str(self.unit.source.parent))
+        return replace(self, extra_flags=flags, spliced=file)
+
+    @property
+    def compiled(self) -> Path:
+        """The file that is compiled."""
+        return self.spliced or self.unit.source
 
     def compile_argv(self, source: str, target: str) -> list[str]:
         """The compile command for these file names."""
@@ -40,11 +68,21 @@ class Plan:
 
 
 class Compilation:
-    """What the compilations of one artifact for one platform have in common."""
+    """What the compilations of one artifact for one platform have in common.
 
-    def __init__(self, workspace: Workspace, recipe: Recipe) -> None:
+    Binaries go to ``variant`` below the place. ``root`` is the artifact, which no binary names unless it has to.
+    """
+
+    def __init__(self, workspace: Workspace, recipe: Recipe, place: Place, variant: str, root: Path) -> None:
         self._workspace = workspace
         self._recipe = recipe
+        self._place = place
+        self._variant = f"{variant}/" if variant else ""
+        self._root = root
+        self._environment = _environment(workspace)
+        self._precompiled: dict[tuple[str, ...], Precompiled] = {}
+        for unit in recipe.values():
+            workspace.include_dirs |= set(unit.include_dirs)
 
     def kernel(self, kernel: Kernel) -> Plan:
         """How a kernel is made."""
@@ -55,55 +93,102 @@ class Compilation:
         return self._plan(orchestration.binary, "orchestration", orchestration.source)
 
     def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
-        """The plan of ``source``, keyed over everything its binary depends on."""
         recipe = self._recipe[kind]
-        headers = self._workspace.headers(recipe.include_dirs)
-        content = [headers.key(str(source), [str(directory) for directory in extra_dirs])]
-        content += [headers.key(str(path)) for path in recipe.also]
-        commands = [recipe.compile_argv("", "", extra_dirs), *(step.words for step in recipe.steps)]
-        key = hashlib.sha256(json.dumps([content, recipe.identity, commands]).encode()).hexdigest()
-        return Plan(Unit(name, source, key, recipe.suffix), recipe, extra_dirs)
+        return Plan(Unit(name, source, recipe.suffix), recipe, extra_dirs, self._mapped(recipe))
 
+    def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
+        """The flag by which what is compiled does not tell where the artifact lies, unless it has line numbers."""
+        return () if recipe.located else tuple(recipe.map_prefix(self._root))
 
-def declare_unit(env: Any, output: Path, plan: Plan) -> Any:
-    """The nodes of a unit, one for each command; returns that of its binary."""
-    workspace = workspace_of(env)
-    unit, recipe = plan.unit, plan.recipe
-    target = str(output / unit.name)
-    compiler, *words = _template(plan.compile_argv("$SOURCE", "${TARGET}.tmp"))
-    index = workspace.headers(recipe.include_dirs)
-    reached = index.headers(str(unit.source), [str(path) for path in plan.extra_dirs])
-    header = None if workspace.launcher else stand_in(recipe, index, reached)
-    unsigned = ["$(", "-include", escape(str(header)), "$)"] if header else []
-    node = env.Command(
-        escape(f"{target}.o"),
-        env.File(escape(str(plan.spliced or unit.source))),
-        command(
+    def steps(self, plan: Plan) -> list[Step]:
+        """The compilation of a unit, and the steps after it."""
+        base = f"{self._variant}{plan.unit.name}"
+        found = [self._compile(plan, f"{base}.o")]
+        for step in plan.recipe.steps:
+            before, name = found[-1].action.outputs[0], f"{base}{step.suffix}"
+            source = str(self._place.path(before))
+            argv = step.argv(source, f"{self._place.path(name)}.tmp")
+            also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
+            action = self._action(plan, name, argv, (source, *also), main=source)
+            subject = f"{plan.unit.name}{step.suffix}"
+            back = f"[cpp->.so] restored {subject}, as it was made before" if name.endswith(plan.unit.suffix) else ""
+            found.append(Step(self._place, action, f"[cpp->.so] {step.label}", subject, restored=back))
+        return found
+
+    def _compile(self, plan: Plan, name: str) -> Step:
+        source = str(plan.compiled)
+        argv = plan.compile_argv(source, f"{self._place.path(name)}.tmp")
+        action = self._action(plan, name, argv, (source,), main=source)
+        return Step(
+            self._place,
+            action,
             "[cpp->.so] compile",
-            [*workspace.launcher, compiler, *unsigned, *words],
-            show=lambda _: workspace.short(unit.source),
-        ),
-    )
-    env.Depends(node, _files(env, reached))
-    if header and (precompiled := precompile(env, recipe, header)):
-        env.Requires(node, precompiled)
-    made = [node]
-    for step in recipe.steps:
-        binary = f"{unit.name}{step.suffix}"
-        argv = _template(step.argv("$SOURCE", "${TARGET}.tmp"))
-        announced = command(f"[cpp->.so] {step.label}", argv, show=lambda _, binary=binary: binary)  # type: ignore[misc]
-        node = env.Command(escape(f"{target}{step.suffix}"), node, announced)
-        made.append(node)
-    for path in recipe.also:
-        env.Depends(made[1], _files(env, [str(path), *index.headers(str(path))]))
-    env.Depends(made, setting(env, "the compiler", recipe.identity))
-    return node
+            self._workspace.short(plan.unit.source),
+            aids=lambda: self._aids(plan),
+        )
+
+    def _action(self, plan: Plan, name: str, argv: list[str], inputs: tuple[str, ...], main: str) -> Action:
+        keyed = {
+            key: value for key, value in self._environment.items() if key in _DECIDING or key.startswith(_OF_TOOLKITS)
+        }
+        return Action(
+            name=name,
+            argv=tuple(argv),
+            prefix=tuple(self._workspace.launcher),
+            inputs=inputs,
+            outputs=(name,),
+            settings={"the compiler": plan.recipe.identity},
+            environment=self._environment,
+            keyed_environment=keyed,
+            main=main,
+            located=plan.recipe.located,
+        )
+
+    def _aids(self, plan: Plan) -> tuple[Aid, ...]:
+        """The main header, precompiled, if the unit begins with it: g++ then does not read its text."""
+        recipe = plan.recipe
+        if not recipe.main_header or self._workspace.launcher or not begins_with(plan.compiled, recipe.main_header):
+            return ()
+        key = tuple(recipe.precompile_argv("", ""))
+        if key not in self._precompiled:
+            self._precompiled[key] = Precompiled(self._workspace, recipe, self._environment)
+        aid = self._precompiled[key].ready()
+        return (aid,) if aid else ()
 
 
-def _files(env: Any, paths: Iterable[str]) -> list[Any]:
-    return [env.File(escape(path)) for path in paths]
+def declare_unit(env: Any, steps: list[Step], also: Iterable[Any] = ()) -> Any:
+    """The nodes of a unit's steps; returns that of its binary."""
+    node = [env.File(escape(path)) for path in steps[0].action.inputs]
+    for step in steps:
+        node = declare_step(env, step, node)
+    return node[0]
 
 
-def _template(argv: Sequence[str]) -> list[str]:
-    """``argv`` for SCons: its own two variables stay, any other dollar sign is a dollar sign."""
-    return [word if word in ("$SOURCE", "${TARGET}.tmp") else escape(word) for word in argv]
+def ensure(workspace: Workspace, steps: list[Step]) -> int:
+    """Do those steps of a unit that have to be done; the status of the first that fails."""
+    return next((status for step in steps if (status := perform(workspace, step).status)), 0)
+
+
+def begins_with(source: Path, header: str) -> bool:
+    """Whether ``source`` includes ``header`` as a first thing, so that including it before all else changes nothing.
+
+    Standard headers may come before it, and the definitions of qualifiers that our headers make too; other definitions
+    may not. A header of this name beside the source is another one.
+    """
+    try:
+        text = source.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    found = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]){re.escape(header)}[">][ \t]*$', text, re.MULTILINE)
+    if found is None or (found[1] == '"' and (source.parent / header).exists()):
+        return False
+    before = re.sub(r"//[^\n]*|/\*.*?\*/", "", text[: found.start()], flags=re.DOTALL)
+    lines = [line.strip() for line in before.split("\n") if line.strip()]
+    return all(_HARMLESS.fullmatch(line) for line in lines)
+
+
+def _environment(workspace: Workspace) -> dict[str, str]:
+    """What compilers see of the caller's environment: what finds programs, and nothing that changes what they make."""
+    prefixes = (*_OF_TOOLKITS, *(_OF_LAUNCHERS if workspace.launcher else ()))
+    passed = {key: value for key, value in workspace.environment.items() if key in _PASSED or key.startswith(prefixes)}
+    return passed | _EPOCH

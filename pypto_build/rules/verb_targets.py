@@ -8,7 +8,7 @@ from typing import Any
 from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError, artifact_name
-from pypto_build.rules.actions import run_streaming
+from pypto_build.rules.actions import spawn_streaming
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.replay_test import show_results
@@ -36,11 +36,11 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
             embedded = targets.embedded if verb.needs is not Needs.FOR_SIMPLER else None
             words += ["--embedded", embedded.get_abspath()] if embedded else []
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
-            needed = [*([embedded] if embedded else []), targets.binaries, *targets.config]
+            needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         needed += [verdict] if verdict is not None else []
     tool = Action([[escape(word) for word in words + _flags(env, verb)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else tool
-    env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias(verb.name, needed, actions))
+    env.AlwaysBuild(env.Clone(SPAWN=spawn_streaming).Alias(verb.name, needed, actions))
 
 
 def declare_fetch(env: Any) -> None:
@@ -49,7 +49,7 @@ def declare_fetch(env: Any) -> None:
     words = own_tool("pypto_build.toolchain.fetch")
     words += [f"{OPTIONS[name].flag}={options[name]}" for name in ("SIMPLER", "PTO_ISA") if options[name]]
     action = Action([[escape(word) for word in words]], None)
-    env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias("fetch", [], action))
+    env.AlwaysBuild(env.Clone(SPAWN=spawn_streaming).Alias("fetch", [], action))
 
 
 def _flags(env: Any, verb: Verb) -> list[str]:

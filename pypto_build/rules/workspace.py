@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.proof import Action, Place, Store
+from pypto_build.proof.witness import library
+from pypto_build.rules.actions import complain
 from pypto_build.rules.configuration import Configuration
-from pypto_build.rules.database import OutputDatabases
-from pypto_build.rules.headers import HeaderIndex
 from pypto_build.rules.locks import lock_output
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
-from pypto_build.toolchain import PLATFORMS, Platform
+from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
+from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
+
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
@@ -30,35 +34,58 @@ class Workspace:
         self.top = top
         self.options = options
         self.whole_graph = whole_graph  # declare settled units too: cleaning, drawing the tree, building a named file
-        self.databases = OutputDatabases()
+        self.environment: dict[str, str] = {}  # of commands
+        self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
         self.selected: Path | None = None  # the artifact of JIT=
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
-        self.precompiled: dict[Path, Any] = {}  # nodes of headers that have to be precompiled
+        self.renewed: list[Action] = []  # those whose outputs this run made or restored
         self.replays: dict[Path, Any] = {}  # the nodes of the replays declared, by their directories of results
+        self.steps: dict[Path, Any] = {}  # what runs them
         self.configurations: dict[Path, Configuration] = {}  # theirs
         self.replayed: set[Path] = set()  # those that ran
         self.tested: set[Path] = set()  # those that are of declared tests
         self.tests: dict[str, set[str]] = {}  # the tags of every replay test by its name
         self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
         self.builds_binaries = True  # whether somebody asked for what needs them
-        self._headers: dict[tuple[Path, ...], HeaderIndex] = {}
+        self.include_dirs: set[Path] = set()  # where the headers of the units are looked for
 
     @property
     def build_dir(self) -> Path:
         """``BUILD_DIR=``, absolute."""
         return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
 
-    def headers(self, include_dirs: tuple[Path, ...]) -> HeaderIndex:
-        """The headers that units with these include directories see."""
-        if include_dirs not in self._headers:
-            self._headers[include_dirs] = HeaderIndex(tuple(map(str, include_dirs)))
-        return self._headers[include_dirs]
-
     @property
-    def include_dirs(self) -> set[Path]:
-        """Where the headers of the units are looked for."""
-        return {path for paths in self._headers for path in paths}
+    def verbose(self) -> bool:
+        """``VERBOSE=1``."""
+        return bool(self.options["VERBOSE"])
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of results that all workspaces of this user share."""
+        return Store(cache_dir() / "store", int(self.options["STORE_SIZE"] * (1 << 30)))
+
+    @cached_property
+    def watcher(self) -> Path | None:
+        """The library that watches what tools read; None where there is nothing to compile it with."""
+        try:
+            compiler = self.compiler.path
+        except ToolchainError:
+            return None
+        return library(compiler, cache_dir() / "witness", self.environment)
+
+    def place(self, directory: Path, **roots: str | Path) -> Place:
+        """The outputs in ``directory``, with the directories that their records are told by."""
+        if directory not in self.places:
+            known = {"tool": _PACKAGE, "cache": cache_dir(), "here": os.getcwd(), "top": self.top, **roots}
+            self.places[directory] = Place(directory, self.store, known, self.watcher)
+        return self.places[directory]
+
+    def save(self) -> None:
+        """Keep what this run has proven."""
+        for place in self.places.values():
+            _save(place)
+        self.store.close()
 
     def runtime(self, platform: Platform) -> str:
         """What executes a replay on ``platform``: hardware is driven by simpler alone."""
@@ -98,7 +125,7 @@ class Workspace:
             try:
                 mark_output(path)
                 lock_output(path)
-                self.databases.add(str(path))
+                self.place(path, artifact=root).tidy()
             except OSError as error:
                 reason = f"nothing can be built there: {error.strerror}"
                 raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
@@ -112,6 +139,13 @@ class Workspace:
             if absolute.startswith(root + os.sep):
                 return os.path.relpath(absolute, root)
         return str(path)
+
+
+def _save(place: Place) -> None:
+    try:
+        place.save()
+    except OSError as error:
+        complain(f"scons: {error.filename}: {error.strerror}; what was built in this run will be looked at again")
 
 
 def mark_output(path: Path) -> None:

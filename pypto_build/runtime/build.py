@@ -7,11 +7,11 @@ Imported by the build rules, so it loads fast and imports nothing that is not ne
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,51 +99,46 @@ def _run(command: Sequence[str]) -> None:
 
 
 def build(out_dir: Path, compiler: str = "g++", jobs: int | None = None) -> Path:
-    """Compile what is older than its inputs, link, and return the module's path.
+    """Compile and link the module in ``out_dir``; returns its path. Raises BuildError as ``build_module`` does."""
+    module = out_dir / module_filename()
+    build_module(module, compiler, jobs)
+    return module
 
-    The module appears by one rename, so a build that fails or is killed leaves the previous one.
+
+def build_module(module: Path, compiler: str = "g++", jobs: int | None = None) -> None:
+    """Compile and link ``module``, which appears by one rename.
 
     Raises:
         BuildError: a tool or header is missing, or a command failed.
     """
-    out_dir.mkdir(parents=True, exist_ok=True)
-    with (out_dir / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever comes second finds it built
-        return _build(out_dir, compiler, jobs)
+    module.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=module.parent, prefix=".build.") as directory:
+        objects = {unit: Path(directory, f"{unit}.o") for unit in units()}
 
+        def compile_one(unit: str) -> None:
+            text = objects[unit].with_suffix(".cpp")
+            text.write_text("".join(f'#include "{path.name}"\n' for path in units()[unit]), encoding="utf-8")
+            _run(compile_command(unit, text, objects[unit], compiler))
 
-def _build(out_dir: Path, compiler: str, jobs: int | None) -> Path:
-    module = out_dir / module_filename()
-    objects = {unit: out_dir / f"{unit}.o" for unit in units()}
-    newest = max(path.stat().st_mtime for path in [*sources(), *headers(), Path(__file__)])
-    stale = [unit for unit, target in objects.items() if not target.exists() or target.stat().st_mtime < newest]
-    if not stale and module.exists():
-        return module
-
-    def compile_one(unit: str) -> None:
-        text, partial = out_dir / f"{unit}.cpp", out_dir / f"{unit}.o.tmp"
-        text.write_text("".join(f'#include "{path.name}"\n' for path in units()[unit]), encoding="utf-8")
-        _run(compile_command(unit, text, partial, compiler))
-        partial.replace(objects[unit])
-
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        list(pool.map(compile_one, stale))
-    partial = module.with_name(module.name + ".tmp")
-    _run(link_command(list(objects.values()), partial, compiler))
-    partial.replace(module)
-    return module
+        with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+            list(pool.map(compile_one, objects))
+        partial = Path(directory, module.name)
+        _run(link_command(list(objects.values()), partial, compiler))
+        partial.replace(module)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line: build the module into a directory."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.runtime.build", description=main.__doc__)
-    parser.add_argument("out_dir", type=Path)
+    parser.add_argument("out_dir", type=Path, nargs="?", default=Path(), help="the directory of the module")
+    parser.add_argument("--module", type=Path, help="the module itself, in place of OUT_DIR")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--quiet", action="store_true", help="do not print the module's path")
     options = parser.parse_args(argv)
     try:
-        module = build(options.out_dir, options.compiler, options.jobs)
+        module = options.module or options.out_dir / module_filename()
+        build_module(module, options.compiler, options.jobs)
         if not options.quiet:
             print(module)
     except BuildError as error:

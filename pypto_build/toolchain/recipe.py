@@ -52,6 +52,15 @@ class UnitRecipe:
         dirs = [f"-I{directory}" for directory in (*self.include_dirs, *extra_dirs)]
         return [*self.compiler, *extra_flags, *dirs, "-c", source, "-o", target]
 
+    @property
+    def located(self) -> bool:
+        """Whether what it makes names the places of sources: line numbers do."""
+        return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
+
+    def map_prefix(self, root: Path) -> Sequence[str]:
+        """The flag by which an object does not tell where the directory ``root`` lies."""
+        return (f"-ffile-prefix-map={root}=.",)
+
     def precompile_argv(self, header: str, target: str) -> list[str]:
         """The header to the form that the compiler takes in place of its text."""
         dirs = [f"-I{directory}" for directory in self.include_dirs]

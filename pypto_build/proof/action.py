@@ -1,0 +1,145 @@
+"""What an action is, and what remains of one that was done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+#: Part of every key: another one makes all results of before unknown.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Action:
+    """One command and all that is known of it beforehand.
+
+    ``name`` is that of its record in its place. ``outputs`` are relative to the place; the command writes each under
+    its name with ``.tmp`` behind it. With ``tree``, the outputs are all files that it leaves in that directory.
+    ``settings`` decide besides the command, and are told to people by their labels; ``unkeyed`` are words at the
+    command's end that decide nothing. ``main`` is an input that the tool must be seen to read: else nobody told what it
+    reads. What is ``located`` holds paths, so that its key does too. One that is not ``shared`` stays out of the store.
+    ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
+    tree: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    keyed_environment: Mapping[str, str] = field(default_factory=dict)
+    unkeyed: tuple[str, ...] = ()
+    main: str = ""
+    python: bool = False
+    located: bool = False
+    shared: bool = True
+    prefix: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+
+    def command(self, aids: Sequence[Aid] = ()) -> list[str]:
+        """The whole command line."""
+        return [
+            *self.prefix,
+            self.argv[0],
+            *(word for aid in aids for word in aid.words),
+            *self.argv[1:],
+            *self.unkeyed,
+        ]
+
+
+@dataclass(frozen=True)
+class Aid:
+    """A file that only makes an action faster: its own inputs (``contents``) count in its place, and files beside it
+    not at all. ``words`` tell the command of it.
+    """
+
+    path: str
+    digest: str
+    contents: tuple[InputSet, ...]
+    words: tuple[str, ...]
+
+
+class InputSet(msgspec.Struct, frozen=True, array_like=True):
+    """Files and what they held, by names without the places of this machine; units have theirs in common."""
+
+    files: tuple[tuple[str, str], ...]
+
+    def encode(self) -> bytes:
+        """The same bytes for the same set."""
+        return msgspec.msgpack.encode(self)
+
+
+class Result(msgspec.Struct, array_like=True):
+    """What one action came to: its own inputs by name, the sets of those it was seen to read, what it wrote.
+
+    One without ``good`` says that the action failed on these inputs: what was good before is so no more.
+    """
+
+    key: str
+    declared: dict[str, str]
+    settings: dict[str, str]
+    words: str
+    sets: tuple[str, ...]
+    outputs: dict[str, str]
+    said: str = ""
+    good: bool = True
+
+
+class Roots:
+    """The directories that names in keys and records are told by, so that another workspace has the same."""
+
+    def __init__(self, roots: Mapping[str, str | Path]) -> None:
+        pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]
+        self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
+        self._places = {token: path for path, token in pairs}
+
+    def name(self, path: str) -> str:
+        """``path`` by the root it lies in."""
+        for root, token in self._pairs:
+            if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
+                return token + path[len(root) :]
+        return path
+
+    def word(self, word: str) -> str:
+        """A word of a command line, with every root in it named."""
+        for root, token in self._pairs:
+            at = word.find(root)
+            while at >= 0:
+                end = at + len(root)
+                if end == len(word) or word[end] in "/=:,":
+                    word = word[:at] + token + word[end:]
+                at = word.find(root, at + 1)
+        return word
+
+    def path(self, name: str) -> str:
+        """The path of ``name`` here; a root that this place does not have leads nowhere."""
+        if not name.startswith("{"):
+            return name
+        token, brace, rest = name.partition("}")
+        return self._places.get(token + brace, "/nowhere") + rest
+
+    def __str__(self) -> str:
+        return " ".join(f"{token}={path}" for path, token in self._pairs)
+
+
+def digest_words(words: Sequence[str]) -> str:
+    """A digest over words in their order."""
+    return hashlib.sha256(msgspec.msgpack.encode(list(words))).hexdigest()
+
+
+def make_key(action: Action, roots: Roots, words: str, declared: Mapping[str, str]) -> str:
+    """The key of an action whose declared inputs hold what ``declared`` says by name."""
+    parts = (
+        SCHEMA,
+        words,
+        sorted(action.settings.items()),
+        sorted(action.keyed_environment.items()),
+        sorted(declared.items()),
+        str(roots) if action.located else "",
+    )
+    return hashlib.sha256(msgspec.msgpack.encode(parts)).hexdigest()

@@ -1,0 +1,110 @@
+"""Digests of files, remembered by what the system says of a file: never by its time alone.
+
+A digest is remembered with inode, size, time of change and time of status change. No program can set the last of
+these, so a file that is as it was by all four has the content it had, but for one case: it was written again within
+the clock's tick of its last change. As git does for its index, a file that young is read every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Mapping
+
+#: What stands for the content of a file that is not there, or is none.
+ABSENT = ""
+#: The suffix by which an input is the list of names in a directory.
+LISTING = "/"
+
+_TICK_NS = 50_000_000
+#: Of a file system that keeps times in seconds.
+_COARSE_TICK_NS = 2_100_000_000
+_PIECE = 1 << 20
+# What editors, Python and our own runs leave beside the files that count.
+_BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
+
+#: (inode, size, time of change, time of status change)
+Identity = tuple[int, int, int, int]
+
+
+def identity(status: os.stat_result) -> Identity:
+    """What changes whenever a file is written, replaced or renamed."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def changed_since(known: Identity, moment_ns: int) -> bool:
+    """Whether a file may have been changed at ``moment_ns`` or after it, by its times."""
+    return max(known[2], known[3]) + _tick(known) >= moment_ns
+
+
+def _tick(known: Identity) -> int:
+    in_seconds = known[2] % 1_000_000_000 == 0 and known[3] % 1_000_000_000 == 0
+    return _COARSE_TICK_NS if in_seconds else _TICK_NS
+
+
+class Digests:
+    """The contents of files, each read once as long as it stays as it is. Links are followed."""
+
+    def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None) -> None:
+        self._known: dict[str, tuple[Identity, str]] = dict(known or {})
+        self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
+
+    def of(self, path: str) -> str:
+        """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash.
+
+        ``ABSENT`` where there is no regular file.
+        """
+        if path.endswith(LISTING):
+            return _listing(path)
+        try:
+            now = os.stat(path)
+        except (OSError, ValueError):
+            return ABSENT
+        known = self._known.get(path)
+        if known is not None and known[0] == identity(now):
+            self.used[path] = known
+            return known[1]
+        return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
+
+    def identity_of(self, path: str) -> Identity | None:
+        """What the system says of the file; None where there is none."""
+        try:
+            return identity(os.stat(path))
+        except (OSError, ValueError):
+            return None
+
+    def knows(self, path: str, seen: Identity) -> bool:
+        """Whether the content that a file had as ``seen`` was read before."""
+        known = self._known.get(path)
+        return known is not None and known[0] == seen
+
+    def _read(self, path: str) -> str:
+        digest = hashlib.sha256()
+        started = time.time_ns()
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+                before = identity(os.fstat(file.fileno()))
+                while piece := file.read(_PIECE):
+                    digest.update(piece)
+                after = identity(os.fstat(file.fileno()))
+        except OSError:
+            return ABSENT
+        found = digest.hexdigest()
+        if before == after and not changed_since(after, started):
+            self._known[path] = self.used[path] = (after, found)
+        return found
+
+
+def _listing(path: str) -> str:
+    try:
+        names = sorted(name for name in os.listdir(path) if not name.endswith(_BESIDE) and not name.startswith("."))
+    except OSError:
+        return ABSENT
+    return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
+
+
+def bytes_digest(data: bytes) -> str:
+    """The SHA-256 of ``data``."""
+    return hashlib.sha256(data).hexdigest()

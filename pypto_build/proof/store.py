@@ -1,0 +1,168 @@
+"""One store of results by content, for all workspaces of a user: three methods, behind which a remote one fits as well.
+
+``actions/`` holds, by the key of an action, what it came to; ``content/`` holds files by their SHA-256. Whatever is
+read is verified, so a damaged store costs time only; whatever is written appears by one rename. What was not used for
+longest is removed when the store grows beyond its size.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+
+from .digests import bytes_digest
+
+#: How large the store may grow, in bytes, where nobody says.
+DEFAULT_SIZE = 5 << 30
+#: Results that are remembered of one key: the same unit with other headers.
+_KEPT_RESULTS = 8
+#: A file that is larger than this part of the store is not kept.
+_LARGEST_PART = 16
+#: Down to which part of its size a store is emptied.
+_ROOM = 0.8
+_SEAL_BYTES = 32
+
+
+class Entry(NamedTuple):
+    """A file of the store, for those who look at all of them."""
+
+    path: Path
+    size: int
+    used_ns: int
+
+
+class Store:
+    """The store in ``directory``, which may hold ``size`` bytes; 0 is a store that keeps nothing."""
+
+    def __init__(self, directory: Path, size: int = DEFAULT_SIZE) -> None:
+        self._directory = directory
+        self._size = size
+        self._written = 0
+
+    @property
+    def largest(self) -> int:
+        """The size in bytes up to which a file is kept."""
+        return self._size // _LARGEST_PART
+
+    def find(self, key: str) -> list[bytes]:
+        """What is known of an action, the newest first."""
+        path = self._path("actions", key)
+        payload = _unsealed(_read(path)) if self._size else None
+        if payload is None:
+            return []
+        _touch(path)
+        try:
+            return msgspec.msgpack.decode(payload, type=list[bytes])
+        except msgspec.DecodeError:
+            return []
+
+    def read(self, digest: str) -> bytes | None:
+        """The content with this digest; None where it is not there, or is not what it was."""
+        path = self._path("content", digest)
+        data = _read(path) if self._size else None
+        if data is None:
+            return None
+        if bytes_digest(data) != digest:
+            with suppress(OSError):
+                path.unlink()
+            return None
+        _touch(path)
+        return data
+
+    def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
+        """Keep what an action came to, and the contents that it speaks of; nothing where there is no room or right."""
+        if not self._size:
+            return
+        with suppress(OSError):
+            for data in contents:
+                path = self._path("content", bytes_digest(data))
+                if len(data) <= self.largest and not path.exists():
+                    self._write(path, data)
+            results = [result, *(known for known in self.find(key) if known != result)][:_KEPT_RESULTS]
+            self._write(self._path("actions", key), _sealed(msgspec.msgpack.encode(results)))
+
+    def close(self) -> None:
+        """Note what was written, and make room if that became too much."""
+        written, self._written = self._written, 0
+        if not written:
+            return
+        with suppress(OSError), self._locked():
+            usage = self._directory / "usage"
+            known = _read(usage)
+            total = int(known) if known and known.isdigit() else sum(entry.size for entry in self.entries())
+            total += written
+            if total > self._size:
+                total = self.shrink(int(self._size * _ROOM))
+            write_bytes(usage, str(total).encode())
+
+    def entries(self) -> Iterator[Entry]:
+        """All files of the store."""
+        for kind in ("actions", "content"):
+            for path in (self._directory / kind).glob("*/*"):
+                with suppress(OSError):
+                    status = path.stat()
+                    yield Entry(path, status.st_size, status.st_mtime_ns)
+
+    def excess(self, size: int) -> list[Entry]:
+        """The files that have to go for the store to hold ``size`` bytes at most: those not used for longest."""
+        entries = sorted(self.entries(), key=lambda entry: entry.used_ns, reverse=True)
+        kept, gone = 0, []
+        for entry in entries:
+            if kept + entry.size > size:
+                gone.append(entry)
+            else:
+                kept += entry.size
+        return gone
+
+    def shrink(self, size: int) -> int:
+        """Remove what has to go; returns what is left, in bytes."""
+        for entry in self.excess(size):
+            with suppress(OSError):
+                entry.path.unlink()
+        return sum(entry.size for entry in self.entries())
+
+    def _path(self, kind: str, name: str) -> Path:
+        return self._directory / kind / name[:2] / name
+
+    def _write(self, path: Path, data: bytes) -> None:
+        write_bytes(path, data)
+        self._written += len(data)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self._directory / ".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _touch(path: Path) -> None:
+    with suppress(OSError):
+        os.utime(path)
+
+
+def _sealed(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest() + data
+
+
+def _unsealed(data: bytes | None) -> bytes | None:
+    """What was sealed; None if it is damaged."""
+    if data is None or hashlib.sha256(data[_SEAL_BYTES:]).digest() != data[:_SEAL_BYTES]:
+        return None
+    return data[_SEAL_BYTES:]

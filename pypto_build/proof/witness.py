@@ -1,0 +1,225 @@
+"""What a tool was seen to read: a small library is preloaded into it, which writes down every file.
+
+So nothing has to be known of a compiler's rules for finding headers, or of the programs that it starts. A program that
+is linked statically cannot be watched; the account is then not ``complete``, and what it made is not recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from pypto_build.artifact.atomic import write_bytes
+
+from .digests import LISTING, Identity
+
+SOURCE = Path(__file__).resolve().with_name("witness.cpp")
+#: The variable with the file that the library writes.
+VARIABLE = "PYPTO_WITNESS"
+
+_FLAGS = (
+    "-std=c++17", "-O2", "-shared", "-fPIC",
+    "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-nodefaultlibs",
+)  # fmt: skip
+_PACKAGE = str(SOURCE.parent.parent) + os.sep
+_SYSTEM = ("/proc/", "/sys/", "/dev/")
+_SCRIPT = b"#!"
+# The beginning of what an editable installation puts on Python's path, which is no file.
+_EDITABLE = "__editable__."
+
+
+@dataclass
+class Account:
+    """What was seen: files read with what the system said of each, files looked for in vain, directories listed."""
+
+    read: dict[str, Identity] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
+    unseen: str = ""  # a program that was started and told nothing
+
+    @property
+    def files(self) -> set[str]:
+        """All that was there and counts by content; directories with a slash at the end count by their names."""
+        return self.read.keys() | self.loaded | self.listed
+
+
+def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> Path | None:
+    """The library to preload, built with ``compiler`` on first use; None where it cannot be built."""
+    key = hashlib.sha256(SOURCE.read_bytes() + f"{compiler} {_FLAGS}".encode()).hexdigest()[:32]
+    made, note = directory / f"{key}.so", directory / f"{key}.sha256"
+    with suppress(OSError):
+        if hashlib.sha256(made.read_bytes()).hexdigest() == note.read_text(encoding="ascii", errors="replace"):
+            return made
+    unfinished = directory / f".{key}.{os.getpid()}.tmp"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        command = [compiler, *_FLAGS, str(SOURCE), "-o", str(unfinished), "-lc", "-ldl"]
+        run = subprocess.run(command, capture_output=True, env=dict(environment), check=False)
+        if run.returncode:
+            return None
+        write_bytes(note, hashlib.sha256(unfinished.read_bytes()).hexdigest().encode())
+        unfinished.replace(made)
+    except OSError:
+        return None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+    return made
+
+
+def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:
+    """What the log says of the command ``argv``, without files below ``private`` directories and those it wrote."""
+    account, written, started, running = Account(), set[str](), {argv[0]}, set[str]()
+    for line in _lines(log):
+        kind, _, rest = line.partition("\t")
+        match kind:
+            case "R" | "W":
+                *numbers, path = rest.split("\t", 4)
+                if kind == "W":
+                    written.add(path)
+                elif len(numbers) == 4 and path not in account.read and not path.startswith(_SYSTEM):
+                    account.read[path] = (int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[3]))
+            case "M":
+                written |= {rest, rest + LISTING}
+            case "A":
+                account.absent.add(rest)
+            case "D":
+                account.listed.add(rest.rstrip("/") + LISTING)
+            case "L":
+                account.loaded.add(rest)
+            case "X":
+                running.add(rest)
+                account.loaded.add(rest)
+            case "E":
+                started.add(rest)
+    account.unseen = _untold(started, running)
+    _leave_out(account, written, tuple(str(place).rstrip("/") + "/" for place in private))
+    return account
+
+
+def _lines(log: Path) -> list[str]:
+    try:
+        return log.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+
+
+def _untold(started: Iterable[str], running: set[str]) -> str:
+    """A program that was to be executed and is not among those ``running``."""
+    for path in started:
+        program = _interpreter(path)
+        if program and os.path.realpath(program) not in running:
+            return path
+    return ""
+
+
+def _interpreter(path: str) -> str:
+    """The executable that runs ``path``: itself, or that of a script; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(256)
+    except OSError:
+        return ""
+    words = begin.partition(b"\n")[0][2:].split() if begin.startswith(_SCRIPT) else [os.fsencode(path)]
+    return os.fsdecode(words[0]) if words else ""
+
+
+def _leave_out(account: Account, written: set[str], private: tuple[str, ...]) -> None:
+    def counts(path: str) -> bool:
+        return path not in written and not path.startswith(private)
+
+    account.read = {path: seen for path, seen in account.read.items() if counts(path)}
+    account.absent = {path for path in account.absent if counts(path) and not path.startswith(_SYSTEM)}
+    account.listed = {path for path in account.listed if counts(path) and not path.startswith(_SYSTEM)}
+    account.loaded = {path for path in account.loaded if counts(path)}
+
+
+def of_python(account: Account) -> Account:
+    """The account of one of our own tools, with modules by their sources and packages by what installed them.
+
+    The standard library is that of the interpreter, which counts as a program; our own modules count by content, those
+    of other distributions by the list of files and versions that came with them.
+    """
+    mine = Account(unseen=account.unseen)
+    installed: set[str] = set()
+    for path in account.files:
+        source = _source(path)
+        if source in (*_libraries(), os.getcwd() + LISTING):  # what is installed; looked at as part of the path
+            continue
+        if source.startswith(_PACKAGE):
+            if not source.endswith(LISTING):
+                mine.read[source] = account.read.get(source, (0, 0, 0, 0))
+        elif package := _package(source):
+            installed.add(package)
+        elif not source.startswith(_standard()):
+            mine.read[source] = account.read.get(source, (0, 0, 0, 0))
+    mine.loaded = {path for package in installed for path in _records(package)}
+    known = (_PACKAGE, *_standard(), *_libraries(), os.path.join(os.getcwd(), _EDITABLE))
+    mine.absent = {path for path in account.absent if not path.startswith(known)}
+    return mine
+
+
+def _source(path: str) -> str:
+    """The source of a compiled module; any other path as it is."""
+    directory, name = os.path.split(path)
+    if not name.endswith(".pyc") or os.path.basename(directory) != "__pycache__":
+        return path
+    return os.path.join(os.path.dirname(directory), name.partition(".")[0] + ".py")
+
+
+def _package(path: str) -> str:
+    """What lies in a directory of installed packages, as the path of the topmost entry there; empty for other files."""
+    for library_dir in _libraries():
+        if path.startswith(library_dir):
+            return library_dir + path[len(library_dir) :].partition("/")[0]
+    return ""
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The directories of installed packages on this interpreter's path."""
+    return tuple(path.rstrip("/") + "/" for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+
+
+@cache
+def _standard() -> tuple[str, ...]:
+    """Where the interpreter's own modules are, and what it looks for beside itself."""
+    names = ("stdlib", "platstdlib")
+    paths = {sysconfig.get_path(name) for name in names} | {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    real = {os.path.realpath(path) for path in paths}
+    places = {path.rstrip("/") + "/" for path in paths | real if path not in ("/", "/usr", "/usr/local")}
+    return tuple(sorted(places)) + tuple(f"{path}/lib/python" for path in ("/usr", "/usr/local"))
+
+
+@cache
+def _records(package: str) -> tuple[str, ...]:
+    """The files that tell one installation of a package from another; the package's own file where nothing does."""
+    directory, name = os.path.split(package)
+    found = _distributions(directory).get(name.partition(".")[0].lower().replace("-", "_"))
+    if found:
+        return tuple(os.path.join(directory, found, file) for file in ("METADATA", "RECORD"))
+    return (package if os.path.isfile(package) else os.path.join(package, "__init__.py"),)
+
+
+@cache
+def _distributions(directory: str) -> dict[str, str]:
+    """The `.dist-info` directories by the packages that they installed."""
+    found: dict[str, str] = {}
+    for name in sorted(os.listdir(directory)):
+        if not name.endswith(".dist-info"):
+            continue
+        found.setdefault(name.partition("-")[0].lower(), name)
+        with suppress(OSError):
+            text = Path(directory, name, "top_level.txt").read_text(encoding="utf-8", errors="replace")
+            for package in text.split():
+                found.setdefault(package.lower(), name)
+    return found

@@ -1,0 +1,43 @@
+"""Actions that run a tool of ours in Python."""
+
+from __future__ import annotations
+
+import platform as machine
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pypto_build.proof import Action
+from pypto_build.rules.workspace import Workspace
+from pypto_build.toolchain.python import own_tool
+
+# What decides about a tool of ours of all that the caller's environment holds.
+_DECIDING = ("PYTHONPATH", "LD_LIBRARY_PATH", "PTOAS_ROOT")
+_PREFIXES = ("PTO2_RING_", "ASCEND_", "SIMPLER_")
+
+
+def python_tool(
+    workspace: Workspace,
+    module: str,
+    argv: Sequence[str],
+    *,
+    name: str,
+    inputs: Iterable[str | Path] = (),
+    settings: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Action:
+    """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read."""
+    environment = workspace.environment
+    return Action(
+        name=name,
+        argv=(*own_tool(module), *argv),
+        inputs=tuple(map(str, inputs)),
+        settings={"Python": f"{sys.version} {machine.machine()}", **(settings or {})},
+        environment=environment,
+        keyed_environment={
+            key: value for key, value in environment.items() if key in _DECIDING or key.startswith(_PREFIXES)
+        },
+        python=True,
+        **more,
+    )

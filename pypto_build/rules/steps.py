@@ -1,0 +1,95 @@
+"""Steps of a build: SCons orders them and shows them, their place knows whether they have to be done.
+
+Every node declared here is built always, as far as SCons goes: its action asks the place, which keeps what is proven,
+restores what the store has, and runs the command for the rest. SCons keeps no signatures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from SCons.Action import Action as SConsAction
+from SCons.Script import GetOption
+
+from pypto_build.proof import Action, Outcome, Place
+from pypto_build.proof.action import Aid
+from pypto_build.rules.actions import Spawn, complain, run_captured
+from pypto_build.rules.workspace import Workspace, escape, workspace_of
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a build: what it is, and what is said about it.
+
+    ``aids`` is asked for files that make the command faster, just before it runs. A step that is done ``again``
+    whatever is known, and one that is not ``recorded``, say so; ``otherwise`` is the reason when no input differs.
+    """
+
+    place: Place
+    action: Action
+    label: str
+    subject: str
+    spawn: Spawn = run_captured
+    otherwise: str = "it was missing or had failed"
+    aids: Callable[[], tuple[Aid, ...]] | None = None
+    restored: str = ""  # what is announced when the store had it; nothing where that is no news
+    again: bool = False
+    recorded: bool = True
+    in_common: bool = False  # all workspaces of a user share the place: one run at a time works there
+
+    def line(self) -> str:
+        """What is printed when it runs."""
+        return f"{self.label} {self.subject}  ({self.place.reason(self.action, self.otherwise)})"
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing has to be done."""
+        return not self.again and self.place.proven(self.action) is not None
+
+
+def declare_step(env: Any, step: Step, sources: Sequence[Any], outputs: Sequence[str] | None = None) -> Any:
+    """The nodes of a step's outputs, which are made from ``sources`` (nodes) at least."""
+    names = step.action.outputs if outputs is None else outputs
+    targets = [escape(str(step.place.path(name))) for name in names]
+    nodes = env.Command(targets, list(sources), SConsAction(_perform, _announce), PYPTO_STEP=step)
+    env.Precious(nodes)
+    return env.AlwaysBuild(nodes)
+
+
+def _announce(target: Any, source: Any, env: Any) -> str:
+    """What SCons prints before a step: nothing, since only the step knows whether it has to be; with -n, its line."""
+    step = env["PYPTO_STEP"]
+    return step.line() if GetOption("no_exec") and not step.proven else ""
+
+
+def _perform(target: Any, source: Any, env: Any) -> int:
+    return perform(workspace_of(env), env["PYPTO_STEP"]).status
+
+
+def perform(workspace: Workspace, step: Step) -> Outcome:
+    """Do a step if it has to be done, and say so."""
+
+    def begin() -> tuple[Aid, ...]:
+        aids = step.aids() if step.aids else ()
+        lines = [step.line()]
+        lines += [" ".join(step.action.command(aids))] if workspace.verbose else []
+        print("\n".join(lines), flush=True)
+        return aids
+
+    with step.place.alone() if step.in_common else nullcontext():
+        outcome = step.place.perform(step.action, step.spawn, begin, again=step.again, record=step.recorded)
+        if step.in_common:
+            step.place.save()
+    if outcome.how == "restored":
+        sys.stdout.write(f"{step.restored}\n" if step.restored else "")
+        sys.stdout.flush()
+        sys.stderr.write(outcome.said)
+    if outcome.how in ("made", "restored"):
+        workspace.renewed.append(step.action)
+    if outcome.note:
+        complain(f"{step.label.split()[0]} {step.subject}: {outcome.note}")
+    return outcome
