@@ -2,7 +2,7 @@
 
 python -m pypto_build.interop.run ARTIFACT_DIR --platform P --build-dir OUT [--simpler S] [--isa I] [--device N] ...
 
-Exit status: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
+Exit status: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked.
 """
 
 from __future__ import annotations

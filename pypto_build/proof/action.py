@@ -22,6 +22,7 @@ class Action:
     ``settings`` decide besides the command, and are told to people by their labels; ``unkeyed`` are words at the
     command's end that decide nothing. ``main`` is an input that the tool must be seen to read: else nobody told what it
     reads. What is ``located`` holds paths, so that its key does too. One that is not ``shared`` stays out of the store.
+    ``good`` are the exit statuses of a result that may stand for another run.
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input.
     """
 
@@ -35,6 +36,7 @@ class Action:
     keyed_environment: Mapping[str, str] = field(default_factory=dict)
     unkeyed: tuple[str, ...] = ()
     main: str = ""
+    good: tuple[int, ...] = (0,)
     python: bool = False
     located: bool = False
     shared: bool = True

@@ -322,7 +322,7 @@ class Place:
         if action.python:
             attempt = replace(attempt, account=of_python(attempt.account))
         changed = self._changed_meanwhile(attempt)
-        if status:
+        if status not in action.good:
             if attempt.record:
                 self._note_failure(attempt, known=not (untold or changed))
             return Outcome("failed", status, said), ""
@@ -331,11 +331,11 @@ class Place:
             return Outcome("failed", 3, said), changed
         if untold or not attempt.record:
             self._drop(action)
-            return Outcome("made", 0, said, untold), ""
+            return Outcome("made", status, said, untold), ""
         result = self._result(attempt, outputs, said)
         self._note(action, result)
         self._publish(action, result)
-        return Outcome("made", 0, said), ""
+        return Outcome("made", status, said), ""
 
     def _untold(self, attempt: _Attempt) -> str:
         """Why nobody can say what the tool read; empty if it was watched all along."""

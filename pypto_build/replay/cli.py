@@ -1,6 +1,6 @@
 """The command line: `python -m pypto_build.replay ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH …`.
 
-Exit status: 0 pass or unchecked, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
+Exit status: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked.
 """
 
 from __future__ import annotations

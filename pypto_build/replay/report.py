@@ -84,7 +84,7 @@ def last_line(verdict: Verdict, elapsed_s: float) -> str:
         case "pass":
             return f"PASS ({elapsed_s:.2f}s)"
         case "unchecked":
-            return f"PASS ({elapsed_s:.2f}s, validation skipped: no golden_fn or golden_data)"
+            return f"UNCHECKED ({elapsed_s:.2f}s): no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
         case "mismatch":
             names = [output.name for output in verdict.outputs if output.status == "mismatch"]
             return f"FAIL ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"

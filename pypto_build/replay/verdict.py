@@ -23,13 +23,13 @@ SCHEMA = 1
 #: Exit status of `python -m pypto_build.replay` and of `pypto-build` for each verdict.
 EXIT_STATUS: dict[Status, int] = {
     "pass": 0,
-    "unchecked": 0,
     "mismatch": 1,
     "usage_error": 2,
     "build_error": 3,
     "golden_error": 4,
     "runtime_error": 5,
     "hang": 6,
+    "unchecked": 7,
 }
 
 

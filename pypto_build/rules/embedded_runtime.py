@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pypto_build.rules.environment import passed_environment
+from pypto_build.rules.options import parse_options
 from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.steps import Step, declare_step, perform
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
@@ -38,6 +40,7 @@ def runtime_step(workspace: Workspace) -> Step:
         name=module.name,
         outputs=(module.name,),
         settings={"the compiler": workspace.compiler.identity},
+        keyed_environment={},
         located=True,
         shared=False,
     )
@@ -53,8 +56,10 @@ def embedded_runtime(env: Any) -> Any:
     return declare_step(env, step, [])[0]
 
 
-def ensure_runtime(workspace: Workspace) -> Path:
-    """Build the module if need be, without SCons; its path."""
+def ensure_runtime() -> Path:
+    """Build the module if need be, outside of any SCons run; its path."""
+    workspace = Workspace(Path.cwd(), parse_options({}), whole_graph=False)
+    workspace.environment = passed_environment()
     step = runtime_step(workspace)
     if not step.proven and perform(workspace, step).status:
         raise RuntimeError("the embedded runtime cannot be built")

@@ -141,6 +141,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("SERIAL", False, _switch, "1: run tasks one by one in submission order", flag="--serial"),
         Option("ZERO_FILL", False, _switch, "1: outputs start as zeros, not as NaN", flag="--zero-fill"),
+        Option("ALLOW_UNCHECKED", False, _switch, "1: a replay without a golden to compare with is no failure"),
         Option("FORCE", False, _switch, "1: replay though nothing changed"),
         Option("DEVICE", 0, _number(int, 0, "the number of a device"), "the device of hardware", "--device", "simpler"),
         Option(

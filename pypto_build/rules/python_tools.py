@@ -29,15 +29,14 @@ def python_tool(
 ) -> Action:
     """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read."""
     environment = workspace.environment
+    deciding = {key: value for key, value in environment.items() if key in _DECIDING or key.startswith(_PREFIXES)}
     return Action(
         name=name,
         argv=(*own_tool(module), *argv),
         inputs=tuple(map(str, inputs)),
         settings={"Python": f"{sys.version} {machine.machine()}", **(settings or {})},
         environment=environment,
-        keyed_environment={
-            key: value for key, value in environment.items() if key in _DECIDING or key.startswith(_PREFIXES)
-        },
+        keyed_environment=more.pop("keyed_environment", deciding),
         python=True,
         **more,
     )

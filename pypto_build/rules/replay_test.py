@@ -120,7 +120,8 @@ def finish_replays(target: Any, source: Any, env: Any) -> int:
     for results in found:
         if results not in workspace_of(env).replayed:
             _show_cached(workspace_of(env), results)
-    return next((status for results in found if (status := read_verdict(results / "verdict.json").exit_status)), 0)
+    verdicts = (read_verdict(results / "verdict.json") for results in found)
+    return next((status for verdict in verdicts if (status := _status(workspace_of(env), verdict.exit_status))), 0)
 
 
 def show_results(target: Any, source: Any, env: Any) -> None:
@@ -205,6 +206,7 @@ def _replay_step(
         name=f"{REPLAYS}/{way.name}",
         inputs=[*embedded, targets.interface, *targets.binary_paths, *_files(targets, found)],
         tree=f"{REPLAYS}/{way.name}",
+        good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
         unkeyed=("--timeout", str(workspace.options["TIMEOUT"])),
         private=(str(targets.output / REPLAYS),),
@@ -247,7 +249,14 @@ def _replay(target: Any, source: Any, env: Any) -> int:
         workspace.replayed.add(replay.results)
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]
-    return 0 if replay.tolerant else outcome.status
+    ended = outcome.how in ("made", "failed") and not replay.tolerant
+    return _status(workspace, outcome.status) if ended else 0  # the verdict of one that did not run tells the rest
+
+
+def _status(workspace: Workspace, status: int) -> int:
+    """The exit status, with what the user allowed."""
+    allowed = workspace.options["ALLOW_UNCHECKED"] and status == EXIT_STATUS["unchecked"]
+    return 0 if allowed else status
 
 
 def _show_cached(workspace: Workspace, results: Path) -> None:

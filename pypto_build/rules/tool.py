@@ -22,6 +22,7 @@ from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.attributes import RuleError
 from pypto_build.rules.cleaning import clean_outputs
 from pypto_build.rules.database import keep_no_signatures
+from pypto_build.rules.environment import passed_environment
 from pypto_build.rules.help import declare_help
 from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.program import declare_program
@@ -30,7 +31,6 @@ from pypto_build.rules.single import declare_kernel, declare_kernel_config, decl
 from pypto_build.rules.targets import TARGETS, check_taken
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import ToolchainError
-from pypto_build.toolchain.python import own_environment
 
 RULES: dict[str, Callable[..., Any]] = {
     "PtoArtifact": declare_artifact,
@@ -42,15 +42,6 @@ RULES: dict[str, Callable[..., Any]] = {
 }
 
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
-
-# What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
-_PASSED_ON = (
-    "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS",
-    "NO_COLOR",
-)  # fmt: skip
-_PASSED_PREFIXES = (
-    "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
-)  # fmt: skip
 
 
 def generate(env: Any) -> None:
@@ -69,7 +60,7 @@ def generate(env: Any) -> None:
         workspace = Workspace(top, options, _needs_whole_graph())
         if options["WATCH"]:
             watch.depend_on(workspace)
-        workspace.environment = _environment()
+        workspace.environment = passed_environment()
         keep_no_signatures()
         atexit.register(workspace.save)
         env.Replace(
@@ -128,10 +119,3 @@ def _needs_whole_graph() -> bool:
     """Whether somebody asked for nodes by file name or wants to see the graph."""
     names_a_file = any("/" in target or "." in target for target in map(str, COMMAND_LINE_TARGETS))
     return names_a_file or bool(GetOption("tree_printers"))
-
-
-def _environment() -> dict[str, str]:
-    found = own_environment()
-    passed = {name: found[name] for name in _PASSED_ON if name in found}
-    passed |= {name: value for name, value in found.items() if name.startswith(_PASSED_PREFIXES)}
-    return passed | {"LC_ALL": "C.UTF-8"}

@@ -16,7 +16,7 @@ from pypto_build.rules.locks import lock_output
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
-from pypto_build.toolchain.cache import cache_dir
+from pypto_build.toolchain.cache import cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
@@ -63,7 +63,7 @@ class Workspace:
     @cached_property
     def store(self) -> Store:
         """The store of results that all workspaces of this user share."""
-        return Store(cache_dir() / "store", int(self.options["STORE_SIZE"] * (1 << 30)))
+        return Store(store_dir(), int(self.options["STORE_SIZE"] * (1 << 30)))
 
     @cached_property
     def watcher(self) -> Path | None:

@@ -1,4 +1,4 @@
-"""What is made once for all workspaces of a user: the runtime's module, and revisions of other projects."""
+"""What is made once for all workspaces of a user: the runtime's module, results, and revisions of other projects."""
 
 from __future__ import annotations
 
@@ -11,3 +11,9 @@ def cache_dir() -> Path:
     if chosen := os.environ.get("PYPTO_BUILD_CACHE"):
         return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"
+
+
+def store_dir() -> Path:
+    """The store of results: ``$PYPTO_BUILD_STORE``, else ``store`` in the cache; absolute."""
+    chosen = os.environ.get("PYPTO_BUILD_STORE")
+    return Path(chosen).absolute() if chosen else cache_dir() / "store"

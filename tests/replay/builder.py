@@ -14,19 +14,17 @@ from tempfile import TemporaryDirectory
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.rules.embedded_runtime import module_path
-from pypto_build.runtime import build as runtime_build
+from pypto_build.rules.embedded_runtime import ensure_runtime
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
 from pypto_build.toolchain.platforms import PLATFORMS
 
 PLATFORM = PLATFORMS["a2a3sim"]
 
 
+@cache
 def embedded_module() -> Path:
     """The embedded runtime, built by whichever test comes first."""
-    compiler = find_compiler()
-    module = module_path(compiler)
-    return module if module.exists() else runtime_build.build(module.parent, compiler.path)
+    return ensure_runtime()
 
 
 @cache

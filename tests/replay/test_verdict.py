@@ -66,13 +66,13 @@ def test_every_status_has_an_exit_status() -> None:
     assert set(EXIT_STATUS) == set(get_args(Status))
     assert EXIT_STATUS == {
         "pass": 0,
-        "unchecked": 0,
         "mismatch": 1,
         "usage_error": 2,
         "build_error": 3,
         "golden_error": 4,
         "runtime_error": 5,
         "hang": 6,
+        "unchecked": 7,
     }
 
 

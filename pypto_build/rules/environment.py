@@ -1,0 +1,22 @@
+"""The environment of the commands of a build."""
+
+from __future__ import annotations
+
+from pypto_build.toolchain.python import own_environment
+
+# What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
+_PASSED_ON = (
+    "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS",
+    "NO_COLOR",
+)  # fmt: skip
+_PASSED_PREFIXES = (
+    "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
+)  # fmt: skip
+
+
+def passed_environment() -> dict[str, str]:
+    """What commands see of the caller's environment."""
+    found = own_environment()
+    passed = {name: found[name] for name in _PASSED_ON if name in found}
+    passed |= {name: value for name, value in found.items() if name.startswith(_PASSED_PREFIXES)}
+    return passed | {"LC_ALL": "C.UTF-8"}
