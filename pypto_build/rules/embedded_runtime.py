@@ -41,7 +41,6 @@ def runtime_step(workspace: Workspace) -> Step:
         outputs=(module.name,),
         settings={"the compiler": workspace.compiler.identity},
         keyed_environment={},
-        located=True,
         shared=False,
     )
     return Step(workspace.place(module.parent), action, "[runtime] build", "the embedded runtime, once", in_common=True)

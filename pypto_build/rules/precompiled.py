@@ -45,7 +45,6 @@ class Precompiled:
                 environment=environment,
                 keyed_environment={key: environment[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in environment},
                 main=str(header),
-                located=True,
                 shared=False,
             ),
             "[headers] precompile",
