@@ -421,10 +421,10 @@ class Place:
 
     def _note_failure(self, attempt: _Attempt, known: bool) -> None:
         """What was good on these inputs is so no more, here and in the store; nothing where they are not ``known``."""
-        action = attempt.action
-        self._drop(action)
+        action, failed = attempt.action, self._result(attempt, {}, "", good=False)
+        self._note(action, failed)
         if known and action.shared and any(map(_is_good, self._store.find(attempt.state.key))):
-            self._publish(action, self._result(attempt, {}, "", good=False))
+            self._publish(action, failed)
         self.save()
 
     def _publish(self, action: Action, result: Result) -> None:

@@ -20,6 +20,12 @@ def complain(line: str) -> None:
     sys.stderr.flush()
 
 
+def say(*lines: str) -> None:
+    """Lines of output in one piece."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
 def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """Print what the command said in one piece."""
     try:

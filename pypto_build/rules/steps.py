@@ -17,7 +17,7 @@ from SCons.Script import GetOption
 
 from pypto_build.proof import Action, Outcome, Place
 from pypto_build.proof.action import Aid
-from pypto_build.rules.actions import Spawn, complain, run_captured
+from pypto_build.rules.actions import Spawn, complain, run_captured, say
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 
 
@@ -77,7 +77,7 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         aids = step.aids() if step.aids else ()
         lines = [step.line()]
         lines += [" ".join(step.action.command(aids))] if workspace.verbose else []
-        print("\n".join(lines), flush=True)
+        say(*lines)
         return aids
 
     with step.place.alone() if step.in_common else nullcontext():
@@ -85,8 +85,7 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         if step.in_common:
             step.place.save()
     if outcome.how == "restored":
-        sys.stdout.write(f"{step.restored}\n" if step.restored else "")
-        sys.stdout.flush()
+        say(*filter(None, [step.restored]))
         sys.stderr.write(outcome.said)
     if outcome.how in ("made", "restored"):
         workspace.renewed.append(step.action)

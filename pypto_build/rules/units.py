@@ -111,7 +111,7 @@ class Compilation:
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
             action = self._action(plan, name, argv, (source, *also), main=source)
             subject = f"{plan.unit.name}{step.suffix}"
-            back = f"[cpp->.so] restored {subject}, as it was made before" if name.endswith(plan.unit.suffix) else ""
+            back = f"[cpp->.so] restored {subject}  (as it was made before)" if name.endswith(plan.unit.suffix) else ""
             found.append(Step(self._place, action, f"[cpp->.so] {step.label}", subject, restored=back))
         return found
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pypto_build.artifact.pt import write_pt
 
-_VERBS = "compile|link|sign|run|build|make|regenerating from|  spliced ->"
+_VERBS = "compile|link|restored|sign|run|build|make|regenerating from|  spliced ->|  restored ->"
 _ACTION = re.compile(rf"^\[([\w>.-]+)\] ({_VERBS})\s+(\S.*?)(?:  \((.*)\))?$", re.MULTILINE)
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 
