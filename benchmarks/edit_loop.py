@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.generated import write_chain
 from pypto_build.rules.headers import HeaderIndex
+
+from benchmarks.generated import write_chain
 from pypto_build.rules.precompiled import stand_in
 from pypto_build.toolchain import PLATFORMS
 from pypto_build.toolchain.host import find_compiler, host_recipe

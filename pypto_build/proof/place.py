@@ -19,7 +19,7 @@ from pypto_build.artifact.atomic import write_bytes
 
 from .action import Action, Aid, InputSet, Result, Roots, digest_words, make_key
 from .digests import ABSENT, Digests, Identity, bytes_digest, changed_since
-from .reason import NEVER, explain
+from .reason import NEVER, difference, explain
 from .store import Store, _sealed, _unsealed
 from .witness import VARIABLE, Account, of_python, read_account
 
@@ -124,7 +124,7 @@ class Place:
                 return NEVER
             state = self._state(action)
             wanted = Result(state.key, state.declared, dict(action.settings), state.words, (), {})
-            return explain(known, wanted, self._roots.name(self._differing(known.sets)), otherwise)
+            return explain(known, wanted, self._difference_of(known), otherwise)
 
     def perform(
         self,
@@ -219,6 +219,19 @@ class Place:
             if found:
                 return found
         return ""
+
+    def _difference_of(self, known: Result) -> str:
+        """What is not as it was among the inputs that a tool was seen to read, as a phrase; empty if all is."""
+        path = self._differing(known.sets)
+        if not path:
+            return ""
+        name = self._roots.name(path)
+        was = next((digest for number in known.sets for file, digest in self._files(number) if file == name), ABSENT)
+        return difference(name, was, self._digests.of(path))
+
+    def _files(self, number: str) -> tuple[tuple[str, str], ...]:
+        known = self._record.sets.get(number)
+        return known.files if known else ()
 
     def _first_difference(self, known: InputSet) -> str:
         path_of, digest_of, is_there = self._roots.path, self._digests.of, os.access

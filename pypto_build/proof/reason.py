@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from .action import Result
+from .digests import ABSENT, LISTING
 
 NEVER = "not built before"
 
 
-def explain(before: Result, now: Result, differing: str, otherwise: str) -> str:
+def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
     """What differs between the record of an action and what it would be now, as one phrase.
 
-    ``differing`` is an input that the tool itself was seen to read, ``otherwise`` the answer if nothing differs.
-    Files are named as records name them: by the root that they lie in.
+    ``seen`` is the phrase about an input that the tool itself was seen to read, ``otherwise`` the answer if nothing
+    differs. Files are named as records name them: by the root that they lie in.
     """
     files = [name for name in now.declared if name in before.declared and before.declared[name] != now.declared[name]]
-    files += [differing] if differing else []
     settings = sorted({label for label, _ in before.settings.items() ^ now.settings.items()})
     changed = ([f"content of {few(list(map(_short, files)))}"] if files else []) + ([few(settings)] if settings else [])
     if changed:
@@ -23,9 +23,20 @@ def explain(before: Result, now: Result, differing: str, otherwise: str) -> str:
         return f"{few(added)} {'is a new input' if len(added) == 1 else 'are new inputs'}"
     if gone := [_short(name) for name in before.declared if name not in now.declared]:
         return f"{few(gone)} {'is no longer an input' if len(gone) == 1 else 'are no longer inputs'}"
+    if seen:
+        return seen
     if before.words != now.words:
         return "its command line changed"
     return otherwise
+
+
+def difference(name: str, was: str, now: str) -> str:
+    """What became of one input."""
+    if was == ABSENT:
+        return f"{_short(name)} is a new input"
+    if now == ABSENT:
+        return f"{_short(name)} is gone"
+    return f"{'files in' if name.endswith(LISTING) else 'content of'} {_short(name)} changed"
 
 
 def _short(name: str) -> str:

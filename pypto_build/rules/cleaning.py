@@ -14,6 +14,7 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
+from pypto_build.proof.place import RECORD, WORK
 from pypto_build.replay.results import NAMES, REPLAYS
 from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import MARKER, Workspace
@@ -24,14 +25,12 @@ _WORK = (REPLAYS, "findings", "diverge", "flaky", "reference", "torch", "complet
 _FILES = (
     "kernel_config.py",
     "interface.json",
-    "binaries.json",
     "verdict.json",
     "report.html",
     "bisect.json",
     "bisect.log",
-    ".settled.json",
+    RECORD,
     ".units.json",
-    ".sconsign.dblite",
     ".lock",
     MARKER,
 )
@@ -67,6 +66,7 @@ def _clean(output: Path, workspace: Workspace) -> None:
 def _built_files(output: Path) -> Iterator[Path]:
     for tree in _TREES:
         yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
+    yield from sorted(output.glob(f"{WORK}*"))
     yield from sorted(output.glob(".*.tmp"))  # what a killed run was writing
     yield from sorted(output.glob(f"{glob.escape(output.name)}.tar.*"))  # packs
     for name in _FILES:
