@@ -21,7 +21,7 @@ class Action:
     its name with ``.tmp`` behind it. With ``tree``, the outputs are all files that it leaves in that directory.
     ``settings`` decide besides the command, and are told to people by their labels; ``unkeyed`` are words at the
     command's end that decide nothing. ``main`` is an input that the tool must be seen to read: else nobody told what it
-    reads. What is ``located`` holds paths, so that its key does too. One that is not ``shared`` stays out of the store.
+    reads. One that is not ``shared`` stays out of the store.
     ``good`` are the exit statuses of a result that may stand for another run.
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input.
     """
@@ -33,12 +33,10 @@ class Action:
     tree: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    keyed_environment: Mapping[str, str] = field(default_factory=dict)
     unkeyed: tuple[str, ...] = ()
     main: str = ""
     good: tuple[int, ...] = (0,)
     python: bool = False
-    located: bool = False
     shared: bool = True
     prefix: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
@@ -79,7 +77,8 @@ class InputSet(msgspec.Struct, frozen=True, array_like=True):
 class Result(msgspec.Struct, array_like=True):
     """What one action came to: its own inputs by name, the sets of those it was seen to read, what it wrote.
 
-    One without ``good`` says that the action failed on these inputs: what was good before is so no more.
+    One without ``good`` says that the action failed on these inputs: what was good before is so no more. One whose
+    outputs name the places where it was made says these places (``located``), and holds for no others.
     """
 
     key: str
@@ -90,6 +89,7 @@ class Result(msgspec.Struct, array_like=True):
     outputs: dict[str, str]
     said: str = ""
     good: bool = True
+    located: str = ""
 
 
 class Roots:
@@ -125,6 +125,10 @@ class Roots:
         token, brace, rest = name.partition("}")
         return self._places.get(token + brace, "/nowhere") + rest
 
+    def are_named_in(self, data: bytes) -> bool:
+        """Whether ``data`` holds the path of one of the directories."""
+        return any(root.encode() in data for root, _ in self._pairs)
+
     def __str__(self) -> str:
         return " ".join(f"{token}={path}" for path, token in self._pairs)
 
@@ -134,14 +138,12 @@ def digest_words(words: Sequence[str]) -> str:
     return hashlib.sha256(msgspec.msgpack.encode(list(words))).hexdigest()
 
 
-def make_key(action: Action, roots: Roots, words: str, declared: Mapping[str, str]) -> str:
+def make_key(action: Action, words: str, declared: Mapping[str, str]) -> str:
     """The key of an action whose declared inputs hold what ``declared`` says by name."""
     parts = (
         SCHEMA,
         words,
         sorted(action.settings.items()),
-        sorted(action.keyed_environment.items()),
         sorted(declared.items()),
-        str(roots) if action.located else "",
     )
     return hashlib.sha256(msgspec.msgpack.encode(parts)).hexdigest()

@@ -112,7 +112,9 @@ class Place:
         """The result of ``action`` if it is recorded here, its inputs are as they were, and its outputs in place."""
         with self._lock:
             known = self._record.results.get(action.name)
-            if known is None or not known.good or known.key != self._state(action).key or self._differing(known.sets):
+            if known is None or not known.good or not self._is_from_here(known):
+                return None
+            if known.key != self._state(action).key or self._differing(known.sets):
                 return None
             return known if self._in_place(known.outputs) else None
 
@@ -200,7 +202,7 @@ class Place:
         seen = {path: self._digests.identity_of(path) for path in action.inputs}
         declared = {self._roots.name(path): self._digests.of(path) for path in action.inputs}
         words = self._words_of(action)
-        return _State(make_key(action, self._roots, words, declared), words, declared, seen)
+        return _State(make_key(action, words, declared), words, declared, seen)
 
     def _words_of(self, action: Action) -> str:
         if action.argv not in self._words:
@@ -241,6 +243,10 @@ class Place:
                 return path
         return ""
 
+    def _is_from_here(self, result: Result) -> bool:
+        """Whether a result holds in this place: one whose outputs name another does not."""
+        return result.located in ("", str(self._roots))
+
     def _in_place(self, outputs: Mapping[str, str]) -> bool:
         return all(self.digest(name) == digest for name, digest in outputs.items())
 
@@ -252,7 +258,9 @@ class Place:
             state = self._state(action)
             for payload in self._store.find(state.key):
                 result = _decode(payload)
-                if result is None or not self._has_sets(result) or self._differing(result.sets):
+                if result is None or not self._is_from_here(result):
+                    continue
+                if not self._has_sets(result) or self._differing(result.sets):
                     continue
                 if not result.good:
                     return None
@@ -346,8 +354,10 @@ class Place:
             self._drop(action)
             return Outcome("made", status, said, untold), ""
         result = self._result(attempt, outputs, said)
+        contents = self._contents(action, result)
         self._note(action, result)
-        self._publish(action, result)
+        if contents is not None:
+            self._publish(result, contents)
         return Outcome("made", status, said), ""
 
     def _untold(self, attempt: _Attempt) -> str:
@@ -437,22 +447,28 @@ class Place:
         action, failed = attempt.action, self._result(attempt, {}, "", good=False)
         self._note(action, failed)
         if known and action.shared and any(map(_is_good, self._store.find(attempt.state.key))):
-            self._publish(action, failed)
+            self._publish(failed, [])
         self.save()
 
-    def _publish(self, action: Action, result: Result) -> None:
-        if not action.shared:
-            return
-        contents = [self._record.sets[number].encode() for number in result.sets]
+    def _contents(self, action: Action, result: Result) -> list[bytes] | None:
+        """The outputs for the store, None if they are too large for it. Those that name this place are marked so."""
+        contents = []
         for name, digest in result.outputs.items():
             path = self.directory / name
-            if path.stat().st_size > self._store.largest:
-                return
+            if not action.shared or path.stat().st_size > self._store.largest:
+                result.located = str(self._roots)
+                return None
             data = path.read_bytes()
             if bytes_digest(data) != digest:  # somebody wrote it meanwhile
-                return
+                return None
             contents.append(data)
-        self._store.publish(result.key, msgspec.msgpack.encode(result), contents)
+        if any(self._roots.are_named_in(data) for data in contents):
+            result.located = str(self._roots)
+        return contents
+
+    def _publish(self, result: Result, contents: list[bytes]) -> None:
+        sets = [self._record.sets[number].encode() for number in result.sets]
+        self._store.publish(result.key, msgspec.msgpack.encode(result), [*sets, *contents])
 
 
 def _load(path: Path) -> _Record:

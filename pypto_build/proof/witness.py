@@ -32,6 +32,7 @@ _FLAGS = (
 _PACKAGE = str(SOURCE.parent.parent) + os.sep
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
 _SCRIPT = b"#!"
+_INFO = ".dist-info"
 # The beginning of what an editable installation puts on Python's path, which is no file.
 _EDITABLE = "__editable__."
 
@@ -202,12 +203,19 @@ def _standard() -> tuple[str, ...]:
 
 @cache
 def _records(package: str) -> tuple[str, ...]:
-    """The files that tell one installation of a package from another; the package's own file where nothing does."""
+    """The files that tell one installation of a package from another; its own first file where nothing does."""
     directory, name = os.path.split(package)
-    found = _distributions(directory).get(name.partition(".")[0].lower().replace("-", "_"))
-    if found:
-        return tuple(os.path.join(directory, found, file) for file in ("METADATA", "RECORD"))
-    return (package if os.path.isfile(package) else os.path.join(package, "__init__.py"),)
+    distribution = name if name.endswith(_INFO) else _distributions(directory).get(_normal(name.partition(".")[0]))
+    if distribution:
+        files = [os.path.join(directory, distribution, file) for file in ("METADATA", "RECORD")]
+        if present := tuple(filter(os.path.isfile, files)):
+            return present
+    first = os.path.join(package, "__init__.py")
+    return (package if os.path.isfile(package) else first if os.path.isfile(first) else package + LISTING,)
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 @cache
@@ -215,11 +223,11 @@ def _distributions(directory: str) -> dict[str, str]:
     """The `.dist-info` directories by the packages that they installed."""
     found: dict[str, str] = {}
     for name in sorted(os.listdir(directory)):
-        if not name.endswith(".dist-info"):
+        if not name.endswith(_INFO):
             continue
-        found.setdefault(name.partition("-")[0].lower(), name)
+        found.setdefault(_normal(name.partition("-")[0]), name)
         with suppress(OSError):
             text = Path(directory, name, "top_level.txt").read_text(encoding="utf-8", errors="replace")
             for package in text.split():
-                found.setdefault(package.lower(), name)
+                found.setdefault(_normal(package), name)
     return found

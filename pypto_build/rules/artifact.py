@@ -148,7 +148,13 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
     argv = [str(artifact.root), "--manifest", f"{place.path(manifest)}.tmp"]
     argv += ["--interface", f"{place.path(interface)}.tmp"]
     action = python_tool(
-        workspace, "pypto_build.artifact.sign", argv, name=manifest, inputs=inputs, outputs=(manifest, interface)
+        workspace,
+        "pypto_build.artifact.sign",
+        argv,
+        name=manifest,
+        inputs=inputs,
+        outputs=(manifest, interface),
+        settings={"the name of the artifact": artifact.name},
     )
     return Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
 

@@ -40,7 +40,7 @@ def runtime_step(workspace: Workspace) -> Step:
         name=module.name,
         outputs=(module.name,),
         settings={"the compiler": workspace.compiler.identity},
-        keyed_environment={},
+        keyed=False,
         shared=False,
     )
     return Step(workspace.place(module.parent), action, "[runtime] build", "the embedded runtime, once", in_common=True)

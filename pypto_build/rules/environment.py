@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pypto_build.toolchain.python import own_environment
 
 # What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
@@ -20,3 +22,12 @@ def passed_environment() -> dict[str, str]:
     passed = {name: found[name] for name in _PASSED_ON if name in found}
     passed |= {name: value for name, value in found.items() if name.startswith(_PASSED_PREFIXES)}
     return passed | {"LC_ALL": "C.UTF-8"}
+
+
+def search_paths(environment: Mapping[str, str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
+    """What decides about a compiler of all that it sees: where its programs are, and variables with ``prefixes``."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in ("PATH", "LD_LIBRARY_PATH") or (prefixes and name.startswith(prefixes))
+    }

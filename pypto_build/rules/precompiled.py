@@ -15,6 +15,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
 from pypto_build.rules.actions import run_silently
+from pypto_build.rules.environment import search_paths
 from pypto_build.rules.steps import Step, perform
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
@@ -41,9 +42,8 @@ class Precompiled:
                 argv=tuple(recipe.precompile_argv(str(header), f"{directory / made}.tmp")),
                 inputs=(str(header),),
                 outputs=(made,),
-                settings={"the compiler": recipe.identity},
+                settings={"the compiler": recipe.identity, **search_paths(environment)},
                 environment=environment,
-                keyed_environment={key: environment[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in environment},
                 main=str(header),
                 shared=False,
             ),

@@ -13,7 +13,7 @@ from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
 # What decides about a tool of ours of all that the caller's environment holds.
-_DECIDING = ("PYTHONPATH", "LD_LIBRARY_PATH", "PTOAS_ROOT")
+_DECIDING = ("PYTHONPATH", "LD_LIBRARY_PATH")
 _PREFIXES = ("PTO2_RING_", "ASCEND_", "SIMPLER_")
 
 
@@ -25,18 +25,20 @@ def python_tool(
     name: str,
     inputs: Iterable[str | Path] = (),
     settings: Mapping[str, str] | None = None,
+    keyed: bool = True,
     **more: Any,
 ) -> Action:
-    """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read."""
+    """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read.
+
+    One that is not ``keyed`` depends on nothing of the caller's environment."""
     environment = workspace.environment
     deciding = {key: value for key, value in environment.items() if key in _DECIDING or key.startswith(_PREFIXES)}
     return Action(
         name=name,
         argv=(*own_tool(module), *argv),
         inputs=tuple(map(str, inputs)),
-        settings={"Python": f"{sys.version} {machine.machine()}", **(settings or {})},
+        settings={"Python": f"{sys.version} {machine.machine()}", **(deciding if keyed else {}), **(settings or {})},
         environment=environment,
-        keyed_environment=more.pop("keyed_environment", deciding),
         python=True,
         **more,
     )

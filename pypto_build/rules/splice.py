@@ -15,6 +15,7 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action, Place
 from pypto_build.rules.completion import is_completed
+from pypto_build.rules.environment import search_paths
 from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remember
 from pypto_build.rules.steps import Step, declare_step
@@ -44,9 +45,8 @@ class Assembler:
             argv=tuple(ptoas_argv(self.ptoas, self.platform, unit.text, source, target)),
             inputs=(source,),
             outputs=(name,),
-            settings={"the assembler": self.ptoas.identity},
+            settings={"the assembler": self.ptoas.identity, **search_paths(environment)},
             environment=environment,
-            keyed_environment={key: environment[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in environment},
             main=source,
         )
 

@@ -11,14 +11,14 @@ from typing import Any
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
+from pypto_build.rules.environment import search_paths
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.steps import Step, declare_step, perform
 from pypto_build.rules.workspace import Workspace, escape
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
-# What decides about a compilation of all that the caller's environment holds: `PATH` finds assembler and linker.
+# What compilers see of the caller's environment.
 _PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC_ALL")
-_DECIDING = ("PATH", "LD_LIBRARY_PATH")
 _OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
 _HARMLESS = re.compile(
@@ -128,20 +128,15 @@ class Compilation:
         )
 
     def _action(self, plan: Plan, name: str, argv: list[str], inputs: tuple[str, ...], main: str) -> Action:
-        keyed = {
-            key: value for key, value in self._environment.items() if key in _DECIDING or key.startswith(_OF_TOOLKITS)
-        }
         return Action(
             name=name,
             argv=tuple(argv),
             prefix=tuple(self._workspace.launcher),
             inputs=inputs,
             outputs=(name,),
-            settings={"the compiler": plan.recipe.identity},
+            settings={"the compiler": plan.recipe.identity, **search_paths(self._environment, _OF_TOOLKITS)},
             environment=self._environment,
-            keyed_environment=keyed,
             main=main,
-            located=plan.recipe.located,
         )
 
     def _aids(self, plan: Plan) -> tuple[Aid, ...]:

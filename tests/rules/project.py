@@ -204,7 +204,7 @@ class Project:
     def environment(self) -> dict[str, str]:
         """The environment of a run: this checkout's package, and a store of its own."""
         here = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-        return {**os.environ, **here, "PYPTO_BUILD_STORE": str(self.root / "store")}
+        return {**os.environ, **here, "PYPTO_BUILD_STORE": f"{self.root}.store"}
 
     def _run(self, command: list[str], env: dict[str, str] | None) -> Run:
         variables = self.environment() | (env or {})

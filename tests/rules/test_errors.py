@@ -147,13 +147,15 @@ def test_a_place_where_nothing_can_be_built(project: Project) -> None:
     )
 
 
-def test_a_full_disk_loses_signatures_and_not_the_run(project: Project) -> None:
-    """SCons has nowhere to put its database; the next run builds again."""
+def test_a_full_disk_loses_the_record_and_not_the_run(project: Project) -> None:
+    """There is nowhere to put the record; the next run looks at the store."""
     assert project.scons("build", "JIT=_jit_chain").status == 0
-    (project.out / ".sconsign.tmp").mkdir()
+    (project.out / ".results").unlink()
+    (project.out / ".results").mkdir()
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
     run = project.scons("build", "JIT=_jit_chain")
-    assert (run.status, run.actions) == (0, ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so"])
+    others = ["restored kernels/aiv/plus_one.so", "restored orchestration/chain.so"]
+    assert (run.status, run.actions) == (0, ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", *others])
     assert run.output.endswith(
-        f"scons: {project.out}/.sconsign.dblite: Is a directory; what was built in this run will be built again\n"
+        f"scons: {project.out}/.results: Is a directory; what was built in this run will be looked at again\n"
     )

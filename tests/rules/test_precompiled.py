@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(find_compiler().family != "g++", reason="only g+
 @pytest.fixture
 def cache(project: Project) -> dict[str, str]:
     """A cache without precompiled headers; one kernel and the orchestration include a main header."""
-    project.write_kernel("twice", "2.0f * in[i]", "#include <pto/pto-inst.hpp>\n")
+    project.edit(f"{KERNEL}.cpp", '#include "tensor.h"', '#include <pto/pto-inst.hpp>\n#include "tensor.h"')
     return {"PYPTO_BUILD_CACHE": str(project.root / "cache")}
 
 
