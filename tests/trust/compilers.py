@@ -53,7 +53,9 @@ class Holding:
     @classmethod
     def write(cls, space: Space, directory: Path, unit: str, nth: int = 1) -> Holding:
         """Write the script; ``unit`` is part of the names of the files of that unit, and of no others."""
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in ("count", "started", "go", "compiled", "undone"):
+            (directory / name).unlink(missing_ok=True)
         body = _HOLD.format(unit=unit, directory=directory, nth=nth)
         return cls(directory, write_compiler(space, directory / "g++-that-waits", body))
 

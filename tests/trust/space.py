@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -35,7 +36,7 @@ extern "C" void kernel_entry(int64_t* args) {{
 }}
 """
 
-_ORCHESTRATION = """// Orchestration Function: chain
+ORCHESTRATION = """// Orchestration Function: chain
 #include <stdint.h>
 #include "pto_orchestration_api.h"
 
@@ -72,7 +73,7 @@ void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
 }
 """
 
-_MANIFEST = """from pathlib import Path
+MANIFEST = """from pathlib import Path
 
 _ROOT_DIR = Path(__file__).parent
 
@@ -194,8 +195,7 @@ class Space:
 
     def kernel(self, name: str, expression: str, before: str = "", inside: str = "") -> Path:
         """Write one kernel that sets ``out[i]`` to ``expression``."""
-        text = _KERNEL.format(name=name, expression=expression, before=before, inside=inside)
-        return self.write_in(f"{KERNELS}/{name}.cpp", text)
+        return self.write_in(f"{KERNELS}/{name}.cpp", kernel_text(name, expression, before, inside))
 
     def edit(self, path: str, old: str, new: str) -> None:
         """Replace ``old``, which must be there, in a file of the artifact."""
@@ -205,9 +205,8 @@ class Space:
         file.write_text(text.replace(old, new), encoding="utf-8")
 
     def tensor(self, path: str, values: list[float]) -> None:
-        """Write a vector of float32 into the artifact's data, or that of ``path`` where it begins with a slash."""
-        file = self.root / path[1:] if path.startswith("/") else self.artifact / "data" / path
-        write_tensor(file, values)
+        """Write a vector of float32 into the artifact's data."""
+        self.write_in(f"data/{path}", tensor_bytes(values))
 
     def environment(self) -> dict[str, str]:
         """The environment of its commands."""
@@ -243,10 +242,14 @@ class Space:
 
     def judged(self, done: Done) -> Replayed:
         """What a replay that has ended said."""
-        replayed = Replayed(self._outcome(done.status), done)
+        replayed = self.outcome_of(done)
         faults = contradictions(replayed)
         assert not faults, f"{'; '.join(faults)}\n{done}"
         return replayed
+
+    def outcome_of(self, done: Done) -> Replayed:
+        """What a replay that has ended said, contradictions and all."""
+        return Replayed(self._outcome(done.status), done)
 
     def _outcome(self, status: int) -> Outcome:
         """The verdict on disk; a run that did not get as far as to a verdict leaves none that counts."""
@@ -283,6 +286,11 @@ class Space:
             shutil.rmtree(space.cache, ignore_errors=True)
 
 
+def kernel_text(name: str, expression: str, before: str = "", inside: str = "") -> str:
+    """The C++ of a kernel that sets ``out[i]`` to ``expression``."""
+    return _KERNEL.format(name=name, expression=expression, before=before, inside=inside)
+
+
 def contradictions(replayed: Replayed) -> list[str]:
     """Where a replay contradicts itself: its exit status, its log, its verdict, the time it took."""
     outcome, done = replayed.outcome, replayed.done
@@ -304,18 +312,19 @@ def contradictions(replayed: Replayed) -> list[str]:
     return found
 
 
-def write_tensor(path: Path, values: list[float]) -> None:
+def tensor_bytes(values: list[float]) -> bytes:
     """A vector of less than 256 float32 values, in the form in which PyTorch saves it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     entries = {
         "data.pkl": _TENSOR.replace(b"K%c", b"K" + bytes([len(values)])),
         "byteorder": b"little",
         "data/0": struct.pack(f"<{len(values)}f", *values),
         "version": b"3\n",
     }
-    with zipfile.ZipFile(path, "w") as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         for name, content in entries.items():
             archive.writestr(zipfile.ZipInfo(f"archive/{name}", (1980, 1, 1, 0, 0, 0)), content)
+    return file.getvalue()
 
 
 def write_chain(space: Space) -> Space:
@@ -323,8 +332,8 @@ def write_chain(space: Space) -> Space:
     space.write("SConstruct", "from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n")
     space.kernel("twice", "2.0f * in[i]")
     space.kernel("plus_one", "in[i] + 1.0f")
-    space.write_in("orchestration/chain.cpp", _ORCHESTRATION)
-    space.write_in("kernel_config.py", _MANIFEST)
+    space.write_in("orchestration/chain.cpp", ORCHESTRATION)
+    space.write_in("kernel_config.py", MANIFEST)
     space.write_in("compiled_meta.json", json.dumps(_META))
     space.tensor("in/x.pt", [float(i) for i in range(16)])
     space.tensor("out/y.pt", [2.0 * i + 1.0 for i in range(16)])

@@ -28,6 +28,8 @@ _HIDDEN = (
 class Tested:
     """The environment that is tested, and a private directory ``home`` for what tests share."""
 
+    __test__ = False  # to pytest
+
     python: Path
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -78,8 +80,7 @@ class Tested:
     def with_own_package(self, directory: Path) -> Tested:
         """The same environment with a copy of pypto_build in ``directory``, to be edited."""
         package = Path(self.ask("import pypto_build; print(pypto_build.__path__[0])"))
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(package, directory / "pypto_build", symlinks=True, ignore=ignored)
+        shutil.copytree(package, directory / "pypto_build", symlinks=True)
         return self.with_path(directory)
 
     def with_path(self, *directories: Path) -> Tested:
@@ -104,9 +105,10 @@ def tree_digest(root: Path, without: Sequence[str] = ()) -> str:
         names[:] = sorted(name for name in names if name not in without)
         for name in sorted(files + [name for name in names if os.path.islink(os.path.join(directory, name))]):
             path = Path(directory, name)
-            content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
-            head = f"{path.relative_to(root)} {path.lstat().st_mode:o} {len(content)}\0"
-            digest.update(head.encode() + content)
+            target = os.readlink(path) if path.is_symlink() else ""
+            content = path.read_bytes() if path.is_file() else b""
+            digest.update(f"{path.relative_to(root)} {path.lstat().st_mode:o} {target} {len(content)}\0".encode())
+            digest.update(content)
     return digest.hexdigest()
 
 
