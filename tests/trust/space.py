@@ -101,7 +101,7 @@ _META = {
     "backend_type": "Ascend910B",
 }
 
-_PROGRAM = '''"""c = a + b on one tile."""
+PROGRAM = '''"""c = a + b on one tile."""
 
 import pypto_build.compiler.language as pl
 
@@ -359,7 +359,7 @@ def prepare_shared(tested: Tested) -> None:
         shutil.copytree(Path(theirs, "runtime"), cache / "runtime", symlinks=True)
     space = write_chain(Space(root, tested, cache))
     must(space.run("replay", longest_s=600))
-    space.write("sum.py", _PROGRAM)
+    space.write("sum.py", PROGRAM)
     must(space.scons("compile", "PROGRAM=sum.py", longest_s=600))
     shutil.copytree(root / "build_output" / MODULE, tested.home / MODULE)
     for path in (tested.home / MODULE).rglob("*"):

@@ -74,7 +74,7 @@ class World:
     _undo: list[tuple[Path, bytes | None]] = field(default_factory=list)
     _digests: dict[str, str] = field(default_factory=dict)
     _links: int = 0
-    _damaged: bool = False
+    damaged: bool = False  # since the last replay
 
     def __post_init__(self) -> None:
         self.tested = self.tested.with_own_package(self.directory / "package")
@@ -221,7 +221,7 @@ class World:
         path = self._area(area) / file
         if path.is_file() and not path.is_symlink():
             damage(path, kind)
-            self._damaged = True
+            self.damaged = True
 
     def step_keep(self) -> None:
         """Keep OUT and the cache as they are now."""
@@ -244,7 +244,7 @@ class World:
         elif not file:
             self.step_delete(area)
             shutil.copytree(kept, root, symlinks=True, dirs_exist_ok=True)
-        self._damaged = True
+        self.damaged = True
 
     def step_delete(self, area: str, file: str = "") -> None:
         """Delete all of OUT or of the cache, or one file."""
@@ -252,7 +252,7 @@ class World:
         for path in [root / file] if file else list(root.iterdir()) if root.exists() else []:
             if path.name != "runtime":
                 remove(path)
-        self._damaged = True
+        self.damaged = True
 
     # runs
 
@@ -261,9 +261,9 @@ class World:
         options = self.options[option]
         replayed = self._replay(self.space, options)
         answer = self._answer(options)
-        if replayed.outcome != answer.outcome and self._damaged and _said_so(replayed):
+        if replayed.outcome != answer.outcome and self.damaged and _said_so(replayed):
             replayed = self._replay(self.space, options)  # one clear line is allowed, not for ever
-        self._damaged = False
+        self.damaged = False
         self._compare(replayed, answer)
 
     def step_scons(self, option: str = "plain") -> None:
@@ -273,7 +273,7 @@ class World:
         self.replays += 1
         answer = self._answer(options)
         if (done.status == 0) != (answer.outcome.exit == PASS) or done.late:
-            if self._damaged and done.status and not done.late:
+            if self.damaged and done.status and not done.late:
                 return self.step_replay(option)
             raise Fault(_report("scons replay", Outcome(done.status), str(done), answer))
         return None
@@ -302,7 +302,7 @@ class World:
         self.replays += 2
         for option, done in ended:
             answer = self._answer(self.options[option])
-            if done.late or (done.status != answer.outcome.exit and not self._damaged):
+            if done.late or (done.status != answer.outcome.exit and not self.damaged):
                 raise Fault(_report("one of two at once", Outcome(done.status), str(done), answer))
         self.step_replay(second)
 
@@ -313,7 +313,7 @@ class World:
         try:
             replayed = self._replay(other, options)
             answer = self._answer(options)
-            if replayed.outcome != answer.outcome and self._damaged and _said_so(replayed):
+            if replayed.outcome != answer.outcome and self.damaged and _said_so(replayed):
                 replayed = self._replay(other, options)
             self._compare(replayed, answer)
         finally:
