@@ -261,7 +261,7 @@ class World:
         options = self.options[option]
         replayed = self._replay(self.space, options)
         answer = self._answer(options)
-        if replayed.outcome != answer.outcome and self.damaged and _said_so(replayed):
+        if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
             replayed = self._replay(self.space, options)  # one clear line is allowed, not for ever
         self.damaged = False
         self._compare(replayed, answer)
@@ -313,7 +313,7 @@ class World:
         try:
             replayed = self._replay(other, options)
             answer = self._answer(options)
-            if replayed.outcome != answer.outcome and self.damaged and _said_so(replayed):
+            if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
                 replayed = self._replay(other, options)
             self._compare(replayed, answer)
         finally:
@@ -370,7 +370,7 @@ def _copy(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _said_so(replayed: Replayed) -> bool:
+def said_so(replayed: Replayed) -> bool:
     """Whether it failed and told in words why, after something was damaged."""
     words = re.search(r"^(scons: \*\*\* |pypto-build: |error: |\[RUN\] )\S", replayed.done.output, re.MULTILINE)
     return replayed.outcome.exit > 1 and words is not None
