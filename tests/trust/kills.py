@@ -137,6 +137,7 @@ class Killer:
     made: int = 0
     _runs: dict[str, Chain | Program] = field(default_factory=dict)
     _whole: dict[str, Done] = field(default_factory=dict)
+    _before: dict[str, list[Kill]] = field(default_factory=dict)  # the kills that a workspace has seen
 
     def runs(self, verb: str) -> Chain | Program:
         """The workspace for a verb."""
@@ -172,7 +173,9 @@ class Killer:
             runs.judge()
         except Fault as fault:
             del self._runs[VERBS[kill.verb]]
-            return f"{kill}\n{fault}\n\nkilled:\n{done}"
+            before = "\n".join(map(str, self._before.pop(VERBS[kill.verb], ())))
+            return f"{kill}\n{fault}\n\nkilled:\n{done}\n\nbefore that, in the same workspace:\n{before}"
+        self._before.setdefault(VERBS[kill.verb], []).append(kill)
         return ""
 
 
