@@ -1,0 +1,157 @@
+"""Runs one command to its end, whatever that takes: a time limit, a group of processes of its own, none left over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "TRUST_COMMAND"  # every process that a command starts has it in its environment
+LONGEST_S = 180.0
+
+
+@dataclass(frozen=True, repr=False)
+class Done:
+    """How a command ended and what it printed; ``left`` are processes that outlived it and had to be killed."""
+
+    words: tuple[str, ...]
+    status: int
+    output: str
+    seconds: float
+    late: bool = False
+    left: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        end = "did not end in time" if self.late else f"status {self.status}"
+        left = f"\nleft running: {', '.join(self.left)}" if self.left else ""
+        return f"$ {' '.join(self.words)}\n{self.output}[{end}, {self.seconds:.1f} s]{left}"
+
+    __repr__ = __str__  # what a test that fails shows
+
+
+class Command:
+    """A command that runs: its lines as they come, and the ways to end it."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        see: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.words = tuple(words)
+        self.lines: list[str] = []
+        self._see = see
+        self._mark = uuid.uuid4().hex
+        self._begun = time.monotonic()
+        self._process = subprocess.Popen(
+            self.words,
+            cwd=directory,
+            env={**environment, MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line)
+            if self._see and self._see(line):
+                self.kill()
+
+    @property
+    def output(self) -> str:
+        """What has been printed so far."""
+        return "".join(self.lines)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group of processes."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group of processes."""
+        self.send(signal.SIGKILL)
+
+    def end(self, longest_s: float = LONGEST_S) -> Done:
+        """Wait for the end; what goes on for longer than ``longest_s``, or outlives it, is killed."""
+        late = False
+        try:
+            self._process.wait(max(0.1, self._begun + longest_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            late = True
+            self.kill()
+            self._process.wait()
+        left = _end_those_left(self._mark)
+        self._reader.join(10)
+        seconds = time.monotonic() - self._begun
+        return Done(self.words, self._process.returncode, self.output, seconds, late, left)
+
+
+def run(
+    words: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    longest_s: float = LONGEST_S,
+    see: Callable[[str], bool] | None = None,
+) -> Done:
+    """Run a command to its end; it is killed at the first line for which ``see`` is true."""
+    command = Command(words, directory, environment, see)
+    try:
+        return command.end(longest_s)
+    except BaseException:
+        command.kill()
+        command.end(1)
+        raise
+
+
+def wait_for(condition: Callable[[], object], longest_s: float = 60.0) -> bool:
+    """Wait until ``condition`` holds; whether it does."""
+    deadline = time.monotonic() + longest_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def _end_those_left(mark: str, patience_s: float = 5.0) -> tuple[str, ...]:
+    """The processes with ``mark`` that go on for ``patience_s`` though their command ended; they are killed."""
+    if wait_for(lambda: not _marked(mark), patience_s):
+        return ()
+    left = _marked(mark)
+    for process in left:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return tuple(left.values())
+
+
+def _marked(mark: str) -> dict[int, str]:
+    """The processes whose environment has ``mark``, by number, with their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes():
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    found[int(entry.name)] = line.strip()
+    return found

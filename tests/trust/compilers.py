@@ -1,0 +1,74 @@
+"""Compilers that are scripts: one that can be changed, and one that waits to be told to go on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.trust.commands import Command, wait_for
+from tests.trust.space import Space
+
+_RECOMPILE = Path(__file__).with_name("recompile.py")
+
+_SCRIPT = """#!/bin/sh
+# The runtime's module, which other tests need too, is compiled once for all.
+case "$*" in *runtime/src*.cpp*) exec {python} {recompile} {store} g++ "$@" ;; esac
+{body}
+"""
+
+_HOLD = """case "$*" in
+*{unit}*)
+    count=$(($(cat {directory}/count 2>/dev/null || echo 0) + 1))
+    echo $count > {directory}/count
+    if [ $count -eq {nth} ]; then
+        : > {directory}/started
+        while [ ! -e {directory}/go ]; do sleep 0.02; done
+        g++ "$@"; status=$?
+        : > {directory}/compiled
+        while [ ! -e {directory}/undone ]; do sleep 0.02; done
+        exit $status
+    fi ;;
+esac
+exec g++ "$@"
+"""
+
+
+def write_compiler(space: Space, path: Path, body: str) -> Path:
+    """A script that is called as a compiler; ``body`` is what it does for all but the runtime."""
+    store = space.tested.home / "objects"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_SCRIPT.format(python=sys.executable, recompile=_RECOMPILE, store=store, body=body))
+    path.chmod(0o755)
+    return path
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A compiler that waits, at its n-th call for one unit, before it reads and before it ends."""
+
+    directory: Path
+    program: Path
+
+    @classmethod
+    def write(cls, space: Space, directory: Path, unit: str, nth: int = 1) -> Holding:
+        """Write the script; ``unit`` is part of the names of the files of that unit, and of no others."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in ("count", "started", "go", "compiled", "undone"):
+            (directory / name).unlink(missing_ok=True)
+        body = _HOLD.format(unit=unit, directory=directory, nth=nth)
+        return cls(directory, write_compiler(space, directory / "g++-that-waits", body))
+
+    def started(self, command: Command) -> bool:
+        """Wait until it waits before it reads; False if the command ended without that."""
+        wait_for(lambda: (self.directory / "started").exists() or not command.running, 120)
+        return (self.directory / "started").exists()
+
+    def let_it_read(self) -> None:
+        """Let it compile, and wait until it did."""
+        (self.directory / "go").touch()
+        assert wait_for(lambda: (self.directory / "compiled").exists(), 60)
+
+    def let_it_end(self) -> None:
+        """Let it end."""
+        (self.directory / "undone").touch()

@@ -1,0 +1,249 @@
+"""Random steps in worlds, one after the other; a fault is told with as few steps that lead to it as can be found."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.trust.damage import KINDS
+from tests.trust.oracle import Oracle
+from tests.trust.tested import Tested
+from tests.trust.world import PACKAGES, Fault, Step, World
+
+#: A world ends after so many steps.
+LONGEST = 40
+
+_EDITS = ("edit", "undo", "rename", "switch", "package", "touch")
+_RUNS = ("replay", "scons", "twice", "elsewhere", "while_compiling")
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Files with what they hold by turns, and options that have to do with them."""
+
+    held: dict[str, str]
+    options: tuple[str, ...] = ()
+
+
+THEMES = (
+    Theme({"twice": "right wrong", "golden": "right wrong near absent"}, ("tolerant", "again")),
+    Theme({"twice": "right wrong comment wrong_comment same broken", "plus_one": "right wrong comment"}),
+    Theme({"twice": "near right", "golden": "right near", "input": "right wrong"}, ("tolerant", "shuffled")),
+    Theme({"twice": "header macro comment_inside", "scale": "right right wrong wrong same absent"}),
+    Theme({"twice": "macro", "scale": "right wrong", "plus_one": "header right"}, ("checked",)),
+    Theme({"twice": "searched", "scale1": "absent right wrong next", "scale2": "right wrong"}, ("searched", "system")),
+    Theme({"twice": "optional pasted", "optional": "absent present other"}),
+    Theme({"twice": "default", "forced": "right wrong", "flags": "right wrong empty"}, ("forced", "flags")),
+    Theme({"twice": "linked", "linked_a": "right same", "linked_b": "wrong right"}),
+    Theme({"twice": "extra default", "compiler": "none extra scale", "plus_one": "right heavy"}, ("compiler", "extra")),
+    Theme({"chain": "right wrong comment larger", "manifest": "right comment wrong threads"}),
+    Theme({"twice": "right wrong", "more_golden": "right wrong absent", "input": "right wrong"}, ("more",)),
+    Theme({}, ("torch",)),  # the artifact that has a module
+)
+
+
+@dataclass
+class Found:
+    """A fault: what was said, and the steps that lead to it."""
+
+    text: str
+    kind: str
+    steps: list[Step]
+    seed: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text}\n\nsteps, for --script:\n{script(self.kind, self.steps)}"
+
+
+@dataclass
+class Tally:
+    """What has been done so far."""
+
+    steps: int = 0
+    replays: int = 0
+    oracles: int = 0
+    found: list[Found] = field(default_factory=list)
+
+
+def script(kind: str, steps: list[Step]) -> str:
+    """Steps as lines of JSON."""
+    return "\n".join(json.dumps(line) for line in [["world", {"kind": kind}], *steps])
+
+
+def read_script(text: str) -> tuple[str, list[Step]]:
+    """The kind of world, and the steps, that `script` wrote."""
+    lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return lines[0][1]["kind"], [(name, arguments) for name, arguments in lines[1:]]
+
+
+@contextmanager
+def world_of(tested: Tested, oracle: Oracle, kind: str) -> Iterator[World]:
+    """A world in a directory of its own, which goes with it."""
+    directory = Path(tempfile.mkdtemp(prefix="world-", dir=tested.home))
+    try:
+        yield World(tested, directory, kind, oracle)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class Chooser:
+    """Chooses the next step of a world by a seed. A world has a theme or two: few files with few texts by turns."""
+
+    def __init__(self, seed: str, theme: Theme | None = None) -> None:
+        self._random = random.Random(seed)
+        themes = [theme] if theme else self._random.sample(THEMES, self._random.choice([1, 1, 2]))
+        self.kind = "chain" if themes[0].held else "module"
+        themes = [each for each in themes if bool(each.held) == bool(themes[0].held)]
+        self._held: dict[str, list[str]] = {}
+        self._options: list[str] = []
+        for theme in themes:
+            self._options += theme.options
+            for file, variants in theme.held.items():
+                self._held[file] = [*self._held.get(file, []), *variants.split()]
+
+    def step(self, world: World, last: str) -> Step:
+        """The next step; after an edit or an attack mostly a replay."""
+        draw = self._random.random()
+        if last not in _RUNS and draw < (0.65 if last in _EDITS else 0.4):
+            return "replay", {"option": self._option(world)}
+        draw = self._random.random()
+        if draw < 0.55:
+            return self._edit(world)
+        if draw < 0.75:
+            return self._attack(world)
+        return self._run(world)
+
+    def _option(self, world: World) -> str:
+        draw = self._random.random()
+        if draw < 0.35 and self._options:
+            return self._random.choice(self._options)
+        return "plain" if draw < 0.8 else self._random.choice(list(world.options))
+
+    def _edit(self, world: World) -> Step:
+        draw = self._random.random()
+        if draw < 0.12:
+            return "undo", {}
+        if draw < 0.15:
+            return "touch", {"new": self._random.random() < 0.5}
+        if draw < 0.18 or (draw < 0.4 and "linked_a" in self._held):
+            return "switch", {"target": self._random.choice("ab")}
+        if draw < 0.21 and world.kind == "chain":
+            file, to = self._random.sample(["scale", "scale1", "scale2", "forced"], 2)
+            return "rename", {"file": file, "to": to}
+        if draw < 0.25:
+            return "package", {"version": self._random.choice(["own", *PACKAGES])}
+        if world.kind == "module":
+            return self._module_edit(world)
+        if self._random.random() < 0.9:
+            name = self._random.choice(list(self._held))
+            variant = self._other(world, name, self._held[name])
+        else:
+            name = self._random.choice(list(world.sources))
+            variant = self._other(world, name, list(world.sources[name].variants))
+        how = self._random.choices(["write", "rename", "link", "symlink"], [6, 3, 1, 1])[0]
+        return "edit", {"file": name, "variant": variant, "how": how, "keep_time": self._random.random() < 0.3}
+
+    def _module_edit(self, world: World) -> Step:
+        """Module and kernel are never both edited: which counts is a question that a fresh build asks, too."""
+        name, other = self._random.sample(["kernel", "module"], 2)
+        if not world.holds(other, "right"):
+            return "edit", {"file": other, "variant": "right"}
+        return "edit", {"file": name, "variant": self._other(world, name, list(world.sources[name].variants))}
+
+    def _other(self, world: World, name: str, variants: list[str]) -> str:
+        """One that the file does not hold now, where there is one."""
+        return self._random.choice([variant for variant in variants if not world.holds(name, variant)] or variants)
+
+    def _attack(self, world: World) -> Step:
+        draw = self._random.random()
+        area = self._random.choices(["out", "cache"], [3, 2])[0]
+        files = world.files(area)
+        if draw < 0.25:
+            return "keep", {}
+        if draw < 0.5:
+            which: dict[str, Any] = {"number": self._random.randrange(4), "area": area}
+            one = files and self._random.random() < 0.7
+            return "restore", {**which, "file": self._random.choice(files)} if one else which
+        if draw < 0.65 or not files:
+            one = files and self._random.random() < 0.7
+            return "delete", {"area": area, "file": self._random.choice(files)} if one else {"area": area}
+        kind = self._random.choice(list(KINDS))
+        return "damage", {"area": area, "file": self._random.choice(files), "kind": kind}
+
+    def _run(self, world: World) -> Step:
+        draw, option = self._random.random(), self._option(world)
+        if draw < 0.45:
+            return "replay", {"option": option}
+        if draw < 0.55:
+            return "scons", {"option": option}
+        if draw < 0.75:
+            delay = round(self._random.random() ** 2 * 0.5, 3)
+            return "killed", {"option": option, "line": self._random.randrange(10), "delay": delay}
+        if draw < 0.83:
+            delay = round(self._random.random() * 0.5, 3)
+            return "twice", {"first": option, "second": self._option(world), "delay": delay}
+        if draw < 0.93 or world.kind == "module":
+            return "elsewhere", {"option": option}
+        return "while_compiling", {"variant": self._random.choice(["right", "wrong", "same"])}
+
+
+def explore(tested: Tested, seed: str, count: int, tally: Tally, theme: Theme | None = None) -> Found | None:
+    """Do ``count`` steps in worlds that ``seed`` decides, and ``theme`` if given; the first fault."""
+    oracle = Oracle(tested)
+    done = 0
+    while done < count:
+        chooser = Chooser(f"{seed}/{done}", theme)
+        steps: list[Step] = []
+        kind = chooser.kind
+        with world_of(tested, oracle, kind) as world:
+            while done < count and len(steps) < LONGEST:
+                steps.append(chooser.step(world, steps[-1][0] if steps else ""))
+                before = world.replays, oracle.built
+                try:
+                    world.do(steps[-1])
+                except Fault as fault:
+                    return Found(str(fault), kind, steps, f"{seed}/{done}")
+                finally:
+                    done += 1
+                    tally.steps += 1
+                    tally.replays += world.replays - before[0]
+                    tally.oracles += oracle.built - before[1]
+    return None
+
+
+def attempt(tested: Tested, kind: str, steps: list[Step]) -> Found | None:
+    """Do these steps in a new world; the fault, with the steps up to it."""
+    done = 0
+    with world_of(tested, Oracle(tested), kind) as world:
+        try:
+            for step in steps:
+                done += 1
+                world.do(step)
+        except Fault as fault:
+            return Found(str(fault), kind, steps[:done])
+    return None
+
+
+def shrink(tested: Tested, found: Found, longest_s: float) -> Found:
+    """The same fault, or another, with as few steps as can be found in that time."""
+    deadline = time.monotonic() + longest_s
+    size = max(1, len(found.steps) // 2)
+    while size:
+        start = 0
+        while start < len(found.steps) and time.monotonic() < deadline:
+            fewer = found.steps[:start] + found.steps[start + size :]
+            smaller = attempt(tested, found.kind, fewer)
+            if smaller:
+                found = smaller
+            else:
+                start += size
+        size //= 2
+    return found

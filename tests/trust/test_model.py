@@ -1,0 +1,48 @@
+"""Random steps, each replay of which says what a fresh build says; ``python -m tests.trust`` does many more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.trust.model import THEMES, Tally, attempt, explore, read_script, shrink
+from tests.trust.space import PASS, Outcome, Space, tensor_bytes
+from tests.trust.tested import Tested, tree_digest
+
+_STEPS = 12  # 156 altogether
+
+
+@pytest.mark.parametrize("theme", range(len(THEMES)))
+def test_random_steps(tested: Tested, theme: int) -> None:
+    found = explore(tested, f"theme {theme}", _STEPS, Tally(), THEMES[theme])
+    if found:
+        pytest.fail(str(shrink(tested, found, 10)), pytrace=False)
+
+
+def test_the_oracle_knows_right_from_wrong(chain: Space, tmp_path: Path) -> None:
+    assert chain.oracle(tmp_path / "o").outcome == Outcome(PASS, "pass", (("y", "pass", 0, "0.0"),))
+    chain.kernel("twice", "3.0f * in[i]")
+    assert chain.oracle(tmp_path / "o").outcome == Outcome(1, "mismatch", (("y", "mismatch", 15, "15.0"),))
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_script_is_done_step_by_step(tested: Tested) -> None:
+    edit = '["edit", {"file": "twice", "variant": "wrong"}]'
+    kind, steps = read_script(f'["world", {{"kind": "chain"}}]\n["replay", {{}}]\n{edit}\n["replay", {{}}]\n')
+    found = attempt(tested, kind, steps)
+    assert found is None, found
+
+
+def test_digest_of_a_tree_sees_links_and_modes(tmp_path: Path) -> None:
+    seen = set()
+    (tmp_path / "a").write_bytes(tensor_bytes([1.0]))
+    seen.add(tree_digest(tmp_path))
+    (tmp_path / "b").symlink_to("a")
+    seen.add(tree_digest(tmp_path))
+    (tmp_path / "a").write_bytes(tensor_bytes([2.0]))
+    seen.add(tree_digest(tmp_path))
+    (tmp_path / "a").chmod(0o700)
+    seen.add(tree_digest(tmp_path))
+    assert len(seen) == 4
+    assert tree_digest(tmp_path, ("a", "b")) == tree_digest(tmp_path, ("a", "b"))
