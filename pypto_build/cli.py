@@ -34,7 +34,7 @@ from pypto_build.toolchain.python import own_environment, own_tool
 
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
-_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("fetch", "test")}
+_VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("fetch", "gc", "test")}
 # Verbs that are no targets, and the tools that they are.
 _TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
 
@@ -215,8 +215,10 @@ def _verbs_text() -> str:
     wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
     lines = []
     for section, names in SECTIONS.items():
-        rows = {name: TARGETS[name].doc for name in names if name != "test"}
+        rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
         rows |= wrap if "fetch" in rows else {}
+        if not rows:
+            continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]
     return _plain("\n".join(lines))
 

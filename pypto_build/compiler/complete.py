@@ -91,9 +91,10 @@ class Completion:
         done: dict[str, str] = {}
         for unit in dict.fromkeys(member.unit for member in members):
             mine = [member for member in members if member.unit == unit]
-            done[unit] = self._digest(unit, mine)
-            if before.get(unit) != done[unit] or not all(self._wrapper(member).exists() for member in mine):
+            key = self._digest(unit, mine)
+            if before.get(unit) != f"{key} {self._content(unit, mine)}":
                 self._assemble(unit, mine)
+            done[unit] = f"{key} {self._content(unit, mine)}"
         self._link()
         self._write(f"orchestration/{self.orchestration.name}", self.orchestration.read_text(encoding="utf-8"))
         self._write(MANIFEST_NAME, self._manifest(members))
@@ -230,6 +231,13 @@ class Completion:
         except (OSError, ValueError):
             return {}
         return value if isinstance(value, dict) else {}
+
+    def _content(self, unit: str, members: list[Member]) -> str:
+        """What the files made from a unit hold now: one that somebody changed is made again."""
+        digest = hashlib.sha256()
+        for path in (self.output / "ptoas" / f"{unit}.cpp", *map(self._wrapper, members)):
+            digest.update(path.read_bytes() if path.is_file() else b"\0")
+        return digest.hexdigest()
 
     def _digest(self, unit: str, members: list[Member]) -> str:
         facts = [(m.func_id, m.core_type, m.payload) for m in members]

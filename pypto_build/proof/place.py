@@ -105,8 +105,13 @@ class Place:
         return self.directory / name
 
     def digest(self, name: str) -> str:
-        """The digest of an output as it is now; empty where there is none."""
-        return self._digests.of(str(self.directory / name))
+        """The digest of an output as it is now, for a link that of where it leads; empty where there is none."""
+        path = str(self.directory / name)
+        return (
+            bytes_digest(b"link to " + os.fsencode(os.readlink(path)))
+            if os.path.islink(path)
+            else self._digests.of(path)
+        )
 
     def proven(self, action: Action) -> Result | None:
         """The result of ``action`` if it is recorded here, its inputs are as they were, and its outputs in place."""
@@ -227,9 +232,8 @@ class Place:
         path = self._differing(known.sets)
         if not path:
             return ""
-        name = self._roots.name(path)
-        was = next((digest for number in known.sets for file, digest in self._files(number) if file == name), ABSENT)
-        return difference(name, was, self._digests.of(path))
+        files = {self._roots.path(name): digest for number in known.sets for name, digest in self._files(number)}
+        return difference(self._roots.name(path), files.get(path, ABSENT), self._digests.of(path))
 
     def _files(self, number: str) -> tuple[tuple[str, str], ...]:
         known = self._record.sets.get(number)
@@ -413,9 +417,10 @@ class Place:
     def _files_below(self, tree: str) -> list[str]:
         found = []
         top = self.directory / tree
-        for directory, _, names in os.walk(top):
+        for directory, directories, names in os.walk(top):
             relative = os.path.relpath(directory, self.directory)
-            found += [os.path.join(relative, name) for name in names if not name.startswith(".")]
+            links = [name for name in directories if os.path.islink(os.path.join(directory, name))]
+            found += [os.path.join(relative, name) for name in (*names, *links) if not name.startswith(".")]
         return sorted(found)
 
     def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:

@@ -44,7 +44,7 @@ class Store:
     """The store in ``directory``, which may hold ``size`` bytes; 0 is a store that keeps nothing."""
 
     def __init__(self, directory: Path, size: int = DEFAULT_SIZE) -> None:
-        self._directory = directory
+        self.directory = directory
         self._size = size
         self._written = 0
 
@@ -96,7 +96,7 @@ class Store:
         if not written:
             return
         with suppress(OSError), self._locked():
-            usage = self._directory / "usage"
+            usage = self.directory / "usage"
             known = _read(usage)
             total = int(known) if known and known.isdigit() else sum(entry.size for entry in self.entries())
             total += written
@@ -107,7 +107,7 @@ class Store:
     def entries(self) -> Iterator[Entry]:
         """All files of the store."""
         for kind in ("actions", "content"):
-            for path in (self._directory / kind).glob("*/*"):
+            for path in (self.directory / kind).glob("*/*"):
                 with suppress(OSError):
                     status = path.stat()
                     yield Entry(path, status.st_size, status.st_mtime_ns)
@@ -131,7 +131,7 @@ class Store:
         return sum(entry.size for entry in self.entries())
 
     def _path(self, kind: str, name: str) -> Path:
-        return self._directory / kind / name[:2] / name
+        return self.directory / kind / name[:2] / name
 
     def _write(self, path: Path, data: bytes) -> None:
         write_bytes(path, data)
@@ -139,7 +139,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with (self._directory / ".lock").open("a") as lock:
+        with (self.directory / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -76,6 +76,7 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
         tree=tree,
         inputs=[path for name in _DECLARED if (path := root / name).is_file()],
         settings={"the assembler": ptoas.identity if ptoas else "own"},
+        shared=False,  # it links to the artifact's data
     )
     outcome = place.perform(action, _run, tuple)
     if outcome.status:

@@ -41,6 +41,7 @@ def runtime_step(workspace: Workspace) -> Step:
         outputs=(module.name,),
         settings={"the compiler": workspace.compiler.identity},
         keyed=False,
+        private=(str(module.parent),),
         shared=False,
     )
     return Step(workspace.place(module.parent), action, "[runtime] build", "the embedded runtime, once", in_common=True)

@@ -21,6 +21,7 @@ from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
+from pypto_build.rules.housekeeping import declare_gc
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, finish_replays
@@ -53,6 +54,8 @@ def declare_selected(env: Any) -> None:
     declare_compile(env)
     if "fetch" in map(str, COMMAND_LINE_TARGETS):
         declare_fetch(env)
+    if "gc" in map(str, COMMAND_LINE_TARGETS):
+        declare_gc(env)
     verbs = [VERBS[target] for target in wanted if target in VERBS]
     if not jit:
         for verb in verbs:

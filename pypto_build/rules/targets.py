@@ -61,6 +61,9 @@ TARGETS: dict[str, Target] = {
         "get revisions of simpler and pto-isa (the pinned ones, or SIMPLER=, PTO_ISA=)",
         frozenset({"SIMPLER", "PTO_ISA"}),
     ),
+    "gc": Target(
+        "gc [WRITE=1]", "what the store of results would lose to its size; WRITE=1 removes it", frozenset({"WRITE"})
+    ),
     "test": Target("test", "every test declared here", frozenset(_RUN | {"TAGS"})),
 }
 
@@ -70,6 +73,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "What is wrong": ("lint", "hazards", "diverge", "flaky", "passes", "pto_check", "pto_diff", "bisect"),
     "What a run did": ("report", "dump", "deps", "torch", "pack"),
     "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
+    "Housekeeping": ("gc",),
 }
 
 
@@ -83,7 +87,7 @@ def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
     """
     if not targets or not all(target in TARGETS for target in targets):
         return
-    if "JIT" in given and set(targets) <= {"test", "compile", "fetch"}:
+    if "JIT" in given and set(targets) <= {"test", "compile", "fetch", "gc"}:
         asked = _listed(f"'scons {target}'" for target in targets)
         raise OptionError(f"JIT={given['JIT']}: {asked} works on no artifact; leave it out, or use 'scons replay'")
     for name, text in given.items():

@@ -1,0 +1,37 @@
+"""``gc``: what the store of results holds, and what it would lose to its size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from SCons.Action import Action
+
+from pypto_build.rules.actions import say
+from pypto_build.rules.workspace import workspace_of
+
+_GIGABYTE = 1 << 30
+
+
+def declare_gc(env: Any) -> None:
+    """The target; nothing is removed without ``WRITE=1``."""
+    env.AlwaysBuild(env.Alias("gc", [], Action(_collect, None)))
+
+
+def _collect(target: Any, source: Any, env: Any) -> None:
+    workspace = workspace_of(env)
+    store, size = workspace.store, int(workspace.options["STORE_SIZE"] * _GIGABYTE)
+    entries = list(store.entries())
+    gone = store.excess(size)
+    say(f"[store] {store.directory}: {_amount(entries)}; STORE_SIZE={workspace.options['STORE_SIZE']:g} gigabytes")
+    if not gone:
+        say("[store] nothing has to go")
+    elif workspace.options["WRITE"]:
+        store.shrink(size)
+        say(f"[store] removed {_amount(gone)}, those not used for longest")
+    else:
+        say(f"[store] {_amount(gone)} would be removed, those not used for longest; WRITE=1 removes them")
+
+
+def _amount(entries: list[Any]) -> str:
+    total = sum(entry.size for entry in entries)
+    return f"{len(entries)} file{'' if len(entries) == 1 else 's'}, {total / (1 << 20):.1f} MB"
