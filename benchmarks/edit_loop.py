@@ -25,10 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pypto_build.rules.headers import HeaderIndex
-
 from benchmarks.generated import write_chain
-from pypto_build.rules.precompiled import stand_in
+from pypto_build.rules.environment import passed_environment
+from pypto_build.rules.options import parse_options
+from pypto_build.rules.precompiled import Precompiled
+from pypto_build.rules.units import compile_environment
+from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import PLATFORMS
 from pypto_build.toolchain.host import find_compiler, host_recipe
 from pypto_build.toolchain.recipe import Recipe
@@ -115,7 +117,7 @@ def _edited(source: Path, directory: Path, command: Sequence[str]) -> float:
 def _watched(source: Path, directory: Path, replay: Sequence[str], repeat: int) -> float:
     """Median seconds from a save to the verdict, when a process waits for saves."""
     command = [*replay, "WATCH=1"]
-    environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+    environment = _environment(directory)
     with subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True) as waiting:
         lines = iter(waiting.stdout or ())
 
@@ -139,12 +141,11 @@ def _await(lines: Iterator[str], beginning: str) -> None:
 
 
 def _edit(source: Path) -> None:
-    """An edit that changes the object and not the result: the statement is repeated into an unused tile."""
-    text = source.read_text(encoding="utf-8")
-    line = "  TADDS(v6, v6, 0.000000f);\n"
-    anchor = "  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
-    text = text.replace(line + anchor, anchor) if line + anchor in text else text.replace(anchor, line + anchor)
-    source.write_text(text, encoding="utf-8")
+    """An edit that changes the object and not the result, another one every time: nothing is found that was made
+    before."""
+    begin = 'asm(".pushsection .comment.edit; .long '
+    text = source.read_text(encoding="utf-8").partition(begin)[0]
+    source.write_text(f'{text}{begin}{time.time_ns() % (1 << 31)}; .popsection");\n', encoding="utf-8")
 
 
 def _write_ninja(directory: Path, artifact: Path) -> Path:
@@ -186,10 +187,11 @@ def _recipe() -> Recipe:
 def _compile_words(entry: dict[str, Any], target: Path) -> list[str]:
     """What SCons runs for an entry of compile_commands.json, which leaves the precompiled header to the editor."""
     recipe = _recipe()["orchestration" if "/orchestration/" in entry["output"] else "aiv"]
-    index = HeaderIndex(tuple(map(str, recipe.include_dirs)))
-    header = stand_in(recipe, index, index.headers(entry["file"]))
+    workspace = Workspace(_REPOSITORY, parse_options({}), whole_graph=False)
+    workspace.environment = passed_environment()
+    aid = Precompiled(workspace, recipe, compile_environment(workspace)).ready() if recipe.main_header else None
     words = entry["arguments"][:-1]
-    return [words[0], *(["-include", str(header)] if header else []), *words[1:], str(target)]
+    return [words[0], *(aid.words if aid else ()), *words[1:], str(target)]
 
 
 def _replay_words(artifact: Path, output: Path, directory: Path) -> list[str]:
@@ -207,13 +209,18 @@ def _commands(directory: Path) -> list[dict[str, Any]]:
 
 
 def _seconds(directory: Path, command: Sequence[str]) -> float:
-    environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+    environment = _environment(directory)
     start = time.perf_counter()
     run = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
     if run.returncode:
         raise SystemExit(f"{shlex.join(command)} failed:\n{run.stdout}{run.stderr}")
     return seconds
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """This checkout's package, and a store of the workspace's own."""
+    return {**os.environ, "PYTHONPATH": str(_REPOSITORY), "PYPTO_BUILD_STORE": str(directory / "store")}
 
 
 def _median(repeat: int, measure: Callable[[], float]) -> float:

@@ -79,7 +79,7 @@ class Compilation:
         self._place = place
         self._variant = f"{variant}/" if variant else ""
         self._root = root
-        self._environment = _environment(workspace)
+        self._environment = compile_environment(workspace)
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
@@ -182,7 +182,7 @@ def begins_with(source: Path, header: str) -> bool:
     return all(_HARMLESS.fullmatch(line) for line in lines)
 
 
-def _environment(workspace: Workspace) -> dict[str, str]:
+def compile_environment(workspace: Workspace) -> dict[str, str]:
     """What compilers see of the caller's environment: what finds programs, and nothing that changes what they make."""
     prefixes = (*_OF_TOOLKITS, *(_OF_LAUNCHERS if workspace.launcher else ()))
     passed = {key: value for key, value in workspace.environment.items() if key in _PASSED or key.startswith(prefixes)}
