@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+
+_END_OF_NAME = r"(?![\w.+-])"
 
 #: Part of every key: another one makes all results of before unknown.
 SCHEMA = 1
@@ -99,6 +102,7 @@ class Roots:
         pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
         self._places = {token: path for path, token in pairs}
+        self._patterns = [(root, token, re.compile(re.escape(root) + _END_OF_NAME)) for root, token in self._pairs]
 
     def name(self, path: str) -> str:
         """``path`` by the root it lies in."""
@@ -109,13 +113,9 @@ class Roots:
 
     def word(self, word: str) -> str:
         """A word of a command line, with every root in it named."""
-        for root, token in self._pairs:
-            at = word.find(root)
-            while at >= 0:
-                end = at + len(root)
-                if end == len(word) or word[end] in "/=:,":
-                    word = word[:at] + token + word[end:]
-                at = word.find(root, at + 1)
+        for root, token, pattern in self._patterns:
+            if root in word:
+                word = pattern.sub(token, word)
         return word
 
     def path(self, name: str) -> str:

@@ -19,6 +19,7 @@ ABSENT = ""
 LISTING = "/"
 
 _TICK_NS = 50_000_000
+TICK_S = _TICK_NS / 1e9
 #: Of a file system that keeps times in seconds.
 _COARSE_TICK_NS = 2_100_000_000
 _PIECE = 1 << 20

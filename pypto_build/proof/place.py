@@ -18,7 +18,7 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .action import Action, Aid, InputSet, Result, Roots, digest_words, make_key
-from .digests import ABSENT, Digests, Identity, bytes_digest, changed_since
+from .digests import ABSENT, TICK_S, Digests, Identity, bytes_digest, changed_since
 from .reason import NEVER, difference, explain
 from .store import Store, _sealed, _unsealed
 from .witness import VARIABLE, Account, of_python, read_account
@@ -158,6 +158,7 @@ class Place:
             outcome, unstable = self._make(action, spawn, aids, record)
             if not unstable:
                 return outcome
+            time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
         return Outcome("failed", 3, outcome.said, f"{unstable} kept changing meanwhile; run it again")
 
     def amend(self, action: Action, name: str) -> None:

@@ -164,8 +164,9 @@ def of_python(account: Account) -> Account:
         elif not source.startswith(_standard()):
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
     mine.loaded = {path for package in installed for path in _records(package)}
-    known = (_PACKAGE, *_standard(), *_libraries(), os.path.join(os.getcwd(), _EDITABLE))
-    mine.absent = {path for path in account.absent if not path.startswith(known)}
+    known = (_PACKAGE, *_standard(), *_libraries())
+    others = (path for path in account.absent if not path.startswith(known))
+    mine.absent = {path for path in others if not os.path.basename(path).startswith(_EDITABLE)}
     return mine
 
 

@@ -1,0 +1,277 @@
+"""A place keeps, restores or makes what actions come to, and is wrong in none of these."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pypto_build.proof import Action, Place, Store
+from pypto_build.proof.digests import TICK_S
+from pypto_build.proof.witness import library
+from pypto_build.toolchain.host import find_compiler
+
+Spawned = tuple[int, str]
+
+
+@pytest.fixture(scope="session")
+def watcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
+    assert made is not None
+    return made
+
+
+class Rig:
+    """A workspace with a source, a header that only the tool knows of, and the action that joins them."""
+
+    def __init__(self, root: Path, watcher: Path | None, store: Store) -> None:
+        self.root, self.out, self.watcher, self.store = root, root / "out", watcher, store
+        self.ran: list[str] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.write("source", "one ")
+        self.write("header", "h1 ")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        past = time.time() - 100
+        os.utime(path, (past, past))
+        return path
+
+    def place(self) -> Place:
+        """A place as a new run opens it."""
+        self.out.mkdir(exist_ok=True)
+        return Place(self.out, self.store, {"root": self.root}, self.watcher)
+
+    def action(self, script: str = "cat source header; if test -e extra; then cat extra; fi") -> Action:
+        made = f"cd {self.root}; ({script}) > {self.out}/made.tmp"
+        source = str(self.root / "source")
+        environment = {"PATH": os.environ["PATH"]}
+        return Action("made", ("/bin/sh", "-c", made), (source,), ("made",), environment=environment, main=source)
+
+    def spawn(self, command: list[str], environment: dict[str, str]) -> Spawned:
+        self.ran.append(command[-1])
+        self.meanwhile()
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return run.returncode, run.stderr
+
+    def run(self, action: Action | None = None, **how: bool) -> str:
+        """Perform the action in a new place; how it ended."""
+        time.sleep(2 * TICK_S)  # what was written last is older than the run
+        place = self.place()
+        outcome = place.perform(action or self.action(), self.spawn, tuple, **how)
+        place.save()
+        return outcome.how
+
+    @property
+    def made(self) -> str:
+        return (self.out / "made").read_text()
+
+
+@pytest.fixture
+def rig(tmp_path: Path, watcher: Path) -> Rig:
+    return Rig(tmp_path / "workspace", watcher, Store(tmp_path / "store"))
+
+
+def test_made_once_then_kept(rig: Rig) -> None:
+    assert [rig.run() for _ in range(3)] == ["made", "kept", "kept"]
+    assert rig.made == "one h1 "
+    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "made"]
+
+
+@pytest.mark.parametrize("name", ["source", "header"])
+def test_an_edit_and_back(rig: Rig, name: str) -> None:
+    before = (rig.root / name).read_text()
+    assert rig.run() == "made"
+    rig.write(name, "new ")
+    assert rig.run() == "made"
+    assert "new " in rig.made
+    rig.write(name, before)
+    assert rig.run() == "restored"
+    assert rig.made == "one h1 "
+
+
+def test_a_file_that_appears_where_it_was_looked_for(rig: Rig) -> None:
+    assert rig.run() == "made"
+    rig.write("extra", "more ")
+    assert rig.place().reason(rig.action()) == "extra is a new input"
+    assert rig.run() == "made"
+    assert rig.made == "one h1 more "
+    (rig.root / "extra").unlink()
+    assert rig.run() == "restored"
+
+
+@pytest.mark.parametrize("record", ["kept", "lost", "damaged"])
+@pytest.mark.parametrize("output", ["kept", "lost", "damaged"])
+def test_records_and_outputs_may_be_lost(rig: Rig, record: str, output: str) -> None:
+    assert rig.run() == "made"
+    for path, fate in ((rig.out / ".results", record), (rig.out / "made", output)):
+        if fate == "lost":
+            path.unlink()
+        elif fate == "damaged":
+            path.write_bytes(path.read_bytes()[:-3] + b"xxx")
+    assert rig.run() == ("kept" if record == output == "kept" else "restored")
+    assert rig.made == "one h1 "
+    shutil.rmtree(rig.out)
+    assert rig.run() == "restored"
+
+
+def test_an_old_state_put_back_by_hand(rig: Rig) -> None:
+    assert rig.run() == "made"
+    shutil.copytree(rig.out, rig.root / "saved")
+    rig.write("header", "h2 ")
+    assert rig.run() == "made"
+    for name in ("made", ".results"):
+        shutil.copy2(rig.root / "saved" / name, rig.out / name)
+        assert rig.run() in ("restored", "made")
+        assert rig.made == "one h2 "
+
+
+@pytest.mark.parametrize("name", ["source", "header"])
+@pytest.mark.parametrize("undone", [False, True])
+def test_an_input_that_changes_meanwhile(rig: Rig, name: str, undone: bool) -> None:
+    before, changes = (rig.root / name).read_text(), [1]
+
+    def change() -> None:
+        if changes:
+            changes.pop()
+            (rig.root / name).write_text("x")
+            if undone:
+                rig.write(name, before)
+
+    rig.meanwhile = change
+    assert rig.run() == "made"
+    assert len(rig.ran) == 2  # the first time is not believed
+    assert rig.made == ("one h1 " if undone else "".join("x" if n == name else f"{t} " for n, t in _TEXTS))
+    assert rig.run() == "kept"
+
+
+_TEXTS = (("source", "one"), ("header", "h1"))
+
+
+def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
+    rig.meanwhile = lambda: (rig.root / "header").write_text(str(time.time_ns())) and None
+    place = rig.place()
+    outcome = place.perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.status) == ("failed", 3)
+    assert outcome.note == f"{rig.root}/header kept changing meanwhile; run it again"
+
+
+def test_a_failure_is_not_kept(rig: Rig) -> None:
+    action = rig.action("cat source; false")
+    assert [rig.run(action), rig.run(action)] == ["failed", "failed"]
+    assert not (rig.out / "made").exists()
+    assert rig.place().reason(action, "again") == "again"
+
+
+def test_a_failure_withdraws_what_was_good(rig: Rig) -> None:
+    """The same inputs pass and then fail: neither record nor store says that they pass."""
+    flaky = replace(rig.action("cat source header; test -e $FLAG"), environment={"FLAG": "/", "PATH": "/bin"})
+    fails = replace(flaky, environment={"FLAG": "/missing", "PATH": "/bin"})
+    assert rig.run(flaky) == "made"
+    assert rig.run(fails, again=True) == "failed"
+    assert rig.run(flaky) == "made"
+    assert rig.run(fails, again=True) == "failed"
+    shutil.rmtree(rig.out)
+    assert rig.run(fails) == "failed"
+    assert rig.run(flaky) == "made"
+    shutil.rmtree(rig.out)
+    assert rig.run(fails) == "restored"  # it passed last
+
+
+def test_another_workspace_has_it_too(rig: Rig, tmp_path: Path) -> None:
+    assert rig.run() == "made"
+    other = Rig(tmp_path / "other", rig.watcher, rig.store)
+    assert other.run() == "restored"
+    assert other.made == "one h1 "
+    other.write("header", "h2 ")
+    assert other.run() == "made"
+
+
+def test_what_names_its_place_stays_there(rig: Rig, tmp_path: Path) -> None:
+    script = "cat source header; pwd"
+    assert rig.run(rig.action(script)) == "made"
+    other = Rig(tmp_path / "other", rig.watcher, rig.store)
+    assert other.run(other.action(script)) == "made"
+    assert other.made == f"one h1 {other.root}\n"
+    moved = Rig(tmp_path / "moved", rig.watcher, Store(tmp_path / "nothing", 0))
+    shutil.copytree(rig.out, moved.out)
+    assert moved.run(moved.action(script)) == "made"
+    assert str(moved.root) in moved.made
+    shutil.rmtree(rig.out)
+    assert rig.run(rig.action(script)) == "restored"
+
+
+@pytest.mark.parametrize("watcher_missing", [True, False])
+def test_what_nobody_watched_is_made_every_time(rig: Rig, watcher_missing: bool) -> None:
+    action = rig.action()
+    if watcher_missing:
+        rig.watcher = None
+    else:
+        action = replace(action, main=str(rig.root / "other"))  # not what the tool is seen to read
+    assert [rig.run(action), rig.run(action)] == ["made", "made"]
+    assert rig.made == "one h1 "
+
+
+def test_all_that_a_tool_leaves_in_a_directory(rig: Rig) -> None:
+    script = f"cd {rig.root}; mkdir -p out/tree/deep; cp source out/tree/a; cp header out/tree/deep/b"
+    action = replace(rig.action(), argv=("/bin/sh", "-c", script), outputs=(), tree="tree", name="tree")
+    assert rig.run(action) == "made"
+    (rig.out / "tree/deep/b").unlink()
+    (rig.out / "tree/stale").write_text("of another run")
+    assert rig.run(action) == "restored"
+    assert sorted(path.name for path in (rig.out / "tree").rglob("*") if path.is_file()) == ["a", "b"]
+
+
+def test_settings_decide_and_are_told(rig: Rig) -> None:
+    first = replace(rig.action(), settings={"the compiler": "12"})
+    assert rig.run(first) == "made"
+    second = replace(first, settings={"the compiler": "13"})
+    assert rig.place().reason(second) == "the compiler changed"
+    assert [rig.run(second), rig.run(first)] == ["made", "restored"]
+    assert rig.place().reason(rig.action("cat source")) == "the compiler changed"
+
+
+def test_reasons(rig: Rig) -> None:
+    assert rig.place().reason(rig.action()) == "not built before"
+    rig.run()
+    rig.write("header", "h2 ")
+    assert rig.place().reason(rig.action()) == "content of header changed"
+    rig.write("source", "two ")
+    assert rig.place().reason(rig.action()) == "content of source changed"
+    rig.write("source", "one ")
+    (rig.root / "header").unlink()
+    assert rig.place().reason(rig.action()) == "header is gone"
+    rig.write("header", "h1 ")
+    assert rig.place().reason(rig.action("cat source")) == "its command line changed"
+    assert rig.place().reason(rig.action(), "it was lost") == "it was lost"
+
+
+def test_what_killed_runs_left_is_removed(rig: Rig) -> None:
+    rig.run()
+    (rig.out / ".work.1.1").mkdir()
+    (rig.out / ".work.1.1" / "log").touch()
+    rig.place().tidy()
+    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "made"]
+
+
+def test_a_hostile_record_leads_nowhere(rig: Rig, tmp_path: Path) -> None:
+    """An entry of the store that names an output outside of the place is not followed."""
+    assert rig.run() == "made"
+    place = rig.place()
+    record = place.proven(rig.action())
+    assert record is not None
+    import msgspec
+
+    record.outputs = {"../escaped": next(iter(record.outputs.values()))}
+    rig.store.publish(record.key, msgspec.msgpack.encode(record), [])
+    shutil.rmtree(rig.out)
+    assert rig.run() == "restored"  # by the entry before it
+    assert not (rig.root / "escaped").exists()

@@ -1,0 +1,114 @@
+"""What a tool was seen to read, told by the library that is preloaded into it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pypto_build.proof.witness import VARIABLE, Account, library, of_python, read_account
+from pypto_build.toolchain.host import find_compiler
+
+
+@pytest.fixture(scope="session")
+def watcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
+    assert made is not None
+    return made
+
+
+def watched(watcher: Path, directory: Path, *command: str) -> Account:
+    """Run a command in ``directory``; what was seen of it."""
+    log = directory / "log"
+    log.touch()
+    environment = {**os.environ, "LD_PRELOAD": str(watcher), VARIABLE: str(log), "TMPDIR": str(directory / "tmp")}
+    (directory / "tmp").mkdir(exist_ok=True)
+    subprocess.run(command, cwd=directory, env=environment, check=True, capture_output=True)
+    return read_account(log, command, [str(directory / "tmp")])
+
+
+def write(directory: Path, **files: str) -> None:
+    for name, text in files.items():
+        (directory / name.replace("_", ".")).write_text(text)
+
+
+def test_a_compiler(watcher: Path, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        a_cpp='#define X "x.h"\n#/**/include X\n#if __has_include("later.h")\n#endif\nasm(".incbin \\"raw.bin\\"");\n',
+        x_h="int x;\n",
+        raw_bin="bytes",
+    )
+    compiler = find_compiler().path
+    account = watched(watcher, tmp_path, compiler, "-c", "a.cpp", "-o", "a.o")
+    assert account.unseen == ""
+    here = {path for path in account.read if path.startswith(f"{tmp_path}/")}
+    assert here == {f"{tmp_path}/{name}" for name in ("a.cpp", "x.h", "raw.bin")}
+    assert f"{tmp_path}/later.h" in account.absent
+    assert account.read[f"{tmp_path}/x.h"][1] == (tmp_path / "x.h").stat().st_size
+    assert any(os.path.basename(path) in ("cc1plus", "clang") for path in account.loaded) or "clang" in compiler
+    assert not any(path.startswith(f"{tmp_path}/tmp") for path in account.files)
+
+
+def test_a_compiler_that_is_a_script(watcher: Path, tmp_path: Path) -> None:
+    script = tmp_path / "c++"
+    script.write_text(f'#!/bin/sh\n. {tmp_path}/flags\nexec {find_compiler().path} $FLAGS "$@"\n')
+    script.chmod(0o755)
+    write(tmp_path, flags="FLAGS=-DONE\n", a_cpp="int x;\n")
+    account = watched(watcher, tmp_path, str(script), "-c", "a.cpp", "-o", "a.o")
+    assert account.unseen == ""
+    assert {str(script), f"{tmp_path}/flags", f"{tmp_path}/a.cpp"} <= account.read.keys()
+
+
+def test_a_program_that_cannot_be_watched(watcher: Path, tmp_path: Path) -> None:
+    write(tmp_path, a_cpp="int main() { return 0; }\n")
+    build = [find_compiler().path, "-static", "a.cpp", "-o", "still"]
+    if subprocess.run(build, cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no static C library")
+    assert watched(watcher, tmp_path, f"{tmp_path}/still").unseen == f"{tmp_path}/still"
+    account = watched(watcher, tmp_path, "/bin/sh", "-c", "./still; true")
+    assert os.path.realpath(os.path.join(tmp_path, account.unseen)) == f"{tmp_path}/still"
+
+
+def test_what_a_tool_makes_is_no_input(watcher: Path, tmp_path: Path) -> None:
+    code = (
+        "import os\n"
+        "os.path.exists('new'); open('new', 'w').write('x'); open('new').read()\n"
+        "os.path.exists('dir'); os.mkdir('dir'); os.listdir('dir')\n"
+        "open('part', 'w').close(); os.path.exists('whole'); os.rename('part', 'whole'); open('whole').read()\n"
+        "open('given').read(); os.listdir('names'); os.path.exists('missing')\n"
+    )
+    write(tmp_path, given="x")
+    (tmp_path / "names").mkdir()
+    account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
+    here = f"{tmp_path}/"
+    assert {path.removeprefix(here) for path in account.files if path.startswith(here)} == {"given", "names/"}
+    assert {path.removeprefix(here) for path in account.absent if path.startswith(here)} == {"missing"}
+
+
+def test_modules_of_ours_count_by_their_sources(watcher: Path, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); import pypto_build.artifact.pt, msgspec"
+    for _ in range(2):  # compiled and from the source
+        account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
+        assert str(root / "pypto_build/artifact/pt.py") in account.files
+        assert not [path for path in account.files if path.endswith(".pyc")]
+        assert {Path(path).name for path in account.files if "/msgspec-" in path} == {"METADATA", "RECORD"}
+
+
+def test_a_damaged_library_is_built_again(tmp_path: Path) -> None:
+    made = library(find_compiler().path, tmp_path, os.environ)
+    assert made is not None
+    whole = made.read_bytes()
+    made.write_bytes(whole[:-1])
+    assert library(find_compiler().path, tmp_path, os.environ) == made
+    assert len(made.read_bytes()) == len(whole)
+
+
+def test_without_a_compiler_there_is_none(tmp_path: Path) -> None:
+    assert library("/bin/false", tmp_path, os.environ) is None
+    assert library(str(tmp_path / "missing"), tmp_path, os.environ) is None
+    assert list(tmp_path.iterdir()) == []
