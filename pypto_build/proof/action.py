@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class Result(msgspec.Struct, array_like=True):
     """What one action came to: its own inputs by name, the sets of those it was seen to read, what it wrote.
 
     One without ``good`` says that the action failed on these inputs: what was good before is so no more. One whose
-    outputs name the places where it was made says these places (``located``), and holds for no others.
+    outputs name places where it was made says which (``located``), and holds for no others.
     """
 
     key: str
@@ -92,7 +92,7 @@ class Result(msgspec.Struct, array_like=True):
     outputs: dict[str, str]
     said: str = ""
     good: bool = True
-    located: str = ""
+    located: dict[str, str] = {}
 
 
 class Roots:
@@ -125,12 +125,19 @@ class Roots:
         token, brace, rest = name.partition("}")
         return self._places.get(token + brace, "/nowhere") + rest
 
-    def are_named_in(self, data: bytes) -> bool:
-        """Whether ``data`` holds the path of one of the directories."""
-        return any(root.encode() in data for root, _ in self._pairs)
+    def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
+        """The directories whose paths some of ``contents`` hold, by their names."""
+        contents = list(contents)
+        return {token: root for root, token in self._pairs if any(root.encode() in data for data in contents)}
 
-    def __str__(self) -> str:
-        return " ".join(f"{token}={path}" for path, token in self._pairs)
+    def agree(self, places: Mapping[str, str]) -> bool:
+        """Whether directories are where ``places`` says, by their names."""
+        return all(self._places.get(token) == root for token, root in places.items())
+
+    @property
+    def all(self) -> dict[str, str]:
+        """Every directory by its name."""
+        return dict(self._places)
 
 
 def digest_words(words: Sequence[str]) -> str:

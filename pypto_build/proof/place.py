@@ -250,7 +250,7 @@ class Place:
 
     def _is_from_here(self, result: Result) -> bool:
         """Whether a result holds in this place: one whose outputs name another does not."""
-        return result.located in ("", str(self._roots))
+        return self._roots.agree(result.located)
 
     def _in_place(self, outputs: Mapping[str, str]) -> bool:
         return all(self.digest(name) == digest for name, digest in outputs.items())
@@ -457,20 +457,20 @@ class Place:
         self.save()
 
     def _contents(self, action: Action, result: Result) -> list[bytes] | None:
-        """The outputs for the store, None if they are too large for it. Those that name this place are marked so."""
+        """The outputs for the store, None if they are too large for it. What names places is marked as theirs."""
         contents = []
         for name, digest in result.outputs.items():
             path = self.directory / name
-            if not action.shared or path.stat().st_size > self._store.largest:
-                result.located = str(self._roots)
+            if path.stat().st_size > self._store.largest and action.shared:
+                result.located = self._roots.all
                 return None
             data = path.read_bytes()
             if bytes_digest(data) != digest:  # somebody wrote it meanwhile
+                result.located = self._roots.all
                 return None
             contents.append(data)
-        if any(self._roots.are_named_in(data) for data in contents):
-            result.located = str(self._roots)
-        return contents
+        result.located = self._roots.named_in(contents)
+        return contents if action.shared else None
 
     def _publish(self, result: Result, contents: list[bytes]) -> None:
         sets = [self._record.sets[number].encode() for number in result.sets]

@@ -157,7 +157,10 @@ _TEXTS = (("source", "one"), ("header", "h1"))
 
 
 def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
-    rig.meanwhile = lambda: (rig.root / "header").write_text(str(time.time_ns())) and None
+    def change() -> None:
+        (rig.root / "header").write_text(str(time.time_ns()))
+
+    rig.meanwhile = change
     place = rig.place()
     outcome = place.perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.status) == ("failed", 3)
