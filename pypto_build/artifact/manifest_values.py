@@ -50,7 +50,10 @@ class PathText(str):
 
     def ancestor(self, index: int) -> PathText:
         """`parents[index]`."""
-        return self.parent if index == 0 else self.parent.ancestor(index - 1)
+        found = self
+        for _ in range(index + 1):
+            found = found.parent
+        return found
 
 
 class Symbol:
@@ -75,6 +78,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "realpath": lambda value: posixpath.normpath(str(value)),
     "normpath": lambda value: posixpath.normpath(str(value)),
 }
+
+
+def shown(value: object) -> str:
+    """A value for a message. Lists that hold each other many times over would be endless, so none is opened far."""
+    if isinstance(value, (list, tuple, dict)):
+        import reprlib  # only for a message
+
+        return reprlib.repr(value)
+    return repr(value)
 
 
 def symbol_member(owner: Symbol, attribute: str) -> Any:

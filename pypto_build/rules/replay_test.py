@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
 
@@ -271,6 +270,6 @@ def _has_passed(verdict: Path) -> bool:
     """Whether the verdict on disk is a passing one: only such a run may stand for another."""
     try:
         result: Verdict = read_verdict(verdict)
-    except (OSError, msgspec.DecodeError):
+    except ArtifactError:
         return False
     return result.exit_status == 0
