@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from .cpp.findings import MOST_SLOTS, Findings, Submission
-from .cpp.syntax import parse
+from .cpp.syntax import Unparseable, parse
 from .cpp.walk import NestedTooDeeply, Walker
 from .errors import ArtifactError
 from .files import read_bytes
@@ -67,6 +67,8 @@ def _walk(source: Path, function_name: str) -> Findings:
         known = walker.run(function_name)
     except OSError as error:
         raise ArtifactError(source, f"cannot be read: {error.strerror}", "restore it or compile again") from None
+    except Unparseable:
+        raise ArtifactError(source, "cannot be parsed in time", "it is no orchestration; compile again") from None
     except (NestedTooDeeply, RecursionError) as error:
         place = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
         raise ArtifactError(place, "is nested too deeply to be read", "compile again or take it apart") from None

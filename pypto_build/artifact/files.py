@@ -42,7 +42,7 @@ def open_file(path: str | Path) -> BinaryIO:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
             raise OSError(errno.EINVAL, f"is {kind}, not a file", str(path))
-        return open(descriptor, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
+        return open(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
         raise

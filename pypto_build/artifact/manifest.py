@@ -170,7 +170,9 @@ class _Reader:
         for key, value in entry.items():
             fault = _runtime_fault(key, value)
             if fault:
-                raise ArtifactError(self.place(entry), f"RUNTIME_CONFIG.{key}: {shown(value)} is {fault}", _COMPILE_AGAIN)
+                raise ArtifactError(
+                    self.place(entry), f"RUNTIME_CONFIG.{key}: {shown(value)} is {fault}", _COMPILE_AGAIN
+                )
         return {key: str(value) if isinstance(value, str) else value for key, value in entry.items()}
 
     def signature(self, entry: dict[str, Any], field: str) -> Signature | None:

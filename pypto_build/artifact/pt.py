@@ -27,6 +27,11 @@ from .shapes import row_major_strides
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
 _ALIGNMENT = 64
+#: What zipfile raises for archives that are none.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError),
+    *(ValueError, OverflowError, struct.error),
+)
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -93,7 +98,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
         raise ArtifactError(path, "no such file", "save the tensor there", kind=kind) from None
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror or error}", kind=kind) from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, zipfile.LargeZipFile, ValueError, struct.error, OverflowError):
+    except _DAMAGED:
         raise ArtifactError(path, "is truncated or damaged: no readable zip archive", _RESAVE, kind=kind) from None
     except RefusedPickle as error:
         raise ArtifactError(path, str(error), _RESAVE, kind=kind) from None

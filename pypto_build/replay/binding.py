@@ -236,8 +236,8 @@ def _require_memory(parameters: Sequence[Param]) -> None:
         if size > limit:
             raise ArtifactError(
                 "compiled_meta.json",
-                f"tensor '{param.name}' is declared {param.dtype}{list(param.shape or ())}, which takes {size >> 30:,} GiB "
-                f"of {limit >> 30:,} GiB of memory",
+                f"tensor '{param.name}' is declared {param.dtype}{list(param.shape or ())}, which takes "
+                f"{size >> 30:,} GiB of {limit >> 30:,} GiB of memory",
                 "correct its shape, or compile again",
             )
 

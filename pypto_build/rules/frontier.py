@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
 
 RECORD = ".settled.json"
 BINARIES = "binaries.json"
@@ -93,10 +94,9 @@ def _digest(path: Path) -> str | None:
 def _load(path: Path) -> dict[str, Any]:
     """The object in ``path``; empty when it is missing or is no such file, which only costs a look by SCons."""
     try:
-        value = msgspec.json.decode(path.read_bytes())
+        return decode_json(read_bytes(path), dict[str, Any])
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _is_entry(value: Any) -> bool:

@@ -51,7 +51,9 @@ class Outcome:
     @property
     def line(self) -> str:
         """One row of the report."""
-        kinds = {kind: sum(other == kind for _, other, _ in self.faults) for kind in ("traceback", "form", "time", "died")}
+        kinds = {
+            kind: sum(other == kind for _, other, _ in self.faults) for kind in ("traceback", "form", "time", "died")
+        }
         counts = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
         return (
             f"{self.reader:16} inputs {self.inputs:7} own errors {self.own:7} accepted {self.accepted:7} {counts} "
@@ -68,7 +70,7 @@ def damaged(row: Reader, seeds: Sequence[bytes], seed: int, number: int) -> byte
     for _ in range(rng.choice((1, 1, 1, 2))):
         try:
             data = row.damage(rng, data, seeds)
-        except Exception:  # noqa: BLE001 - what is damaged already is no archive or document any more
+        except Exception:
             data = damage_bytes(rng, data, seeds)
     return data
 
@@ -106,7 +108,7 @@ class _Child:
             if wrong:
                 return self._tell(number, "form", f"{wrong}: {type(error).__name__}: {str(error)[:300]!r}")
             return "own"
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it should not be
+        except BaseException as error:
             lines = traceback.format_exception(error, limit=-12)
             return self._tell(number, "traceback", "".join(lines)[-4000:])
         return ""

@@ -106,7 +106,7 @@ def _change_words(rng: random.Random, words: list[str], others: Sequence[bytes])
         words.append(rng.choice(_STRINGS))
     at = rng.randrange(len(words))
     numbers = [i for i, word in enumerate(words) if word[0].isdigit()] if rng.random() < 0.4 else []
-    match 0 if numbers else rng.randrange(1, 12):
+    match 0 if numbers else rng.randrange(1, 13):
         case 0:
             words[rng.choice(numbers)] = _number_text(rng)
         case 1:
@@ -132,9 +132,16 @@ def _change_words(rng: random.Random, words: list[str], others: Sequence[bytes])
             words[at:at] = [text[start : start + rng.choice((10, 100, 1000))]]
         case 10:
             words[at] = rng.choice(("/*", "*/", '"', "'", "//", "#", "\\", "\\\n", '"""', ";", ",", "=", "->", "::"))
+        case 11:
+            words[at:at] = [_many(rng, "".join(words[at : at + rng.choice((1, 2, 4, 8, 16, 30))]))]
         case _:
             span = words[at : at + rng.choice((1, 3, 12))]
             words[at : at + len(span)] = span * rng.choice((3, 30, 1000))
+
+
+def _many(rng: random.Random, text: str) -> str:
+    """A piece of text repeated until it is long, which hurts those who look for its end again and again."""
+    return text * (rng.choice((1000, 20_000, 100_000)) // max(len(text), 1))
 
 
 def _number_text(rng: random.Random) -> str:
@@ -218,7 +225,9 @@ def _like(rng: random.Random, value: Any) -> Any:
         case str():
             return rng.choice((*_STRINGS, value + "x", value[:-1], value.upper(), hex(rng.choice(NUMBERS))))
         case list():
-            return rng.choice(([], value * 2, value[::-1], value[:1] * 70, [rng.choice(NUMBERS)] * rng.choice((1, 4, 70))))
+            return rng.choice(
+                ([], value * 2, value[::-1], value[:1] * 70, [rng.choice(NUMBERS)] * rng.choice((1, 4, 70)))
+            )
         case dict():
             return rng.choice(({}, dict(list(value.items())[::-1]), {**value, "": None}))
         case _:
@@ -282,7 +291,9 @@ def _damage_pickle(rng: random.Random, data: bytes, entries: dict[str, bytes]) -
             else:
                 made[at : at + 5] = b"\x8a\x10" + value.to_bytes(16, "little", signed=True)
         elif rng.random() < 0.5:
-            piece = rng.choice((b"(", b"t", b"]", b"}", b"a", b"s", b"u", b"e", b"R", b"Q", b"N", b"\x88", b"h\0", b"q\0"))
+            piece = rng.choice(
+                (b"(", b"t", b"]", b"}", b"a", b"s", b"u", b"e", b"R", b"Q", b"N", b"\x88", b"h\0", b"q\0")
+            )
             made[at:at] = piece * rng.choice((1, 2, 1000))
         else:
             made = bytearray(damage_bytes(rng, bytes(made), [data]))

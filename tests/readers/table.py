@@ -142,7 +142,9 @@ def _read_interface(path: Path) -> None:
 
 
 def _compiled_seeds() -> list[bytes]:
-    document = CompiledFiles(1, "p.py", ("p.py", "lib/q.py"), ("kernels/aiv/k.cpp", "golden.py"), {"golden.py": "0" * 64})
+    document = CompiledFiles(
+        1, "p.py", ("p.py", "lib/q.py"), ("kernels/aiv/k.cpp", "golden.py"), {"golden.py": "0" * 64}
+    )
     return [encode_compiled_files(document)]
 
 
@@ -159,14 +161,14 @@ def _pto(path: Path) -> None:
     print_module(module)
     diff_modules(module, module)
     if not check_module(module):
-        assemble(module, "a2a3sim")
+        assemble(module, "a2a3sim").text.encode()
 
 
 def _pto_torch(path: Path) -> None:
     from pypto_build.pto import parse_file
     from pypto_build.pto.torch import torch_codegen
 
-    torch_codegen(parse_file(path))
+    torch_codegen(parse_file(path)).encode()
 
 
 def _pto_errors() -> tuple[type[BaseException], ...]:
@@ -177,16 +179,25 @@ def _pto_errors() -> tuple[type[BaseException], ...]:
 
 def _kernel(path: Path) -> None:
     from pypto_build.artifact.files import read_text
+    from pypto_build.diagnose.hazards.declarations import _uses
     from pypto_build.diagnose.lint.wrapper import read_wrapper
     from pypto_build.diagnose.names import argument_names
-    from pypto_build.pto.splice import body_of, preprocess, replace_body
+    from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
     from pypto_build.pto.wrapper import read_entry
+    from pypto_build.replay.reference import entry
+    from pypto_build.rules.staleness import _body_digest
 
     argument_names.__globals__["_cache"].clear()
     names = argument_names(path)
     read_wrapper(path, path.name)
     text = read_text(path, errors="replace")
     read_entry(text, list(names.values())[:8])
+    entry.read_entry(text, ["kernel_add", "kernel_mul"])
+    _body_digest(path)
+    _uses(path, 0)
+    for function, parameters in list(functions_of(text).items())[:4]:
+        with contextlib.suppress(PtoError):
+            has_signature(text, function, parameters)
     body = body_of(text, str(path))
     replace_body(text, preprocess(body, text), str(path))
 
@@ -577,7 +588,9 @@ def _elf_seeds() -> list[bytes]:
 
     with _directory() as directory:
         source = directory / "k.cpp"
-        source.write_text('extern "C" void kernel_entry(long* a) { a[0] += a[1]; }\nint other(int x) { return x * 3; }\n')
+        source.write_text(
+            'extern "C" void kernel_entry(long* a) { a[0] += a[1]; }\nint other(int x) { return x * 3; }\n'
+        )
         made = []
         for name, flags in (("k.o", ["-c"]), ("k.so", ["-shared", "-nostdlib"])):
             words = ["g++", "-O1", "-fPIC", *flags, str(source), "-o", str(directory / name)]
@@ -610,7 +623,9 @@ def _bisect(path: Path) -> None:
         _ = step.candidate, step.outcome, step.signatures
 
 
-_BISECT = b'{"question": "q", "bad_signature": "b", "steps": [{"candidate": "c", "outcome": "good", "signatures": ["p"]}]}'
+_BISECT = (
+    b'{"question": "q", "bad_signature": "b", "steps": [{"candidate": "c", "outcome": "good", "signatures": ["p"]}]}'
+)
 
 
 def _stamp(path: Path) -> None:
@@ -633,7 +648,9 @@ def _events(path: Path) -> None:
 def _event_seeds() -> list[bytes]:
     from pypto_build.diagnose.diverge_probe import _HEADER
 
-    return [_HEADER.pack(b"TADD", 12, 1, 256, 4, 2, 3) + bytes(24) + _HEADER.pack(b"TSTORE", 13, -1, 0, 4, 1, 1) + bytes(4)]
+    return [
+        _HEADER.pack(b"TADD", 12, 1, 256, 4, 2, 3) + bytes(24) + _HEADER.pack(b"TSTORE", 13, -1, 0, 4, 1, 1) + bytes(4)
+    ]
 
 
 def _lint(path: Path) -> None:
@@ -655,7 +672,9 @@ def _sites(path: Path) -> None:
     aliases(path)
 
 
-_LISTED = b'[{"directory": "/", "output": "k.o", "arguments": ["g++", "-O1", "-o", "k.o"], "file": "k.cpp"}, {"file": 3}]'
+_LISTED = (
+    b'[{"directory": "/", "output": "k.o", "arguments": ["g++", "-O1", "-o", "k.o"], "file": "k.cpp"}, {"file": 3}]'
+)
 
 
 def _listing(path: Path) -> None:

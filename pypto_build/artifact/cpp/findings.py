@@ -52,7 +52,7 @@ class Findings:
         self._updated: set[int] = set()
 
     def slots(self, node: Node, numbers: Numbers) -> Numbers:
-        """The entry arguments that ``numbers`` mean; those that no entry can have are a fault of the code at ``node``."""
+        """The entry arguments that ``numbers`` mean; what no entry can have is a fault of the code at ``node``."""
         beyond = [number for number in numbers if not 0 <= number < MOST_SLOTS]
         if beyond and not self.fault:
             self.fault = (line_of(node), f"takes argument {max(beyond, key=abs)}")
