@@ -297,7 +297,7 @@ def _dump(path: Path) -> None:
 
     (path.parent / "args.bin").write_bytes(bytes(range(48)))
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
-    viewer = open_viewer(path, None)
+    viewer = open_viewer(path.parent, None)
     records = viewer.select(parser().parse_args([str(path)]))
     viewer.listing(records)
     for number, record in enumerate(records[:20]):
@@ -435,9 +435,18 @@ def _accesses_seeds() -> list[bytes]:
         "complete": True,
         "tasks": tasks,
         "host_waits": [{"readers": False, "tasks": [str(1 << 32)]}],
-        "sites": [{"kernel": 0, "instruction": "TLOAD", "file": "kernels/aiv/kernel_add.so", "offset": "0x10"}],
+        "sites": [{"kernel": 0, "instruction": "TLOAD", "file": "kernels/aiv/kernel_add.so", "offset": "16"}],
         "errors": [
-            {"kind": "ub", "message": "m", "site": 0, "other_site": -1, "task": 1, "block": 0, "member": 1, "count": 1}
+            {
+                "kind": "valid-region",
+                "message": "on PIPE_V reads what MTE2 wrote on PIPE_MTE2;",
+                "site": 0,
+                "other_site": -1,
+                "task": 1,
+                "block": 0,
+                "member": 1,
+                "count": 1,
+            }
         ],
         "signalling": [],
     }
@@ -631,6 +640,7 @@ _BISECT = (
 def _stamp(path: Path) -> None:
     from pypto_build.compiler.golden import _Stamp
 
+    (path.parents[1] / "golden.py").touch()
     stamp = _Stamp(path.parents[1])
     stamp.is_current()
     stamp.given()
@@ -730,7 +740,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pass_logs", lambda: [_PASS_LOG], _pass_reports, mutate.damage_text, "passes_dump/x.log"),
     Reader("pass_times", lambda: [_PROFILE], _pass_reports, mutate.damage_json, "report/pipeline_profile.json"),
     Reader("crash_report", _report_buffer, _report, mutate.damage_fields, "report", errors=(ValueError,), named=False, fifo=False),
-    Reader("elf", _elf_seeds, _elf, mutate.damage_fields, "k.o", errors=(ElfError,), named=False),
+    Reader("elf", _elf_seeds, _elf, mutate.damage_fields, "k.o", errors=(ElfError, OSError), named=False),
     Reader("pins", lambda: [PINS_FILE.read_bytes()], lambda path: read_pins(path), mutate.damage_text, "pins.toml", errors=(ToolchainError,)),
     Reader("isa_pin", lambda: [b"0123456789abcdef\n"], _home, mutate.damage_bytes, "pto_isa.pin", errors=(ToolchainError,)),
     Reader("bisect", lambda: [_BISECT], _bisect, mutate.damage_json, "bisect.json"),

@@ -67,7 +67,7 @@ def _finding(context: Context, error: CheckError) -> Finding:
         message=f"{context.title(error.task)}: {message}",
         path=place.path,
         line=place.line,
-        hint=_HINTS[error.kind],
+        hint=_HINTS.get(error.kind, "look at this instruction"),
         detail=(f"{error.count} times",) if error.count > 1 else (),
         tasks=(error.task,),
         kernel=context.kernel(error.task, error.member),

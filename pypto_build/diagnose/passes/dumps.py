@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.passes.listing import as_python
 
-_DUMP = re.compile(r"(?P<number>\d+)_(?:after_)?(?P<name>.+)\.(?:py|txt)\Z")
+_DUMP = re.compile(r"(?P<number>\d{1,9})_(?:after_)?(?P<name>.+)\.(?:py|txt)\Z")
 DIRECTORY = "passes_dump"
 
 
@@ -68,17 +70,19 @@ def read_dump(path: Path) -> Dump:
     """One dump, parsed."""
     match = _DUMP.match(path.name)
     assert match is not None
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_source(path)
     results: dict[int, list[tuple[str, ast.expr | None]]] = {}
     source = text
     if path.suffix == ".txt":
         source, results = as_python(text)
     number, name = int(match["number"]), match["name"]
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for endless nesting
         line = getattr(error, "lineno", 0) or 0
-        return Dump(number, name, path, {}, (line, getattr(error, "msg", str(error))))
+        return Dump(number, name, path, {}, (line, getattr(error, "msg", str(error)) or "is nested too deeply"))
     lines = text.splitlines()
     functions = {node.name: _function(node, lines, results) for node in _functions(tree)}
     return Dump(number, name, path, functions, None if functions else (0, "holds no function"))
