@@ -10,6 +10,7 @@ import ast
 import posixpath
 import warnings
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ _LONGEST = 1 << 16
 #: Characters and elements that all its expressions together may copy.
 _MOST_WORK = 1 << 26
 _LARGEST_BITS = 64
+#: Parts of an expression up to which a message quotes it.
+_SHOWN_NODES = 200
 
 
 def evaluate(path: Path, text: str) -> dict[str, Any]:
@@ -286,7 +289,8 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {
 
 def _excerpt(node: ast.AST, limit: int = 60) -> str:
     try:
-        text = " ".join(ast.unparse(node).split())
+        is_small = sum(1 for _ in islice(ast.walk(node), _SHOWN_NODES)) < _SHOWN_NODES
+        text = " ".join(ast.unparse(node).split()) if is_small else f"{type(node).__name__} of many parts"
     except (ValueError, RecursionError):  # a number of thousands of digits, or endless nesting
         return type(node).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -8,6 +8,9 @@ from typing import Any
 
 from .records import ArgDirection
 
+#: Characters of a text that a message shows.
+_SHOWN = 100
+
 #: What a module-level import may bind: dotted name -> the marker it stands for.
 IMPORTABLE = {
     "pathlib": "pathlib",
@@ -86,7 +89,7 @@ def shown(value: object) -> str:
         import reprlib  # only for a message
 
         return reprlib.repr(value)
-    return repr(value)
+    return repr(value) if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]!r}..."
 
 
 def symbol_member(owner: Symbol, attribute: str) -> Any:

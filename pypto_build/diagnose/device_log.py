@@ -27,7 +27,8 @@ _TIMEOUT = re.compile(
     r"(?:\s+stuck_task_id=(?P<task>-?\d{1,20}))?(?:\s+stuck_core=(?P<core>-?\d{1,20}))?"
 )
 _STALL = re.compile(
-    r"\[STALL thread=\d+ idle_iterations=(?P<round>\d{1,20})\] TASK ring=(?P<ring>\d{1,20}) task_id=(?P<task>\d{1,20})\s+"
+    r"\[STALL thread=\d+ idle_iterations=(?P<round>\d{1,20})\] "
+    r"TASK ring=(?P<ring>\d{1,20}) task_id=(?P<task>\d{1,20})\s+"
     r"state=(?P<state>RUNNING|READY|WAIT)\s+fanin_refcount=(?P<met>\d{1,20})/(?P<fanin>\d{1,20})\s+"
     r"kernels=\[aic:(?P<aic>-?\d{1,20}) aiv0:(?P<aiv0>-?\d{1,20}) aiv1:(?P<aiv1>-?\d{1,20})\]"
     r"(?:\s+running_on=\[owner_thread=\d+ cores=\[(?P<cores>[^\]]*)\]\])?"

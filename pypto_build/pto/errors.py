@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Characters of a message: it quotes what a file says, which may be anything.
+_LONGEST = 2000
+
 
 @dataclass(frozen=True)
 class Place:
@@ -18,7 +21,9 @@ class Place:
 
 
 def printable(text: str) -> str:
-    """The text with the bytes of a file that are not UTF-8 spelt out."""
+    """The text with the bytes of a file that are not UTF-8 spelt out; of a very long one beginning and end."""
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

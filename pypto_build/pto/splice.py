@@ -111,7 +111,7 @@ def functions_of(body: str) -> dict[str, tuple[Parameter, ...]]:
 def _parameters(text: str) -> tuple[Parameter, ...]:
     parameters = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name = re.search(r"\w*\Z", part)
+        name = re.search(r"(?<!\w)\w*\Z", part)
         assert name is not None  # it may be empty
         parameters.append(Parameter(_plain(part[: name.start()]), name[0]))
     return tuple(parameters)

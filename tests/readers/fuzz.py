@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -30,8 +31,9 @@ MEMORY_LIMIT = 2 << 30
 #: Faults of one kind after which a reader is given up.
 MOST_FAULTS = 40
 
-#: What a child tells: the input it is at, when it began with it, own errors, accepted, the slowest and which it was.
-_STATE = struct.Struct("<qdqqdqq")
+#: What a child tells: the input it is at, when it began with it, own errors, accepted, the slowest and which it was,
+#: whether it is reading, and the time of the processor when it began.
+_STATE = struct.Struct("<qdqqdqqd")
 _FAULT_BYTES = 1 << 20
 
 
@@ -91,13 +93,14 @@ class _Child:
             data = damaged(self.row, self.seeds, self.seed, number)
             self.path.write_bytes(data)
             began = time.monotonic()
-            _STATE.pack_into(self.state, 0, number, began, own, accepted, slowest, slowest_input, 1)
+            used = time.process_time()
+            _STATE.pack_into(self.state, 0, number, began, own, accepted, slowest, slowest_input, 1, used)
             fault = self._read(number)
-            took = time.monotonic() - began
+            took = time.process_time() - used
             own, accepted = own + (fault == "own"), accepted + (fault == "")
             if took > slowest:
                 slowest, slowest_input = took, number
-            _STATE.pack_into(self.state, 0, number + 1, began, own, accepted, slowest, slowest_input, 0)
+            _STATE.pack_into(self.state, 0, number + 1, began, own, accepted, slowest, slowest_input, 0, used)
 
     def _read(self, number: int) -> str:
         """Nothing, `own` for one of the reader's errors, or what is wrong, which is told as well."""
@@ -152,7 +155,7 @@ def _batch(row: Reader, seeds: Sequence[bytes], seed: int, first: int, last: int
     """Read inputs in one child process; returns the first that was not read."""
     state = mmap.mmap(-1, _FAULT_BYTES)
     directory = Path(tempfile.mkdtemp(prefix="readers-"))
-    _STATE.pack_into(state, 0, first, time.monotonic(), 0, 0, 0.0, -1, 0)
+    _STATE.pack_into(state, 0, first, time.monotonic(), 0, 0, 0.0, -1, 0, 0.0)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -165,7 +168,7 @@ def _batch(row: Reader, seeds: Sequence[bytes], seed: int, first: int, last: int
             os._exit(status)
     try:
         kind = _wait(child, state)
-        number, began, own, accepted, slowest, slowest_input, reading = _STATE.unpack_from(state, 0)
+        number, began, own, accepted, slowest, slowest_input, _, _ = _STATE.unpack_from(state, 0)
         outcome.own, outcome.accepted = outcome.own + own, outcome.accepted + accepted
         if kind:
             outcome.faults.append((number, kind.split(":")[0], kind))
@@ -187,13 +190,23 @@ def _wait(child: int, state: mmap.mmap) -> str:
         if found:
             code = os.waitstatus_to_exitcode(status)
             return f"died: exit status {code}" if code else ""
-        _, began, *_, reading = seen = _STATE.unpack_from(state, 0)
-        late = reading and time.monotonic() - began > TIME_LIMIT_S
+        _, began, *_, reading, used = seen = _STATE.unpack_from(state, 0)
+        late = reading and _took_too_long(child, began, used)
         if late and seen == _STATE.unpack_from(state, 0):  # not while the child writes it
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return f"time: more than {TIME_LIMIT_S:g} s"
         time.sleep(0.005)
+
+
+def _took_too_long(child: int, began: float, used: float) -> bool:
+    """Whether an input takes more than the limit: of the processor, which others use too, or much more by the clock."""
+    waited = time.monotonic() - began
+    if waited < TIME_LIMIT_S:
+        return False
+    fields = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    processor = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") - used
+    return fields[0] == "S" or processor > TIME_LIMIT_S or waited > 5 * TIME_LIMIT_S
 
 
 def _told(state: mmap.mmap) -> list[tuple[int, str, str]]:
@@ -205,6 +218,56 @@ def _told(state: mmap.mmap) -> list[tuple[int, str, str]]:
         faults.append((number, ("form", "traceback")[kind], text))
         position += 24 + length
     return faults
+
+
+def read_once(row: Reader, data: bytes | None) -> tuple[str, str]:
+    """Read one file in a child process: `own` with the message, `accepted`, or what went wrong. None is a pipe."""
+    directory = Path(tempfile.mkdtemp(prefix="readers-"))
+    here, there = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(here)
+            kind, text = _read_alone(row, data, directory)
+            os.write(
+                there, f"{kind} {text.replace(str(directory), 'DIR')}".encode("utf-8", "backslashreplace")[:60_000]
+            )
+        finally:
+            os._exit(0)
+    os.close(there)
+    try:
+        return _answer(child, here)
+    finally:
+        os.close(here)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _read_alone(row: Reader, data: bytes | None, directory: Path) -> tuple[str, str]:
+    silence()
+    path = row.place(directory)
+    path.unlink(missing_ok=True)
+    if data is None:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(data)
+    _limit_memory()
+    try:
+        row.read(path)
+    except row.errors as error:
+        return "own", str(error)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it should not be
+        return "traceback", "".join(traceback.format_exception(error))
+    return "accepted", ""
+
+
+def _answer(child: int, here: int) -> tuple[str, str]:
+    ready, _, _ = select.select([here], [], [], TIME_LIMIT_S)
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    kind, _, text = os.read(here, 1 << 16).decode().partition(" ") if ready else ("time", "", "")
+    return kind or "died", text
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import shutil
 import struct
@@ -135,7 +136,11 @@ def _read_interface(path: Path) -> None:
     from pypto_build.replay.binding import bind, with_goldens
 
     interface = read_interface(path)
-    for data in (snapshot(path.parent), snapshot(path.parent / "none")):
+    declared = sum(math.prod(map(abs, param.shape or ())) for param in interface.params)
+    places = (
+        [path.parent] if 10**6 < declared < 10**11 else [path.parent, path.parent / "none"]
+    )  # not to make it all up
+    for data in map(snapshot, places):
         with contextlib.suppress(ArtifactError):
             binding = with_goldens(bind(interface, data), data)
             Arena([tensor.nbytes for tensor in binding.tensors])

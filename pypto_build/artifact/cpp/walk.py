@@ -187,7 +187,9 @@ class Walker:
             self.statement(body)
 
     def _return(self, node: Node) -> None:
-        self._returns[-1] += [self.value(child) for child in node.named_children]
+        found = [self.value(child) for child in node.named_children]
+        if self._returns:  # a damaged file has some outside of functions
+            self._returns[-1] += found
 
     def _loop(self, node: Node) -> None:
         outermost, self._in_loop = not self._in_loop, True

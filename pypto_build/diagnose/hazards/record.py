@@ -282,6 +282,8 @@ def document_fault(document: _Document) -> str:
     numbers = sorted(task.number for task in document.tasks if task.number >= 0)
     if numbers != list(range(len(numbers))):
         return "the tasks' numbers have gaps"
+    if any(arg.owner >= 1 << 64 for task in document.tasks for arg in task.args):
+        return "an argument that was allocated by no task there can be"
     lanes = {task.number: len(task.kernels) for task in document.tasks}
     for position, error in enumerate(document.errors):
         fits = 0 <= error.task < len(numbers) and 0 <= error.member < lanes[error.task]
