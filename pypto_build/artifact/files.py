@@ -41,7 +41,7 @@ def open_file(path: str | Path) -> BinaryIO:
             if stat.S_ISDIR(mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
-            raise OSError(errno.EINVAL, f"is {kind}, not a file", str(path))
+            raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
         return open(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -53,7 +53,7 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
-            raise OSError(errno.EFBIG, f"has {size:,} bytes, at most {largest:,} are read", str(path))
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {largest:,} are read", str(path))
         return file.read()
 
 

@@ -37,12 +37,16 @@ _LONGEST = 1 << 16
 #: Characters and elements that all its expressions together may copy.
 _MOST_WORK = 1 << 26
 _LARGEST_BITS = 64
+#: Python takes the square of their number for an f-string; each kernel has two or three.
+_MOST_BRACES = 30_000
 #: Parts of an expression up to which a message quotes it.
 _SHOWN_NODES = 200
 
 
 def evaluate(path: Path, text: str) -> dict[str, Any]:
     """Module globals of the manifest ``text``; paths come out as `PathText`, ``__file__`` being ``path``."""
+    if text.count("{") > _MOST_BRACES:
+        raise ArtifactError(path, f"has more than {_MOST_BRACES:,} braces, as no manifest has", "compile again")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote

@@ -88,7 +88,9 @@ def shown(value: object) -> str:
     if isinstance(value, (list, tuple, dict)):
         import reprlib  # only for a message
 
-        return reprlib.repr(value)
+        short = reprlib.Repr()
+        short.maxlevel = 2
+        return short.repr(value)
     return repr(value) if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]!r}..."
 
 

@@ -199,4 +199,4 @@ def _gather(elements: memoryview, out: memoryview, start: int, axes: Sequence[tu
 
 def _repeated(elements: memoryview, place: int, count: int) -> memoryview:
     one = elements[place : place + 1]
-    return memoryview(one.tobytes() * count).cast(one.format)
+    return _as_elements(memoryview(one.tobytes() * count), one.itemsize)

@@ -36,6 +36,6 @@ def _require_file(descriptor: int, path: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "is a pipe or a device, not a file", path)
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", path)
     if status.st_size > _LARGEST:
-        raise OSError(errno.EFBIG, f"has {status.st_size:,} bytes, at most {_LARGEST:,} are read", path)
+        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, at most {_LARGEST:,} are read", path)

@@ -70,11 +70,15 @@ def damaged(row: Reader, seeds: Sequence[bytes], seed: int, number: int) -> byte
     rng = random.Random(f"{row.name} {seed} {number}")
     data = rng.choice(seeds)
     for _ in range(rng.choice((1, 1, 1, 2))):
-        try:
-            data = row.damage(rng, data, seeds)
-        except Exception:
-            data = damage_bytes(rng, data, seeds)
+        data = _damaged_once(row, rng, data, seeds)
     return data
+
+
+def _damaged_once(row: Reader, rng: random.Random, data: bytes, seeds: Sequence[bytes]) -> bytes:
+    try:
+        return row.damage(rng, data, seeds)
+    except Exception:  # what is damaged already is no archive or document any more
+        return damage_bytes(rng, data, seeds)
 
 
 class _Child:
@@ -135,6 +139,7 @@ def _limit_memory() -> None:
 
 def fuzz(row: Reader, count: int, seed: int, save: Path | None = None, *, first: int = 0) -> Outcome:
     """Read `count` damaged files."""
+    row.load()
     outcome = Outcome(row.name)
     seeds = row.seeds()
     at, last = first, first + count
@@ -222,6 +227,7 @@ def _told(state: mmap.mmap) -> list[tuple[int, str, str]]:
 
 def read_once(row: Reader, data: bytes | None) -> tuple[str, str]:
     """Read one file in a child process: `own` with the message, `accepted`, or what went wrong. None is a pipe."""
+    row.load()
     directory = Path(tempfile.mkdtemp(prefix="readers-"))
     here, there = os.pipe()
     sys.stdout.flush()
@@ -252,17 +258,18 @@ def _read_alone(row: Reader, data: bytes | None, directory: Path) -> tuple[str, 
     else:
         path.write_bytes(data)
     _limit_memory()
+    resource.setrlimit(resource.RLIMIT_CPU, (int(TIME_LIMIT_S), int(TIME_LIMIT_S)))
     try:
         row.read(path)
     except row.errors as error:
         return "own", str(error)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it should not be
+    except BaseException as error:  # whatever it is, it should not be
         return "traceback", "".join(traceback.format_exception(error))
     return "accepted", ""
 
 
 def _answer(child: int, here: int) -> tuple[str, str]:
-    ready, _, _ = select.select([here], [], [], TIME_LIMIT_S)
+    ready, _, _ = select.select([here], [], [], 6 * TIME_LIMIT_S)
     if not ready:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

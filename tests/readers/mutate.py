@@ -328,10 +328,7 @@ def damage_pack(rng: random.Random, data: bytes, others: Sequence[bytes]) -> byt
     if choice < 0.3:
         return damage_bytes(rng, data, others)
     tar = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
-    if choice < 0.5:
-        tar = damage_fields(rng, tar, [tar])
-    else:
-        tar = _damage_members(rng, tar)
+    tar = damage_fields(rng, tar, [tar]) if choice < 0.5 else _damage_members(rng, tar)
     return zstandard.ZstdCompressor(level=1).compress(tar)
 
 

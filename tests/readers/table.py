@@ -6,6 +6,7 @@ Reading is what the tools do with a file, not parsing alone: what a reader lets 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import math
 import os
@@ -13,7 +14,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_files, read_compiled_files
-from pypto_build.artifact.interface import encode_interface, read_interface, sign
+from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.meta import read_meta
 from pypto_build.artifact.pt import read_pt, write_pt
@@ -42,7 +43,7 @@ class Reader:
     """One reader. `place` makes the directory it works in and returns where the file belongs; `read` reads it there.
 
     `errors` are the types of its own errors; of these it may raise any, of others none. `named` tells that they name
-    the file.
+    the file, `fifo` that it may meet a pipe in its place; `modules` are imported before the time counts.
     """
 
     name: str
@@ -54,7 +55,12 @@ class Reader:
     errors: tuple[type[BaseException], ...] = (ArtifactError,)
     named: bool = True
     fifo: bool = True
-    warm: Callable[[], object] = field(default=lambda: None)
+    modules: tuple[str, ...] = ()
+
+    def load(self) -> None:
+        """Import what takes long, so that it is not counted."""
+        for module in self.modules:
+            importlib.import_module(module)
 
     def place(self, directory: Path) -> Path:
         """Prepare `directory`; returns the path of the file to be read."""
@@ -123,7 +129,7 @@ def _bound(path: Path) -> None:
 
 
 @cache
-def _interface() -> object:
+def _interface() -> Interface:
     return sign(load_artifact(DAG)).interface
 
 
@@ -217,7 +223,8 @@ def _units(path: Path) -> None:
 def _settled(path: Path) -> None:
     from pypto_build.rules.frontier import Unit, find_frontier
 
-    shutil.copyfile(path, path.with_name("binaries.json"))
+    if path.is_file():
+        shutil.copyfile(path, path.with_name("binaries.json"))
     source = DAG / "orchestration/vector_dag.cpp"
     find_frontier(path.parent, [Unit("orchestration/vector_dag", source, "k" * 64), Unit("kernels/x", source, "0")])
 
@@ -366,7 +373,8 @@ def _records(graph: bool) -> Callable[[Path], None]:
         graph_data(evidence)
         timeline_data(evidence)
         trace(evidence)
-        assert evidence.graph is not None
+        if evidence.graph is None:
+            return
         dot(evidence, evidence.graph)
         tasks = list(evidence.graph.by_id)
         for task in tasks[:5]:
@@ -557,7 +565,7 @@ def _pass_reports(path: Path) -> None:
 
     root = path.parents[1]
     (root / "report").mkdir(exist_ok=True)
-    if path.suffix == ".log":
+    if path.suffix == ".log" and path.is_file():
         for name in ("codegen_errors.txt", "perf_hints.log"):
             shutil.copyfile(path, root / "report" / name)
     list(report_findings(root))
@@ -750,7 +758,7 @@ READERS: tuple[Reader, ...] = (
     Reader("isa_pin", lambda: [b"0123456789abcdef\n"], _home, mutate.damage_bytes, "pto_isa.pin", errors=(ToolchainError,)),
     Reader("bisect", lambda: [_BISECT], _bisect, mutate.damage_json, "bisect.json"),
     Reader("golden_stamp", lambda: [_STAMP], _stamp, mutate.damage_json, "data/golden.json"),
-    Reader("probe_events", _event_seeds, _events, mutate.damage_fields, "events.bin"),
+    Reader("probe_events", _event_seeds, _events, mutate.damage_fields, "events.bin", modules=("pypto_build.diagnose.diverge_probe",)),
     Reader("compile_commands", lambda: [_LISTED], _listing, mutate.damage_json, "compile_commands.json"),
     Reader("binary_context", lambda: [b'{"runtime_revision": "a", "pto_isa_revision": "b"}'], _context, mutate.damage_json, "cache/binary_context.json"),
 )  # fmt: skip

@@ -20,7 +20,7 @@ _MAX_DEPTH = 24
 _MAX_NESTING = 220
 #: Statements and expressions looked at before calls are no longer followed: functions that call each other several
 #: times are walked once for each way to them.
-_MOST_STEPS = 1 << 18
+_MOST_STEPS = 1 << 17
 _EXPRESSION_SUFFIXES = ("_expression", "_literal", "identifier")
 _ARGUMENTS_TYPE = re.compile(r"\b\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
 
