@@ -6,6 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from .files import decode_json, read_bytes
+
 COMPILED_FILES_NAME = "compiled_files.json"
 
 
@@ -33,7 +35,7 @@ def read_compiled_files(path: Path) -> CompiledFiles | None:
     Paths that lead out of the artifact are left out: files of these names are read, replaced and removed.
     """
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=CompiledFiles)
+        document = decode_json(read_bytes(path), CompiledFiles)
     except (OSError, msgspec.DecodeError):
         return None
     goldens = {name: digest for name, digest in document.goldens.items() if _is_inside(name)}

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from .cpp.findings import Findings, Submission
-from .cpp.syntax import parse
-from .cpp.walk import Walker
+from .cpp.findings import MOST_SLOTS, Findings, Submission
+from .cpp.syntax import Unparseable, parse
+from .cpp.walk import NestedTooDeeply, Walker
 from .errors import ArtifactError
+from .files import read_bytes
 from .records import DEFAULT_ENTRY, ArgDirection, Artifact, Signature
 
 
@@ -61,10 +62,22 @@ def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submi
 
 
 def _walk(source: Path, function_name: str) -> Findings:
-    walker = Walker(parse(source.read_bytes()))
-    if not walker.run(function_name):
+    try:
+        walker = Walker(parse(read_bytes(source)))
+        known = walker.run(function_name)
+    except OSError as error:
+        raise ArtifactError(source, f"cannot be read: {error.strerror}", "restore it or compile again") from None
+    except Unparseable:
+        raise ArtifactError(source, "cannot be parsed in time", "it is no orchestration; compile again") from None
+    except (NestedTooDeeply, RecursionError) as error:
+        place = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
+        raise ArtifactError(place, "is nested too deeply to be read", "compile again or take it apart") from None
+    if not known:
         hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source"
         raise ArtifactError(source, f"does not define {function_name}", hint)
+    if walker.found.fault:
+        line, message = walker.found.fault
+        raise ArtifactError(f"{source}:{line}", message, f"an orchestration has at most {MOST_SLOTS}, counted from 0")
     return walker.found
 
 

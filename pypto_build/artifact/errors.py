@@ -10,6 +10,9 @@ ErrorKind = Literal["usage_error", "build_error", "golden_error"]
 #: Exit status of a command line that ends with an error of this kind.
 EXIT_STATUS: dict[ErrorKind, int] = {"usage_error": 2, "build_error": 3, "golden_error": 4}
 
+#: Characters of a message; a longer one loses its middle.
+_LONGEST = 2000
+
 
 class ArtifactError(Exception):
     """A fault in what the user gave us; ``str(error)`` is one line: ``path: message; hint``.
@@ -35,4 +38,7 @@ class ArtifactError(Exception):
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    if len(line) > _LONGEST:  # it quotes what a file says, which may be anything
+        line = f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
+    return line.encode("utf-8", "backslashreplace").decode("utf-8")

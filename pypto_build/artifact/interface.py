@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from .dtypes import ITEMSIZE
 from .errors import ArtifactError
+from .files import decode_json, read_bytes, read_source
 from .params import Param, orchestration_signature, parameters
-from .records import Artifact, Kernel, Orchestration, Signature, kernel_binary, orchestration_binary
+from .records import (
+    CORE_TYPES,
+    FILE_NAME,
+    LARGEST_NUMBER,
+    ArgDirection,
+    Artifact,
+    Kernel,
+    Orchestration,
+    Signature,
+    kernel_binary,
+    orchestration_binary,
+)
+from .shapes import fits_memory
 from .vintage import detect_vintage
 
 if TYPE_CHECKING:
     from .derive import Derived
 
 INTERFACE_SCHEMA = 1
+_BUILD_AGAIN = "build the artifact again"
 
 
 class OrchestrationInterface(msgspec.Struct, frozen=True):
@@ -81,7 +97,7 @@ def sign(artifact: Artifact) -> Signed:
     from .derive import derive  # loads tree-sitter, which a replay that only reads the document does without
 
     source = artifact.orchestration.source
-    vintage = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source)
+    vintage = detect_vintage(read_source(source), source)
     derived = derive(artifact)
     params = parameters(artifact, derived)
     kernels = tuple(_with_signature(kernel, derived) for kernel in artifact.kernels)
@@ -112,14 +128,75 @@ def encode_interface(interface: Interface) -> bytes:
 def read_interface(path: Path) -> Interface:
     """Reads ``interface.json``; a usage error if it is missing or of another schema."""
     try:
-        interface = msgspec.json.decode(path.read_bytes(), type=Interface)
+        interface = decode_json(read_bytes(path), Interface)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "build the artifact first") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"not an interface.json: {error}", "build the artifact again") from None
+        raise ArtifactError(path, f"not an interface.json: {error}", _BUILD_AGAIN) from None
     if interface.schema != INTERFACE_SCHEMA:
         raise ArtifactError(path, f"schema: {interface.schema} is not read, only {INTERFACE_SCHEMA}", "build again")
+    wrong = _fault(interface)
+    if wrong:
+        raise ArtifactError(path, f"not an interface.json: {wrong}", _BUILD_AGAIN)
     return interface
+
+
+def _fault(interface: Interface) -> str:
+    """What `sign` would not have written; empty if there is nothing."""
+    for field, value in (
+        ("orchestration.function_name", interface.orchestration.function_name),
+        ("orchestration.config_name", interface.orchestration.config_name),
+    ):
+        if not value.isidentifier():
+            return f"{field}: {value!r} is not a C++ function name"
+    for name, smallest in (("block_dim", 1), ("aicpu_thread_num", 0)):
+        number = getattr(interface, name)
+        if number is not None and not smallest <= number <= LARGEST_NUMBER:
+            return f"{name}: {number} is not a number from {smallest} up"
+    if set(interface.parameter_order) - set("ts-"):
+        return f"parameter_order: {interface.parameter_order!r} has more than t, s and -"
+    return _param_fault(interface.params) or _kernel_fault(interface.kernels)
+
+
+def _param_fault(params: Sequence[Param]) -> str:
+    following = {"tensor": 0, "scalar": 0}
+    for position, param in enumerate(params):
+        field = f"params[{position}]"
+        if param.kind not in following:
+            return f"{field}.kind: {param.kind!r} is neither 'tensor' nor 'scalar'"
+        if param.index != following[param.kind]:
+            return f"{field}.index: {param.index} is not {following[param.kind]}, which follows"
+        following[param.kind] += 1
+        if param.name in ("", ".", "..") or "/" in param.name or "\0" in param.name:
+            return f"{field}.name: {param.name!r} is not a parameter name"
+        if param.direction not in (None, "IN", "OUT", "INOUT"):
+            return f"{field}.direction: unknown {param.direction!r}"
+        if param.dtype is not None and param.dtype not in ITEMSIZE:
+            return f"{field}.dtype: unknown {param.dtype!r}"
+        if param.shape is not None and not fits_memory(param.shape):
+            return f"{field}.shape: {list(param.shape)} fits no memory"
+    names = [param.name for param in params]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    return "" if twice is None else f"params: {twice!r} is there twice"
+
+
+def _kernel_fault(kernels: Sequence[KernelInterface]) -> str:
+    seen: set[int] = set()
+    for position, kernel in enumerate(kernels):
+        field = f"kernels[{position}]"
+        if not 0 <= kernel.func_id <= LARGEST_NUMBER:
+            return f"{field}.func_id: {kernel.func_id} is not a number from 0 up"
+        if kernel.func_id in seen:
+            return f"{field}.func_id: {kernel.func_id} is there twice"
+        seen.add(kernel.func_id)
+        if kernel.core_type not in CORE_TYPES:
+            return f"{field}.core_type: unknown core type {kernel.core_type!r}"
+        if not FILE_NAME.match(kernel.name):
+            return f"{field}.name: {kernel.name!r} cannot name a kernel"
+        wrong = next((word for word in kernel.signature or () if word not in ArgDirection.__members__), None)
+        if wrong is not None:
+            return f"{field}.signature: unknown {wrong!r}"
+    return ""
 
 
 def relative_source(source: Path, root: Path) -> str:

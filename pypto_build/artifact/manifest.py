@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ArtifactError
+from .files import read_text
 from .manifest_eval import evaluate
-from .manifest_values import Entry
+from .manifest_values import Entry, shown
 from .paths import SourceTree
 from .records import (
     CORE_TYPES,
     DEFAULT_CONFIG,
     DEFAULT_ENTRY,
+    FILE_NAME,
+    LARGEST_NUMBER,
     ArgDirection,
     Kernel,
     Manifest,
@@ -27,9 +30,11 @@ from .records import (
 
 MANIFEST_NAME = "kernel_config.py"
 
-_FILE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*\Z")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPILE_AGAIN = "compile again or correct the manifest"
+
+#: Bytes of a manifest; one of a thousand kernels has half a megabyte.
+_LARGEST = 16 << 20
 
 #: Numbers of RUNTIME_CONFIG: key -> smallest value.
 _RUNTIME_NUMBERS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
@@ -42,9 +47,9 @@ def read_manifest(path: Path, root: Path | None = None) -> Manifest:
     """
     root = path.parent if root is None else root
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArtifactError(path, f"cannot be read: {_reason(error)}", _COMPILE_AGAIN) from None
+        text = read_text(path, _LARGEST)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", _COMPILE_AGAIN) from None
     names = evaluate(path, text)
     reader = _Reader(path, root)
     callable_ = names.get("CALLABLE", {})
@@ -121,19 +126,19 @@ class _Reader:
     def kernel(self, entry: dict[str, Any], field: str) -> Kernel:
         place = self.place(entry)
         func_id = self.required(entry, field, "func_id")
-        if not isinstance(func_id, int) or isinstance(func_id, bool) or func_id < 0:
-            raise ArtifactError(place, f"{field}.func_id: {func_id!r} is not a number from 0 up", _COMPILE_AGAIN)
+        if not _is_number(func_id, 0):
+            raise ArtifactError(place, f"{field}.func_id: {shown(func_id)} is not a number from 0 up", _COMPILE_AGAIN)
         core_type = self.required(entry, field, "core_type")
         if core_type not in CORE_TYPES:
             raise ArtifactError(
-                place, f"{field}.core_type: unknown core type {core_type!r}", f"one of {', '.join(CORE_TYPES)}"
+                place, f"{field}.core_type: unknown core type {shown(core_type)}", f"one of {', '.join(CORE_TYPES)}"
             )
         is_external = entry.get("external", False) is True
         locate = self.tree.external_file if is_external else self.tree.file
         source = locate(self.required(entry, field, "source"), place, f"{field}.source")
         name = entry.get("name", source.stem)
-        if not isinstance(name, str) or not _FILE_NAME.match(name):
-            raise ArtifactError(place, f"{field}.name: {name!r} cannot name a kernel", "use letters, digits and _")
+        if not isinstance(name, str) or not FILE_NAME.match(name):
+            raise ArtifactError(place, f"{field}.name: {shown(name)} cannot name a kernel", "use letters, digits and _")
         return Kernel(
             func_id=func_id,
             name=name,
@@ -154,7 +159,7 @@ class _Reader:
             symbol = entry.get(key) or default
             if not isinstance(symbol, str) or not _IDENTIFIER.match(symbol):
                 raise ArtifactError(
-                    self.place(entry), f"{field}.{key}: {symbol!r} is not a C++ function name", _COMPILE_AGAIN
+                    self.place(entry), f"{field}.{key}: {shown(symbol)} is not a C++ function name", _COMPILE_AGAIN
                 )
             symbols[key] = symbol
         return Orchestration(source=source, signature=self.signature(entry, field), **symbols)
@@ -165,7 +170,9 @@ class _Reader:
         for key, value in entry.items():
             fault = _runtime_fault(key, value)
             if fault:
-                raise ArtifactError(self.place(entry), f"RUNTIME_CONFIG.{key}: {value!r} is {fault}", _COMPILE_AGAIN)
+                raise ArtifactError(
+                    self.place(entry), f"RUNTIME_CONFIG.{key}: {shown(value)} is {fault}", _COMPILE_AGAIN
+                )
         return {key: str(value) if isinstance(value, str) else value for key, value in entry.items()}
 
     def signature(self, entry: dict[str, Any], field: str) -> Signature | None:
@@ -197,14 +204,14 @@ def _runtime_fault(key: str, value: object) -> str:
     """What is wrong with a value of RUNTIME_CONFIG; empty if nothing is."""
     if key in _RUNTIME_NUMBERS:
         smallest = _RUNTIME_NUMBERS[key]
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= smallest
-        return "" if is_number else f"not a number from {smallest} up"
+        return "" if _is_number(value, smallest) else f"not a number from {smallest} up"
     if key == "runtime":
         return "" if isinstance(value, str) else "not a name"
     items = value if isinstance(value, list) else [value]
-    plain = all(item is None or isinstance(item, (str, int, float)) for item in items)
-    return "" if plain else "not a string, a number or a list of them"
+    if not all(item is None or isinstance(item, (str, int, float)) for item in items):
+        return "not a string, a number or a list of them"
+    return "too large a number" if any(isinstance(item, int) and abs(item) >= 1 << 63 for item in items) else ""
 
 
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "not UTF-8 text"
+def _is_number(value: object, smallest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and smallest <= value <= LARGEST_NUMBER

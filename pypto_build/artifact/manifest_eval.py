@@ -10,6 +10,7 @@ import ast
 import posixpath
 import warnings
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,19 @@ ALLOWED = (
 
 #: No real manifest has a longer string or list; repeated addition could make one that fills the memory.
 _LONGEST = 1 << 16
+#: Characters and elements that all its expressions together may copy.
+_MOST_WORK = 1 << 26
+_LARGEST_BITS = 64
+#: Python takes the square of their number for an f-string; each kernel has two or three.
+_MOST_BRACES = 30_000
+#: Parts of an expression up to which a message quotes it.
+_SHOWN_NODES = 200
 
 
 def evaluate(path: Path, text: str) -> dict[str, Any]:
     """Module globals of the manifest ``text``; paths come out as `PathText`, ``__file__`` being ``path``."""
+    if text.count("{") > _MOST_BRACES:
+        raise ArtifactError(path, f"has more than {_MOST_BRACES:,} braces, as no manifest has", "compile again")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
@@ -46,7 +56,8 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
             f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or mend the line"
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ArtifactError(path, f"not Python source: {error}", "compile again to get a fresh manifest") from None
+        reason = str(error) or "an expression is nested too deeply"  # of the parser's memory, nothing is said
+        raise ArtifactError(path, f"not Python source: {reason}", "compile again to get a fresh manifest") from None
     evaluator = _Evaluator(path)
     try:
         for statement in tree.body:
@@ -59,6 +70,7 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
 class _Evaluator:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.work = 0
         self.names: dict[str, Any] = {}
         self.symbols: dict[str, Any] = {"str": Symbol("str"), "__file__": PathText(path)}
 
@@ -101,7 +113,7 @@ class _Evaluator:
 
     def assign(self, target: ast.expr, value: Any) -> None:
         if not isinstance(target, ast.Name):
-            raise self.refuse(target, f"assignment to {ast.unparse(target)!r} is not read")
+            raise self.refuse(target, f"assignment to {_excerpt(target)!r} is not read")
         self.names[target.id] = value
 
     # -- expressions --------------------------------------------------------------------------------------------
@@ -110,7 +122,7 @@ class _Evaluator:
         """The value of ``node``; an imported symbol alone is no value."""
         result = self.expression(node)
         if isinstance(result, Symbol):
-            raise self.refuse(node, f"{ast.unparse(node)!r} is not a value")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not a value")
         return result
 
     def expression(self, node: ast.expr) -> Any:
@@ -118,11 +130,19 @@ class _Evaluator:
         if handler is None:
             raise self.refuse(node, f"{_excerpt(node)!r} is not read")
         result = handler(self, node)
-        if isinstance(result, (str, list, tuple)) and len(result) > _LONGEST:
-            raise self.refuse(node, f"{_excerpt(node)!r} is too long to be read")
+        if isinstance(result, (str, list, tuple, dict)) and not isinstance(node, ast.Name):
+            self.spend(node, len(result), len(result))
         return result
 
+    def spend(self, node: ast.expr, length: int, work: int) -> None:
+        """Refuse a result of too many characters or elements, and an expression that makes too much work."""
+        self.work += work
+        if length > _LONGEST or self.work > _MOST_WORK:
+            raise self.refuse(node, f"{_excerpt(node)!r} is too long to be read")
+
     def constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, int) and node.value.bit_length() > _LARGEST_BITS:
+            raise self.refuse(node, f"a number of {node.value.bit_length()} bits is not read")
         return node.value
 
     def name(self, node: ast.Name) -> Any:
@@ -135,7 +155,11 @@ class _Evaluator:
         items: list[Any] = []
         for element in node.elts:
             if isinstance(element, ast.Starred):
-                items.extend(self.value(element.value))
+                value = self.value(element.value)
+                if not isinstance(value, (list, tuple)):
+                    raise self.refuse(element, f"{_excerpt(element)!r} is not read")
+                items.extend(value)
+                self.spend(node, len(items), len(value))
             else:
                 items.append(self.value(element))
         return items if isinstance(node, ast.List) else tuple(items)
@@ -149,6 +173,7 @@ class _Evaluator:
                 if not isinstance(value, dict):
                     raise self.refuse(value_node, f"{_excerpt(value_node)!r} is not a dict")
                 entry.update(value)
+                self.spend(node, len(entry), len(value))
                 continue
             key = self.value(key_node)
             if not isinstance(key, str):
@@ -172,6 +197,7 @@ class _Evaluator:
 
     def fstring(self, node: ast.JoinedStr) -> str:
         parts: list[str] = []
+        length = 0
         for piece in node.values:
             if isinstance(piece, ast.FormattedValue):
                 value = self.value(piece.value)
@@ -180,6 +206,8 @@ class _Evaluator:
                 parts.append(str(value))
             else:
                 parts.append(str(self.value(piece)))
+            length += len(parts[-1])
+            self.spend(node, length, len(parts[-1]))
         return "".join(parts)
 
     def subscript(self, node: ast.Subscript) -> Any:
@@ -187,11 +215,13 @@ class _Evaluator:
             owner, index = self.value(node.value.value), self.value(node.slice)
             if isinstance(owner, PathText) and isinstance(index, int) and 0 <= index < owner.count("/"):
                 return owner.ancestor(index)
-        owner = self.value(node.value)
+        owner, index = self.value(node.value), self.value(node.slice)
         try:
-            return owner[self.value(node.slice)]
+            if isinstance(index, (int, str)):
+                return owner[index]
         except (LookupError, TypeError):
-            raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
+            pass
+        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
     def attribute(self, node: ast.Attribute) -> Any:
         owner = self.expression(node.value)
@@ -204,7 +234,7 @@ class _Evaluator:
         if owner is ARG_DIRECTION:
             members = ", ".join(d.name for d in ArgDirection)
             raise ArtifactError(
-                f"{self.path}:{node.lineno}", f"{ast.unparse(node)!r} is no ArgDirection", f"one of {members}"
+                f"{self.path}:{node.lineno}", f"{_excerpt(node)!r} is no ArgDirection", f"one of {members}"
             )
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
@@ -214,12 +244,11 @@ class _Evaluator:
         arguments = [self.value(argument) for argument in node.args]
         function = node.func
         if isinstance(function, ast.Attribute):
-            dotted = ast.unparse(function)
             owner = self.expression(function.value)
             if isinstance(owner, PathText):
                 return self.path_method(node, owner, function.attr, arguments)
             if isinstance(owner, Symbol) and owner.name in ("os", "pathlib"):
-                return self.function(node, "Path" if owner.name == "pathlib" else dotted.rpartition(".")[2], arguments)
+                return self.function(node, "Path" if owner.name == "pathlib" else function.attr, arguments)
         elif isinstance(function, ast.Name):
             symbol = self.expression(function)
             if isinstance(symbol, Symbol):
@@ -263,5 +292,9 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {
 
 
 def _excerpt(node: ast.AST, limit: int = 60) -> str:
-    text = " ".join(ast.unparse(node).split())
+    try:
+        is_small = sum(1 for _ in islice(ast.walk(node), _SHOWN_NODES)) < _SHOWN_NODES
+        text = " ".join(ast.unparse(node).split()) if is_small else f"{type(node).__name__} of many parts"
+    except (ValueError, RecursionError):  # a number of thousands of digits, or endless nesting
+        return type(node).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -8,6 +8,9 @@ from typing import Any
 
 from .records import ArgDirection
 
+#: Characters of a text that a message shows.
+_SHOWN = 100
+
 #: What a module-level import may bind: dotted name -> the marker it stands for.
 IMPORTABLE = {
     "pathlib": "pathlib",
@@ -50,7 +53,10 @@ class PathText(str):
 
     def ancestor(self, index: int) -> PathText:
         """`parents[index]`."""
-        return self.parent if index == 0 else self.parent.ancestor(index - 1)
+        found = self
+        for _ in range(index + 1):
+            found = found.parent
+        return found
 
 
 class Symbol:
@@ -75,6 +81,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "realpath": lambda value: posixpath.normpath(str(value)),
     "normpath": lambda value: posixpath.normpath(str(value)),
 }
+
+
+def shown(value: object) -> str:
+    """A value for a message. Lists that hold each other many times over would be endless, so none is opened far."""
+    if isinstance(value, (list, tuple, dict)):
+        import reprlib  # only for a message
+
+        short = reprlib.Repr()
+        short.maxlevel = 2
+        return short.repr(value)
+    return repr(value) if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]!r}..."
 
 
 def symbol_member(owner: Symbol, attribute: str) -> Any:

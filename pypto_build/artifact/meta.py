@@ -8,7 +8,9 @@ import msgspec
 
 from .dtypes import torch_name
 from .errors import ArtifactError
+from .files import decode_json, read_bytes
 from .records import ArgDirection, CompiledMeta, MetaParam
+from .shapes import Extent, fits_memory
 
 META_NAME = "compiled_meta.json"
 _SCHEMA = 1
@@ -18,7 +20,7 @@ _WAY_OUT = "compile again, or remove the file to do without it"
 class _Param(msgspec.Struct):
     name: str
     direction: str
-    shape: list[int] | None
+    shape: list[Extent] | None
     dtype: str
 
 
@@ -32,10 +34,12 @@ class _Document(msgspec.Struct):
 def read_meta(path: Path) -> CompiledMeta | None:
     """The metadata at ``path``, ``None`` if there is no such file. Raises a usage error if it is not schema 1."""
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+        document = decode_json(read_bytes(path), _Document)
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", _WAY_OUT) from None
+    except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"not a compiled_meta.json: {error}", _WAY_OUT) from None
     if document.schema != _SCHEMA:
         raise ArtifactError(path, f"schema: {document.schema} is not read, only {_SCHEMA}", _WAY_OUT)
@@ -49,6 +53,8 @@ def read_meta(path: Path) -> CompiledMeta | None:
             raise ArtifactError(
                 path, f"params[{position}].direction: unknown {param.direction!r}", "one of In, Out, InOut"
             ) from None
+        if param.shape is not None and not fits_memory(param.shape):
+            raise ArtifactError(path, f"params[{position}].shape: {param.shape} fits no memory", _WAY_OUT)
         shape = None if param.shape is None else tuple(param.shape)
         params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype)))
     return CompiledMeta(tuple(params), document.platform, document.backend_type)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .records import ArgDirection, Artifact, MetaParam, Signature
+from .shapes import Extent
 
 if TYPE_CHECKING:
     from .derive import Argument, Derived
@@ -25,7 +26,7 @@ class Param(msgspec.Struct, frozen=True):
     index: int
     direction: str | None
     dtype: str | None
-    shape: tuple[int, ...] | None
+    shape: tuple[Extent, ...] | None
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether a tensor of ``shape`` can be given for it: -1 stands for any size, no shape for any."""

@@ -8,9 +8,11 @@ import stat
 from pathlib import Path
 
 from .errors import ArtifactError
+from .manifest_values import shown
 
 _BELOW = "the files of an artifact lie below it; copy the file there or mark the kernel `external`"
 _AGAIN = "compile again or correct the manifest"
+_LONGEST = 4096  # characters of a path; no system takes more
 
 
 class SourceTree:
@@ -86,6 +88,10 @@ class SourceTree:
 
 
 def _text(value: object, place: str, field: str) -> str:
-    if isinstance(value, str) and value not in ("", ".") and "\0" not in value:
-        return str(value)
-    raise ArtifactError(place, f"{field}: {value!r} is not a path", "give the path of a file of the artifact")
+    if isinstance(value, str) and value not in ("", ".") and "\0" not in value and len(value) <= _LONGEST:
+        try:
+            os.fsencode(value)
+            return str(value)
+        except UnicodeEncodeError:
+            pass
+    raise ArtifactError(place, f"{field}: {shown(value)} is not a path", "give the path of a file of the artifact")

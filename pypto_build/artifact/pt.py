@@ -6,9 +6,11 @@ of its storage. The bytes are mapped, not copied.
 
 from __future__ import annotations
 
+import itertools
 import math
 import mmap
 import os
+import struct
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +20,18 @@ import msgspec
 from .atomic import replace_file
 from .dtypes import ITEMSIZE
 from .errors import ArtifactError, ErrorKind
+from .files import open_file
 from .pt_pickle import RefusedPickle, TensorRecord, dump_record, load_record
 from .shapes import row_major_strides
 
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
 _ALIGNMENT = 64
+#: What zipfile raises for archives that are none.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError),
+    *(ValueError, OverflowError, struct.error),
+)
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -62,8 +70,8 @@ class PtTensor(msgspec.Struct, frozen=True):
             return self.data[start : start + size] if size else memoryview(b"")
         count = len(self.data) // self.itemsize
         elements = _as_elements(self.data[: count * self.itemsize], self.itemsize)
-        out = bytearray()
-        _gather(elements, self.offset, self.shape, self.strides, out)
+        out = bytearray(size)
+        _gather(elements, _as_elements(memoryview(out), self.itemsize), self.offset, _axes(self.shape, self.strides))
         return memoryview(out).toreadonly()
 
 
@@ -75,7 +83,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size == 0:
                 raise RefusedPickle("is empty")
@@ -90,7 +98,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
         raise ArtifactError(path, "no such file", "save the tensor there", kind=kind) from None
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror or error}", kind=kind) from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, zipfile.LargeZipFile, ValueError):
+    except _DAMAGED:
         raise ArtifactError(path, "is truncated or damaged: no readable zip archive", _RESAVE, kind=kind) from None
     except RefusedPickle as error:
         raise ArtifactError(path, str(error), _RESAVE, kind=kind) from None
@@ -169,13 +177,26 @@ def _as_elements(data: memoryview, itemsize: int) -> memoryview:
             return data.cast("Q")
 
 
-def _gather(elements: memoryview, start: int, shape: tuple[int, ...], strides: tuple[int, ...], out: bytearray) -> None:
-    if len(shape) == 1:
-        extent, stride = shape[0], strides[0]
-        if stride == 0:
-            out += elements[start : start + 1].tobytes() * extent
+def _axes(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """Extent, stride in the storage and stride in row-major order of each axis, the longest last."""
+    rows = zip(shape, strides, row_major_strides(shape), strict=True)
+    return sorted((extent, stride, packed) for extent, stride, packed in rows if extent > 1)
+
+
+def _gather(elements: memoryview, out: memoryview, start: int, axes: Sequence[tuple[int, int, int]]) -> None:
+    """Copy the elements that lie along ``axes`` from ``start`` on: slice by slice along the longest axis."""
+    *outer, (extent, stride, packed) = axes
+    for steps in itertools.product(*(range(count) for count, _, _ in outer)):
+        place, to = start, 0
+        for step, (_, along, along_packed) in zip(steps, outer, strict=True):
+            place, to = place + step * along, to + step * along_packed
+        target = slice(to, to + (extent - 1) * packed + 1, packed)
+        if stride:
+            out[target] = elements[place : place + (extent - 1) * stride + 1 : stride]
         else:
-            out += elements[start : start + (extent - 1) * stride + 1 : stride].tobytes()
-        return
-    for index in range(shape[0]):
-        _gather(elements, start + index * strides[0], shape[1:], strides[1:], out)
+            out[target] = _repeated(elements, place, extent)
+
+
+def _repeated(elements: memoryview, place: int, count: int) -> memoryview:
+    one = elements[place : place + 1]
+    return _as_elements(memoryview(one.tobytes() * count), one.itemsize)

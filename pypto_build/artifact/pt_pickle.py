@@ -19,6 +19,13 @@ from .shapes import row_major_strides
 
 _MAX_PICKLE = 1 << 16
 _MAX_MEMO = 1 << 12
+#: Each time something is taken from the memo again, what refers to it may double: a tensor needs none of it.
+_MAX_GETS = 16
+_MAX_RANK = 64
+_LARGEST = (1 << 63) - 1
+#: What a tensor whose elements share bytes (`expand`, `unfold`) may become once it is laid out.
+_MAX_SHARED = 1 << 30
+_MAX_SLICES = 1 << 20
 
 #: torch's typed storages -> torch dtype name; element types newer than these are saved with `UntypedStorage`.
 STORAGES = {
@@ -51,6 +58,7 @@ _COUNT = {
     **{pickle.LONG1[0]: 1, pickle.SHORT_BINUNICODE[0]: 1, pickle.SHORT_BINBYTES[0]: 1},
     **{pickle.BINUNICODE[0]: 4, pickle.BINBYTES[0]: 4},
 }
+_GETS = {pickle.BINGET[0], pickle.LONG_BINGET[0]}
 _MEMO = {pickle.LONG_BINPUT[0], pickle.LONG_BINGET[0]}
 
 
@@ -130,9 +138,14 @@ def _check_opcodes(data: bytes) -> None:
         raise RefusedPickle("holds more than one tensor: its pickle is too long")
     if _looks_plain(data):
         return
+    _check_named(data)
+
+
+def _check_named(data: bytes) -> None:
+    """Raise `RefusedPickle` with the first thing that is wrong."""
     import pickletools  # takes longer to import than all else that a replay needs, and most files are plain
 
-    named = ""
+    named, gets = "", 0
     try:
         for opcode, argument, _ in pickletools.genops(data):
             if opcode.name == "GLOBAL":
@@ -141,6 +154,9 @@ def _check_opcodes(data: bytes) -> None:
                 raise RefusedPickle(f"holds {named or 'an object'}, not a plain tensor (pickle opcode {opcode.name})")
             if opcode.name.startswith("LONG_BIN") and isinstance(argument, int) and argument > _MAX_MEMO:
                 raise RefusedPickle("is damaged: its pickle memo is too large")
+            gets += opcode.name in ("BINGET", "LONG_BINGET")
+            if gets > _MAX_GETS:
+                raise RefusedPickle("is damaged: its pickle refers to itself too often")
     except RefusedPickle:
         raise
     except Exception as error:
@@ -149,7 +165,7 @@ def _check_opcodes(data: bytes) -> None:
 
 def _looks_plain(data: bytes) -> bool:
     """Whether every opcode up to the end is allowed and complete; if not, pickletools tells what is wrong."""
-    position = 0
+    position = gets = 0
     while position < len(data):
         code, position = data[position], position + 1
         if code == pickle.STOP[0]:
@@ -163,6 +179,9 @@ def _looks_plain(data: bytes) -> bool:
             position += width + int.from_bytes(data[position : position + width], "little")
         elif code in _ARGUMENT:
             width = _ARGUMENT[code]
+            gets += code in _GETS
+            if gets > _MAX_GETS:
+                return False
             if code in _MEMO and int.from_bytes(data[position : position + width], "little") > _MAX_MEMO:
                 return False
             position += width
@@ -189,8 +208,8 @@ class _TensorUnpickler(pickle.Unpickler):
         tag, dtype, key, _location, size = pid
         if tag != "storage" or not isinstance(dtype, _Dtype) or not (isinstance(key, str) and key.isdecimal()):
             raise RefusedPickle("is damaged: its pickle refers to something that is no storage")
-        if not isinstance(size, int) or size < 0:
-            raise RefusedPickle(f"is damaged: its storage has {size!r} elements")
+        if not isinstance(size, int) or not 0 <= size <= _LARGEST:
+            raise RefusedPickle("is damaged: the size of its storage is no size")
         return _Storage(str(dtype) or None, key, size)
 
 
@@ -221,7 +240,8 @@ def _rebuild_untyped(
     metadata: object = None,
 ) -> TensorRecord:
     if metadata or not isinstance(dtype, _Dtype) or dtype not in ITEMSIZE:
-        raise RefusedPickle(f"holds a tensor of dtype {dtype!r}, which is not read")
+        name = str(dtype) if isinstance(dtype, _Dtype) else type(dtype).__name__
+        raise RefusedPickle(f"holds a tensor of dtype {name!r}, which is not read")
     return _record(storage, str(dtype), offset, shape, strides)
 
 
@@ -230,13 +250,18 @@ _REBUILD = {"_rebuild_tensor_v2": _rebuild, "_rebuild_tensor_v3": _rebuild_untyp
 
 def _record(storage: _Storage, dtype: str, offset: Any, shape: Any, strides: Any) -> TensorRecord:
     numbers = (offset, *shape, *strides)
-    if len(shape) != len(strides) or not all(isinstance(n, int) and n >= 0 for n in numbers):
+    if len(shape) != len(strides) or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in numbers):
         raise RefusedPickle("is damaged: its shape, strides or offset are no sizes")
+    if len(shape) > _MAX_RANK:
+        raise RefusedPickle(f"is damaged: it has {len(shape)} dimensions")
     itemsize = ITEMSIZE[dtype]
     nbytes = storage.size if storage.dtype is None else storage.size * ITEMSIZE[storage.dtype]
     last = offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     if 0 not in shape and (last + 1) * itemsize > nbytes:
         raise RefusedPickle(f"is damaged: shape {list(shape)} reaches beyond its {nbytes} bytes")
+    count = math.prod(shape)
+    if count * itemsize > nbytes and (count * itemsize > _MAX_SHARED or count // max(shape) > _MAX_SLICES):
+        raise RefusedPickle(f"holds a view of shape {list(shape)} that repeats its {nbytes} bytes")
     return TensorRecord(dtype, tuple(shape), tuple(strides), offset, storage.key, nbytes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -10,6 +11,12 @@ import msgspec
 
 CoreType = Literal["aic", "aiv"]
 CORE_TYPES: tuple[CoreType, ...] = ("aic", "aiv")
+
+#: The largest func_id, number of blocks or threads that the runtimes can be given.
+LARGEST_NUMBER = (1 << 31) - 1
+
+#: What can name a kernel, and what is built from it.
+FILE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*\Z")
 
 DEFAULT_RUNTIME = "tensormap_and_ringbuffer"
 DEFAULT_ENTRY = "aicpu_orchestration_entry"

@@ -3,6 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+#: Elements that no tensor has: more than any machine's addresses.
+MOST_ELEMENTS = 1 << 48
+
+#: A size in a file; -1 stands for any.
+Extent = Annotated[int, msgspec.Meta(ge=-1, le=MOST_ELEMENTS)]
+
+
+def fits_memory(shape: Sequence[int]) -> bool:
+    """Whether some machine could have the memory for a tensor of ``shape``, dynamic dimensions taken as 1."""
+    count = 1
+    for extent in shape:
+        count *= max(extent, 1)
+        if count > MOST_ELEMENTS:
+            return False
+    return True
 
 
 def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -55,7 +55,8 @@ VINTAGES: tuple[Vintage, ...] = (
     Vintage("2026-02-24", "pto2_rt_submit_task", (r"\bpto2_rt_submit_task\b|\bPTO2Runtime\s*\*",)),
 )
 
-_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+#: A comment or string that does not end is one to the end of the file or line, as it is to a compiler.
+_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*(\"?)", re.DOTALL)
 
 
 def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
@@ -63,7 +64,7 @@ def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
 
     Raises a usage error naming ``path`` if no vintage fits.
     """
-    code = _COMMENT_OR_STRING.sub(lambda match: '""' if match[0].startswith('"') else " ", text)
+    code = _COMMENT_OR_STRING.sub(_without_text, text)
     for vintage in VINTAGES:
         if all(re.search(mark, code) for mark in vintage.marks) and not any(re.search(m, code) for m in vintage.absent):
             return vintage
@@ -73,3 +74,9 @@ def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
         f"unknown vintage: neither {newest.api} ({newest.name}) nor any older orchestration API is used in it",
         "check that ORCHESTRATION.source names the orchestration the compiler wrote",
     )
+
+
+def _without_text(match: re.Match[str]) -> str:
+    if not match[0].startswith('"'):
+        return " "
+    return '""' if match[1] else match[0]  # a quote alone may be a character, with code behind it

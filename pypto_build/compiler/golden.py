@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import runpy
 import sys
 import traceback
@@ -17,9 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.pt import write_pt
 
 STAMP = "data/golden.json"
@@ -69,6 +73,15 @@ def _bring_up_to_date(root: Path) -> int:
     return 0
 
 
+_DATA_FILE = re.compile(r"data/(in|out)/[^/\0]+\.pt\Z")
+
+
+class _Said(msgspec.Struct):
+    golden: str
+    files: dict[str, str]
+    made: dict[str, str] | None = None
+
+
 class _Stamp:
     """What data/golden.json says: digests of golden.py, of the files, and which inputs were made from it."""
 
@@ -76,17 +89,20 @@ class _Stamp:
         self.root = root
         self.golden = _digest(root / "golden.py")
         try:
-            self.value: dict[str, Any] = json.loads((root / STAMP).read_text(encoding="utf-8"))
-            self.files: dict[str, str] = dict(self.value["files"])
-            self.made: dict[str, str] = dict(self.value.get("made", self.files))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self.value, self.files, self.made = {}, {}, {}
+            said = decode_json(read_bytes(root / STAMP), _Said)
+        except (OSError, msgspec.MsgspecError):
+            said = _Said("", {})
+        if not all(map(_DATA_FILE.match, said.files)):
+            said = _Said("", {})  # files of these names are removed
+        self.files = said.files
+        self.made = said.files if said.made is None else said.made
+        self.golden_then = said.golden
 
     def is_current(self) -> bool:
         unchanged = all(
             (self.root / path).is_file() and _digest(self.root / path) == known for path, known in self.files.items()
         )
-        return bool(self.files) and self.value.get("golden") == self.golden and unchanged
+        return bool(self.files) and self.golden_then == self.golden and unchanged
 
     def given(self) -> frozenset[str]:
         """The inputs that are not as this tool made them, by name."""
@@ -140,7 +156,7 @@ def _save(path: Path, tensor: Any) -> None:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_bytes(path, 1 << 40)).hexdigest()
 
 
 if __name__ == "__main__":

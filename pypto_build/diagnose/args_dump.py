@@ -12,17 +12,18 @@ is the gathered view in row-major order in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
+from pypto_build.artifact.files import open_file
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.records import read_document
+from pypto_build.diagnose.records import extents, read_document, shown, whole, wholes
 from pypto_build.diagnose.tasks import parse_id
 from pypto_build.replay.values import Array, decode, storage
 
@@ -30,6 +31,9 @@ from pypto_build.replay.values import Array, decode, storage
 ROLES = {"in": "input", "out": "output", "input": "input", "output": "output", "inout": "inout"}
 STAGES = {"before": "before", "after": "after", "before_dispatch": "before", "after_completion": "after"}
 _AGAIN = "run again with DUMP=2"
+_NEEDED = ("task_id", "arg_index", "role", "stage")
+#: What func_ids and numbers of arguments may be.
+_ID = (-1, (1 << 31) - 1)
 
 #: Where a manifest lies, from the directory that a user names.
 _MANIFESTS = (
@@ -73,7 +77,7 @@ class DumpedArg:
     @property
     def numel(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,11 @@ def read_dump(path: Path) -> ArgsDump:
         raise ArtifactError(path, "is no argument dump: it has neither args[] nor tensors[]", _AGAIN)
     field = "args" if "args" in document else "tensors"
     records = tuple(_record(entry, f"{path}: {field}[{number}]") for number, entry in enumerate(entries))
-    return ArgsDump(path, _binary(path, document), records, int(document.get("dropped_records") or 0))
+    try:
+        dropped = whole(document.get("dropped_records") or 0, 0)
+    except ValueError as error:
+        raise ArtifactError(path, f"dropped_records: {error}", _AGAIN) from None
+    return ArgsDump(path, _binary(path, document), records, dropped)
 
 
 def _record(entry: Any, place: str) -> DumpedArg:
@@ -141,44 +149,50 @@ def _record(entry: Any, place: str) -> DumpedArg:
     kind = str(entry.get("kind", "tensor"))
     dtype = torch_name(str(entry.get("dtype", "")))
     if dtype is None:
-        raise ArtifactError(f"{place}.dtype", f"{entry.get('dtype')!r} is no known element type", _AGAIN)
+        raise ArtifactError(f"{place}.dtype", f"{shown(entry.get('dtype'))} is no known element type", _AGAIN)
     try:
         return DumpedArg(
             task_id=parse_id(entry["task_id"]),
-            func_ids=tuple(int(i) for i in func_id) if isinstance(func_id, Sequence) else (int(func_id),),
-            index=int(entry["arg_index"]),
+            func_ids=wholes(func_id, *_ID) if isinstance(func_id, list) else (whole(func_id, *_ID),),
+            index=whole(entry["arg_index"], *_ID),
             role=ROLES[str(entry["role"]).lower()],
             stage=STAGES[str(entry["stage"]).lower()],
             kind=kind,
             dtype=dtype,
-            shape=tuple(int(extent) for extent in entry.get("shape", ())),
+            shape=extents(entry.get("shape", [])),
             strides=_layout(entry)[0],
             start_offset=_layout(entry)[1],
-            value=entry.get("value"),
-            offset=int(entry.get("bin_offset", 0)),
-            size=int(entry.get("bin_size", 0)),
+            value=_value(entry.get("value")),
+            offset=whole(entry.get("bin_offset", 0), 0),
+            size=whole(entry.get("bin_size", 0), 0),
             truncated=bool(entry.get("truncated", False)),
             overwritten=bool(entry.get("overwritten", False)),
-            subtask=int(entry.get("subtask_id", -1)),
+            subtask=whole(entry.get("subtask_id", -1), *_ID),
         )
     except KeyError as error:
-        known = error.args[0]
-        missing = f"{known} is missing" if known not in entry.values() else f"{known!r} is no known role or stage"
+        missing = f"{shown(error.args[0])} is no known role or stage"
+        missing = next((f"{key} is missing" for key in _NEEDED if key not in entry), missing)
         raise ArtifactError(place, missing, _AGAIN) from None
     except (TypeError, ValueError) as error:
         raise ArtifactError(place, f"{error}", _AGAIN) from None
+
+
+def _value(value: object) -> float | int | bool | str | None:
+    if value is None or isinstance(value, (float, bool)):
+        return value
+    return shown(value) if isinstance(value, (list, dict, str)) else whole(value)
 
 
 def _layout(entry: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, int | None]:
     """Strides and first element within the buffer; before 2026-05-20 they follow from the whole buffer's shape."""
     if "strides" in entry:
         start = entry.get("start_offset")
-        return tuple(int(stride) for stride in entry["strides"]), None if start is None else int(start)
+        return wholes(entry["strides"]), None if start is None else whole(start)
     raw, offsets = entry.get("raw_shape"), entry.get("offsets")
     if not raw or offsets is None:
         return None, None
-    strides = row_major_strides([int(extent) for extent in raw])
-    return strides, sum(int(offset) * stride for offset, stride in zip(offsets, strides, strict=False))
+    strides = row_major_strides(extents(raw))
+    return strides, sum(offset * stride for offset, stride in zip(wholes(offsets), strides, strict=False))
 
 
 def _binary(path: Path, document: Mapping[str, Any]) -> Path | None:
@@ -186,14 +200,19 @@ def _binary(path: Path, document: Mapping[str, Any]) -> Path | None:
     name = document.get("bin_file", f"{path.stem}.bin")
     if not name:
         return None
-    binary = path.parent / Path(str(name)).name
-    return binary if binary.is_file() else None
+    try:
+        binary = path.parent / Path(str(name)).name
+        return binary if binary.is_file() else None
+    except (OSError, ValueError):  # no file can have this name
+        return None
 
 
 def _read(binary: Path, offset: int, size: int, place: str) -> bytes:
-    with binary.open("rb") as file:
-        file.seek(offset)
-        data = file.read(size)
+    with open_file(binary) as file:
+        data = b""
+        if offset + size <= os.fstat(file.fileno()).st_size:
+            file.seek(offset)
+            data = file.read(size)
     if len(data) != size:
         raise ArtifactError(place, f"{binary.name} ends before its content (byte {offset + size})", _AGAIN)
     return data

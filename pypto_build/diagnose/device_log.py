@@ -11,28 +11,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import open_file
 
 _MAX_BYTES = 64 << 20
+#: Of a line; what is looked for stands at its beginning, behind a time and a place.
+_MAX_CHARACTERS = 4000
 _SUFFIXES = ("", ".log", ".txt", ".out", ".err")
 
-_LATCHED = re.compile(r"orch_error_code=(?P<orch>-?\d+)\s+sched_error_code=(?P<sched>-?\d+)")
-_RETURNED = re.compile(r"runtime failed with rc=-(?P<code>\d+)")
+_LATCHED = re.compile(r"orch_error_code=(?P<orch>-?\d{1,20})\s+sched_error_code=(?P<sched>-?\d{1,20})")
+_RETURNED = re.compile(r"runtime failed with rc=-(?P<code>\d{1,20})")
 _TIMEOUT = re.compile(
-    r"sub_class=(?P<name>S\d|unknown)\S*.*?completed=(?P<done>\d+)/(?P<total>\d+)\s+running=(?P<running>\d+)\s+"
-    r"ready=(?P<ready>\d+)\s+waiting=(?P<waiting>\d+)\s+orch_done=(?P<orch_done>\d+)"
-    r"(?:\s+stuck_task_id=(?P<task>-?\d+))?(?:\s+stuck_core=(?P<core>-?\d+))?"
+    r"sub_class=(?P<name>S\d|unknown)\S*.*?completed=(?P<done>\d{1,20})/(?P<total>\d{1,20})\s+"
+    r"running=(?P<running>\d{1,20})\s+"
+    r"ready=(?P<ready>\d{1,20})\s+waiting=(?P<waiting>\d{1,20})\s+orch_done=(?P<orch_done>\d{1,20})"
+    r"(?:\s+stuck_task_id=(?P<task>-?\d{1,20}))?(?:\s+stuck_core=(?P<core>-?\d{1,20}))?"
 )
 _STALL = re.compile(
-    r"\[STALL thread=\d+ idle_iterations=(?P<round>\d+)\] TASK ring=(?P<ring>\d+) task_id=(?P<task>\d+)\s+"
-    r"state=(?P<state>RUNNING|READY|WAIT)\s+fanin_refcount=(?P<met>\d+)/(?P<fanin>\d+)\s+"
-    r"kernels=\[aic:(?P<aic>-?\d+) aiv0:(?P<aiv0>-?\d+) aiv1:(?P<aiv1>-?\d+)\]"
+    r"\[STALL thread=\d+ idle_iterations=(?P<round>\d{1,20})\] "
+    r"TASK ring=(?P<ring>\d{1,20}) task_id=(?P<task>\d{1,20})\s+"
+    r"state=(?P<state>RUNNING|READY|WAIT)\s+fanin_refcount=(?P<met>\d{1,20})/(?P<fanin>\d{1,20})\s+"
+    r"kernels=\[aic:(?P<aic>-?\d{1,20}) aiv0:(?P<aiv0>-?\d{1,20}) aiv1:(?P<aiv1>-?\d{1,20})\]"
     r"(?:\s+running_on=\[owner_thread=\d+ cores=\[(?P<cores>[^\]]*)\]\])?"
 )
-_EXCEPTION = re.compile(r"(?:run|simpler_run|run_prepared) failed with code (?P<code>-?\d+)")
+_EXCEPTION = re.compile(r"(?:run|simpler_run|run_prepared) failed with code (?P<code>-?\d{1,20})")
 _CANN = re.compile(r"\b(?P<code>107022|207001|5070\d\d|507899)\b")
 _FAULT = re.compile(r"(?P<unit>VEC|CUBE|MTE|CCU|FIXP|SU) instruction error:?\s*(?P<what>[^\n]*)")
 _FAULT_CORE = re.compile(
-    r"core id (?P<core>\d+)(?:,\s*blk:\s*(?P<block>\d+))?(?:.*?errcode\s+(?P<code>0x[0-9a-fA-F]+))?"
+    r"core id (?P<core>\d{1,20})(?:,\s*blk:\s*(?P<block>\d{1,20}))?(?:.*?errcode\s+(?P<code>0x[0-9a-fA-F]+))?"
 )
 
 
@@ -121,9 +126,10 @@ def read_logs(paths: Iterable[Path]) -> LogFacts:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file; of a huge one its beginning, where the first error stands, and numbers stay right."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         text = file.read(_MAX_BYTES).decode("utf-8", "replace")
-    yield from enumerate(text.splitlines(), 1)
+    for number, line in enumerate(text.splitlines(), 1):
+        yield number, line[:_MAX_CHARACTERS]
 
 
 def _take(facts: LogFacts, line: str, at: Where) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pypto_build.artifact import load_artifact
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.diverge_compare import Difference
 from pypto_build.diagnose.diverge_kernel import KernelParting
 from pypto_build.diagnose.diverge_lockstep import Outcome, TaskFinding
@@ -80,7 +81,7 @@ def argument_names(finding: TaskFinding, sources: Mapping[int, Path]) -> dict[in
         source = sources.get(func_id)
         if source is None or not source.is_file():
             continue
-        read = read_entry(source.read_text(encoding="utf-8", errors="replace"), [name])
+        read = read_entry(read_source(source), [name])
         for passed in read[1] if read is not None else ():
             names.setdefault(passed.slot, passed.name) if passed.kind == "tensor" else None
     return names

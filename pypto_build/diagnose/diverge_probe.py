@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge_compare import Difference, Limits, compare_bytes
 from pypto_build.pto.ops import TABLE
 from pypto_build.replay.reference.tasks import TensorArgument
@@ -115,14 +116,16 @@ def read_events(path: Path, tensors: Sequence[object]) -> list[Event]:
     """What a probed kernel told; addresses in global memory become offsets within the task's buffers."""
     if not path.is_file():
         return []
-    data, at, events = path.read_bytes(), 0, []
+    data, at, events = read_bytes(path), 0, []
     while at + _HEADER.size <= len(data):
         name, line, space, address, element, rows, cols = _HEADER.unpack_from(data, at)
         at += _HEADER.size
         size = element * rows * cols
+        if size < 0 or at + size > len(data):
+            break  # the kernel ended while it wrote this one
         if space < 0:
             address = _within(address, tensors)
-        text = name.rstrip(b"\0").decode()
+        text = name.rstrip(b"\0").decode(errors="replace")
         events.append(Event(line, text, _NAMES.get(space, "gm"), address, rows, cols, data[at : at + size]))
         at += size
     return events

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
 from pypto_build.diagnose.diverge_findings import MODULE, ORCHESTRATION, element_text, relative
 from pypto_build.diagnose.diverge_golden import golden_findings
@@ -386,6 +387,6 @@ def _submit_line(source: Path, wanted: Call | None) -> int:
     """The line that submits a kernel, where only one does: the comment `Task N: kernel` or the call behind it."""
     if wanted is None or not source.is_file():
         return 0
-    lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = read_source(source).splitlines()
     named = [number for number, line in enumerate(lines, 1) if re.search(rf"//.*\b{re.escape(wanted.kernel)}\b", line)]
     return named[0] if len(named) == 1 else 0

@@ -6,6 +6,7 @@ python -m pypto_build.diagnose.dump ARTIFACT_DIR|DUMP_DIR [--build-dir OUT] [--t
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -177,7 +178,11 @@ def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Pat
         np.save(path, viewer.dump.values(record))
     else:
         values = viewer.dump.values(record)
-        rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(-1, 1)
+        rows = (
+            values.reshape(math.prod(values.shape[:-1]), -1)
+            if values.size and values.ndim > 1
+            else values.reshape(-1, 1)
+        )
         text = [f"# {viewer.title(record)}", *(" ".join(f"{value:.9g}" for value in row) for row in rows.tolist())]
         path.write_text("\n".join(text) + "\n", encoding="utf-8")
     return path

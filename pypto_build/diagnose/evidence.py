@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.diagnose.critical_path import Analysis, analyse
 from pypto_build.diagnose.graph import Edge, Task, TaskGraph, find_graph, read_graph
@@ -26,7 +24,7 @@ SIMULATED = (
 
 def no_record(place: Path, missing: str, way_out: str) -> ArtifactError:
     """The error where a run left nothing to look at: it ended too early, or was not asked to record."""
-    with suppress(OSError, msgspec.MsgspecError):
+    with suppress(ArtifactError):
         verdict = read_verdict(place / "verdict.json")
         if verdict.exit_status > EXIT_STATUS["mismatch"] and verdict.error:
             ended = f"{missing}: the replay ended with {verdict.status} ({verdict.error.message})"
@@ -64,7 +62,7 @@ class Evidence:
         """The verdict of the run."""
         try:
             return read_verdict(self.build_dir / "verdict.json") if self.build_dir else None
-        except (OSError, ValueError):
+        except ArtifactError:
             return None
 
     @cached_property

@@ -17,6 +17,7 @@ import msgspec
 from pypto_build import __version__
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -109,7 +110,7 @@ def as_json(report: Report) -> bytes:
 def read_report(path: Path) -> Report:
     """The report at ``path``. Raises a usage error for anything else."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Report)
+        return decode_json(read_bytes(path), Report)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run the tool again") from None
     except msgspec.MsgspecError as error:
@@ -187,7 +188,7 @@ def deliver(
 def state_of(root: Path) -> str:
     """A digest of manifest and sources: findings hold for the artifact as it was then. Empty for what is none."""
     try:
-        digests = [hashlib.sha256(path.read_bytes()).digest() for path in load_artifact(root).sources]
+        digests = [hashlib.sha256(read_bytes(path)).digest() for path in load_artifact(root).sources]
         return hashlib.sha256(b"".join(digests)).hexdigest()
     except (ArtifactError, OSError):
         return ""

@@ -16,8 +16,8 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.records import read_document
-from pypto_build.diagnose.tasks import TaskOrder, parse_id
+from pypto_build.diagnose.records import extents, read_document, whole, wholes
+from pypto_build.diagnose.tasks import TaskOrder, id_text, parse_id
 
 _AGAIN = "run again with DEP_GEN=1"
 _PLACES = ("deps.json", "dfx_outputs/deps.json")
@@ -168,49 +168,59 @@ def read_graph(path: Path) -> TaskGraph:
     if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
         raise ArtifactError(path, "is no task graph: it has no edges[]", _AGAIN)
     tensors = {entry.id: entry for entry in _each(path, document, "tensors", _tensor)}
-    tasks = _each(path, document, "tasks", _task)
+    tasks = list({task.id: task for task in _each(path, document, "tasks", _task)}.values())
     edges = _each(path, document, "edges", _edge)
     if not tasks:
         ids = dict.fromkeys(raw for edge in edges for raw in (edge.pred, edge.succ))
         tasks = [Task(raw) for raw in sorted(ids)]
+    known = {task.id for task in tasks}
+    for number, edge in enumerate(edges):
+        if edge.succ not in known:
+            raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is no task of the graph", _AGAIN)
     return TaskGraph(path, tuple(tasks), tuple(edges), tensors)
 
 
 def _each(path: Path, document: Mapping[str, Any], field_name: str, read: Any) -> list[Any]:
     items: list[Any] = []
     try:
-        for entry in document.get(field_name) or ():
+        for entry in _list(document.get(field_name) or []):
             items.append(read(entry))  # noqa: PERF401 - the number of items says which one is at fault
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        message = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        message = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)[:200]
         raise ArtifactError(f"{path}: {field_name}[{len(items)}]", message, _AGAIN) from None
     return items
 
 
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("is no list")
+    return value
+
+
 def _task(entry: Mapping[str, Any]) -> Task:
-    lanes = tuple(int(i) for i in entry.get("kernel_ids", ()))
+    lanes = wholes(entry.get("kernel_ids", []), -1, (1 << 31) - 1)
     return Task(
         id=parse_id(entry["task_id"]),
         func_ids=tuple(dict.fromkeys(i for i in lanes if i >= 0)),
         lanes=lanes or (-1, -1, -1),
-        block_num=int(entry.get("block_num", 1)),
+        block_num=whole(entry.get("block_num", 1), 0, (1 << 31) - 1),
         manual=entry.get("scope") == "manual",
-        args=tuple(_arg(arg) for arg in entry.get("args", ())),
+        args=tuple(_arg(arg) for arg in _list(entry.get("args", []))),
     )
 
 
 def _arg(entry: Mapping[str, Any]) -> TaskArg:
     raw = entry.get("tensor_id")
-    shape = tuple(int(i) for i in entry.get("shape", ()))
+    shape = extents(entry.get("shape", []))
     strides = entry.get("strides")
     return TaskArg(
-        index=int(entry["idx"]),
+        index=whole(entry["idx"]),
         kind=str(entry["type"]),
         tensor=None if raw is None else parse_id(raw),
         dtype=torch_name(str(entry.get("dtype", ""))) or "",
         shape=shape,
-        start_offset=int(entry.get("start_offset", 0)),
-        strides=row_major_strides(shape) if strides is None else tuple(int(i) for i in strides),
+        start_offset=whole(entry.get("start_offset", 0)),
+        strides=row_major_strides(shape) if strides is None else wholes(strides),
     )
 
 
@@ -221,7 +231,7 @@ def _edge(entry: Any) -> Edge:
     return Edge(
         pred=parse_id(entry["pred"]),
         succ=parse_id(entry["succ"]),
-        arg=int(entry.get("arg", -1)),
+        arg=whole(entry.get("arg", -1)),
         source=str(entry.get("source", "")),
         tensor=None if raw is None else parse_id(raw),
         overlap=str(entry.get("overlap", "")),
@@ -231,11 +241,11 @@ def _edge(entry: Any) -> Edge:
 def _tensor(entry: Mapping[str, Any]) -> Tensor:
     numel = entry.get("buffer_numel")
     if numel is None:
-        numel = math.prod(int(extent) for extent in entry.get("raw_shapes", ()))
+        numel = math.prod(extents(entry.get("raw_shapes", [])))
     return Tensor(
         id=parse_id(entry["tensor_id"]),
         address=parse_id(entry.get("buffer_addr", 0)),
-        version=int(entry.get("version", 0)),
+        version=whole(entry.get("version", 0)),
         dtype=torch_name(str(entry.get("dtype", ""))) or "",
-        numel=int(numel),
+        numel=whole(numel, 0),
     )

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.files import decode_json, read_bytes, read_text
 from pypto_build.artifact.interface import read_interface
 
 #: `x_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[0])`, `alpha_conv.u64 = args[3]`, and how the examples cast.
-_UNPACK = re.compile(r"\b(\w+?)(?:_tensor|_conv\s*\.\s*u64|_conv)?\s*=\s*(?:[^;=]*?[(,\s])?args\s*\[\s*(\d+)\s*\]")
+_UNPACK = re.compile(
+    r"\b(\w+?)(?:_tensor|_conv\s*\.\s*u64|_conv)?\s*=(?:[^;=]{0,999}?[(,\s])?args\s*\[\s*(\d{1,9})\s*\]"
+)
+
+
+_ID = re.compile(r"[0-9]{1,9}\Z")
+
+
+class _NameMap(msgspec.Struct):
+    callable_id_to_name: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ def argument_names(source: Path) -> dict[int, str]:
     """The names under which a kernel's wrapper unpacks `args[i]`, by i; empty if it cannot be read."""
     if source not in _cache:
         try:
-            text = source.read_text(encoding="utf-8", errors="replace")
+            text = read_text(source, errors="replace")
         except OSError:
             text = ""
         entry = text.find("kernel_entry")
@@ -99,6 +110,9 @@ def _from_interface(place: Path) -> Names:
 def _from_name_map(place: Path) -> Names:
     """simpler's `name_map_<case>.json`: names by func_id."""
     for path in sorted(place.glob("name_map_*.json")):
-        listed = json.loads(path.read_text(encoding="utf-8")).get("callable_id_to_name", {})
-        return Names({int(func_id): KernelName(str(name)) for func_id, name in listed.items()})
+        try:
+            listed = decode_json(read_bytes(path), _NameMap).callable_id_to_name
+        except (OSError, msgspec.MsgspecError):
+            continue
+        return Names({int(func_id): KernelName(name) for func_id, name in listed.items() if _ID.match(func_id)})
     return Names()

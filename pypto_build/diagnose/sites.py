@@ -6,11 +6,13 @@ Read as text, since it only gives names: what cannot be told apart stays without
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.files import read_text
 from pypto_build.diagnose.graph import Task, TaskGraph
 
 _KINDS = {
@@ -21,15 +23,15 @@ _KINDS = {
 }
 _TOKEN = re.compile(
     r"\b(?:CoreTaskArgs\w*|L0TaskArgs\w*|ArgWithDeps|Arg)(?:<\d+>)?\s+(?P<declared>\w+)\s*;"
-    r"|\b(?P<variable>\w+)\s*\.\s*add_(?P<method>input|output|inout|no_dep)\s*\((?P<values>[^;]*)\)\s*;"
-    r"|\bMixedKernels\s+(?P<mixed>\w+)\s*=\s*\{(?P<lanes>[^}]*)\}"
+    r"|\b(?P<variable>\w+)\s*\.\s*add_(?P<method>input|output|inout|no_dep)\s*\((?P<values>[^;]{0,4000})\)\s*;"
+    r"|\bMixedKernels\s+(?P<mixed>\w+)\s*=\s*\{(?P<lanes>[^}]{0,999})\}"
     r"|\b(?:pto2_)?rt_submit_(?:aic_|aiv_)?task\s*\(\s*(?P<kernel>\w+)\s*,\s*(?P<args>\w+)\s*\)"
 )
 _ALIAS = re.compile(
     r"\b(?:ChipTensor|Tensor|auto)\s*&?\s+(\w+)\s*=\s*(\w+)\s*(?:;|\.\s*(?:view|slice|reshape|transpose|permute)\s*\()"
 )
 _ASSIGNED = re.compile(r"^[ \t]*(\w+)\s*=(?!=)", re.MULTILINE)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,16 @@ class Site:
 def read_sites(source: Path) -> list[Site]:
     """The submit calls of an orchestration, in the order of the text; empty if the file cannot be read."""
     try:
-        text = source.read_text(encoding="utf-8", errors="replace")
+        text = read_text(source, errors="replace")
     except OSError:
         return []
     text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     collected: dict[str, list[SiteArg]] = {}
     mixed: dict[str, tuple[int, ...]] = {}
     sites = []
+    starts = [0] + [found.end() for found in re.finditer("\n", text)]
     for match in _TOKEN.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
+        line = bisect_right(starts, match.start())
         if match["declared"]:
             collected[match["declared"]] = []
         elif match["method"]:
@@ -87,13 +90,13 @@ def read_sites(source: Path) -> list[Site]:
 
 
 def _numbers(words: Sequence[str]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(word) for word in map(str.strip, words) if word.isdigit()))
+    return tuple(dict.fromkeys(int(word) for word in map(str.strip, words) if word.isdecimal() and len(word) < 10))
 
 
 def aliases(source: Path) -> dict[str, str]:
     """Variables that are views or other names of another variable."""
     try:
-        text = _COMMENT.sub(" ", source.read_text(encoding="utf-8", errors="replace"))
+        text = _COMMENT.sub(" ", read_text(source, errors="replace"))
     except OSError:
         return {}
     varying = set(_ASSIGNED.findall(text))

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 from pypto_build.artifact import ArtifactError
 
-_RING_AND_LOCAL = re.compile(r"\(?\s*(\d+)\s*[:,]\s*(\d+)\s*\)?\Z")
+#: Characters of an id; 64 bits in decimal, blanks around them.
+_LONGEST = 32
+_RING_AND_LOCAL = re.compile(r"\(?\s*(\d{1,20})\s*[:,]\s*(\d{1,20})\s*\)?\Z")
 
 
 def parse_id(value: object) -> int:
@@ -22,8 +24,13 @@ def parse_id(value: object) -> int:
         ValueError: it is none of these.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{value!r} is no task id")
-    return value if isinstance(value, int) else int(value, 16 if value.lower().startswith("0x") else 10)
+        raise ValueError(f"a {type(value).__name__} is no task id")
+    found = value if isinstance(value, int) else -1
+    if isinstance(value, str) and len(value) <= _LONGEST:
+        found = int(value, 16 if value.lower().startswith("0x") else 10)
+    if not -(1 << 63) <= found < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
+        raise ValueError(f"{str(value)[:_LONGEST]!r} is no task id")
+    return found
 
 
 def id_text(raw: int) -> str:

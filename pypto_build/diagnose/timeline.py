@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.records import read_document
+from pypto_build.diagnose.records import moment, read_document, whole
 from pypto_build.diagnose.tasks import parse_id
 
 _AGAIN = "run again with SWIMLANE=4"
+#: Many times what any chip has.
+_MOST_CORES = 65535
 _NAMES = (
     "chip_swimlane_records.json",
     "l2_swimlane_records.json",
@@ -88,28 +90,28 @@ def read_timeline(path: Path) -> Timeline:
     except KeyError as error:
         raise ArtifactError(path, f"is no timeline: {error.args[0]} is missing", _AGAIN) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ArtifactError(path, f"is no timeline: {error}", _AGAIN) from None
+        raise ArtifactError(path, f"is no timeline: {str(error)[:200]}", _AGAIN) from None
     return _from_zero(found)
 
 
 def _cycles(path: Path, document: Mapping[str, Any]) -> Timeline:
     metadata = document["metadata"]
-    frequency = int(metadata["clock_freq_hz"])
+    frequency = whole(metadata["clock_freq_hz"], 1)
     scale = 1e6 / frequency
-    scheduled = {(int(row[0]), int(row[1])): row for row in document.get("aicpu_tasks", ())}
+    scheduled = {(whole(row[0]), whole(row[1])): row for row in document.get("aicpu_tasks", ())}
     rows = []
     for core, task, register, start, end, *_ in document["aicore_tasks"]:
-        joined = scheduled.get((int(core), int(register)))
-        times = (joined[2] * scale, joined[3] * scale) if joined else (None, None)
-        rows.append(Row(int(core), parse_id(task), start * scale, end * scale, *times))
+        joined = scheduled.get((whole(core), whole(register)))
+        times = (moment(joined[2]) * scale, moment(joined[3]) * scale) if joined else (None, None)
+        rows.append(Row(_core(core), parse_id(task), moment(start) * scale, moment(end) * scale, *times))
     return Timeline(
         path=path,
-        level=int(document.get("chip_swimlane_level", document.get("l2_swimlane_level", 0))),
+        level=whole(document.get("chip_swimlane_level", document.get("l2_swimlane_level", 0))),
         clock_hz=frequency,
         core_types=tuple(str(word).lower() for word in metadata.get("core_types", ())),
         rows=tuple(rows),
         submitted={
-            parse_id(phase["task_id"]): phase["end_cycles"] * scale
+            parse_id(phase["task_id"]): moment(phase["end_cycles"]) * scale
             for thread in document.get("aicpu_orchestrator_phases", ())
             for phase in thread
             if phase.get("task_id") is not None and "end_cycles" in phase
@@ -117,30 +119,38 @@ def _cycles(path: Path, document: Mapping[str, Any]) -> Timeline:
     )
 
 
+def _core(value: object) -> int:
+    return whole(value, 0, _MOST_CORES)
+
+
+def _known(value: object) -> float | None:
+    return None if value is None else moment(value)
+
+
 def _microseconds(path: Path, document: Mapping[str, Any]) -> Timeline:
     rows = []
     types: dict[int, str] = {}
     for task in document["tasks"]:
-        core = int(task["core_id"])
+        core = _core(task["core_id"])
         types[core] = str(task.get("core_type", "")).lower()
         rows.append(
             Row(
                 core,
                 parse_id(task["task_id"]),
-                float(task["start_time_us"]),
-                float(task["end_time_us"]),
-                task.get("dispatch_time_us"),
-                task.get("finish_time_us"),
+                moment(task["start_time_us"]),
+                moment(task["end_time_us"]),
+                _known(task.get("dispatch_time_us")),
+                _known(task.get("finish_time_us")),
             )
         )
     submitted = {
-        parse_id(phase["task_id"]): float(phase["end_time_us"])
+        parse_id(phase["task_id"]): moment(phase["end_time_us"])
         for thread in document.get("aicpu_orchestrator_phases", ())
         for phase in (thread if isinstance(thread, list) else [thread])
         if phase.get("task_id") is not None and "end_time_us" in phase
     }
     cores = tuple(types.get(core, "") for core in range(max(types, default=-1) + 1))
-    return Timeline(path, int(document.get("version", 0)), None, cores, tuple(rows), submitted)
+    return Timeline(path, whole(document.get("version", 0)), None, cores, tuple(rows), submitted)
 
 
 def _from_zero(timeline: Timeline) -> Timeline:

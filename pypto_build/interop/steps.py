@@ -14,7 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool
 
@@ -77,7 +79,7 @@ class Runner:
 
     def _load(self, question: str) -> Record:
         try:
-            record = msgspec.json.decode(self._file.read_bytes(), type=Record)
+            record = decode_json(read_bytes(self._file), Record)
         except (OSError, msgspec.DecodeError):
             return Record(question)
         if record.question == question and record.steps and not record.culprit:
@@ -117,4 +119,7 @@ class Runner:
         verdicts = sorted(build_dir.glob(f"*/{artifact.name}/verdict.json"), key=lambda path: path.stat().st_mtime_ns)
         if not verdicts:
             return f"no verdict; see {self.log}"
-        return signature(read_verdict(verdicts[-1]))
+        try:
+            return signature(read_verdict(verdicts[-1]))
+        except ArtifactError as error:
+            return str(error)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Characters of a message: it quotes what a file says, which may be anything.
+_LONGEST = 2000
+
 
 @dataclass(frozen=True)
 class Place:
@@ -17,13 +20,20 @@ class Place:
         return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
 
 
+def printable(text: str) -> str:
+    """The text with the bytes of a file that are not UTF-8 spelt out; of a very long one beginning and end."""
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 class PtoError(Exception):
     """The text, or what it means, is not valid .pto; `str()` is one line that names the place and the operation."""
 
     def __init__(self, place: Place, message: str, operation: str = "") -> None:
         self.place = place
         self.operation = operation
-        self.message = " ".join(message.split())
+        self.message = printable(" ".join(message.split()))
         super().__init__(f"{place}: {operation}: {self.message}" if operation else f"{place}: {self.message}")
 
 

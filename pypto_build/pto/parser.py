@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .errors import Place, PtoError
+from .files import read_module
 from .lexer import END
 from .model import Argument, Function, Module, Operation, Source
 from .parse_operations import OperationReader
@@ -25,7 +26,7 @@ def parse(text: str, path: str = "<pto>") -> Module:
 def parse_file(path: str | Path) -> Module:
     """The module in a file; raises PtoError, also when the file cannot be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+        text = read_module(path)
     except OSError as error:
         raise PtoError(Place(str(path)), f"cannot be read: {error.strerror or error}") from None
     return parse(text, str(path))

@@ -60,7 +60,7 @@ _ENTRY = re.compile(r'(?:extern\s+"C"\s+)?(?:__global__\s+)?(?:static\s+)?\bAICO
 _POINTER_ALIAS = re.compile(
     r"^[ \t]*(?:__gm__|__ubuf__)\s+[\w:<>]+\s*\*\s*(\w+)\s*=\s*(?:(\w+)\.data\(\)|\([^()]*\*\)\s*(\w+));[ \t]*\n", re.M
 )
-_MGATHER = re.compile(r"(\bMGATHER(?:<[^;()]*>)?\()([^()]*)(\))")
+_MGATHER = re.compile(r"(\bMGATHER(?:<[^;()]{0,400}>)?\()([^()]{0,4000})(\))")
 
 
 def _restore_mgather(text: str) -> str:
@@ -94,6 +94,9 @@ _FUNCTION = re.compile(
 )
 
 
+_MOST_ARGUMENTS = 512
+
+
 @dataclass(frozen=True)
 class Parameter:
     type: str
@@ -108,7 +111,7 @@ def functions_of(body: str) -> dict[str, tuple[Parameter, ...]]:
 def _parameters(text: str) -> tuple[Parameter, ...]:
     parameters = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name = re.search(r"\w*\Z", part)
+        name = re.search(r"(?<!\w)\w*\Z", part)
         assert name is not None  # it may be empty
         parameters.append(Parameter(_plain(part[: name.start()]), name[0]))
     return tuple(parameters)
@@ -124,11 +127,16 @@ def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") ->
     """What `kernel_entry` passes to `function`: name and type of each argument, in order; type empty when not
     declared."""
     entry = wrapper[find_sentinels(wrapper, path).end :]
-    call = re.search(rf"(?<![\w.])(?:\w+::)*{re.escape(function)}\s*\(([^;{{]*)\)\s*;", entry)
+    call = re.search(rf"(?<![\w.])(?:\w+::){{0,9}}{re.escape(function)}\s*\(([^;{{]{{0,20000}})\)\s*;", entry)
     if call is None:
         raise PtoError(Place(path), f"kernel_entry does not call {function}")
     arguments = []
-    for name in filter(None, (piece.strip() for piece in call[1].split(","))):
+    names = [name for name in map(str.strip, call[1].split(",")) if name]
+    if len(names) > _MOST_ARGUMENTS:
+        raise PtoError(
+            Place(path), f"kernel_entry passes {len(names)} arguments to {function}, more than any kernel takes"
+        )
+    for name in names:
         declared = re.search(
             rf"^[ \t]*(?!return\b)([\w:]+(?:[ \t]+[\w:]+)*[\s*]*?)\b{re.escape(name)}\s*[=;{{]", entry, re.M
         )

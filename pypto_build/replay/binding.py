@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +105,7 @@ def bind(
         if param.kind == "scalar"
     )
     parameters = [param for param in ordered if param.kind == "tensor"]
+    _require_memory(parameters)
     bind_tensor: Callable[[Param], TensorArg]
     bind_tensor = _Seeded(seed).tensor if seeded else _FromSnapshot(data).tensor
     tensors = tuple(bind_tensor(param) for param in parameters)
@@ -209,7 +211,11 @@ class _Seeded:
             return TensorArg(param.name, direction, dtype, shape)
         from pypto_build.replay.seeded import seeded_bytes
 
-        return TensorArg(param.name, direction, dtype, shape, seeded_bytes(self._seed, param.name, dtype, shape))
+        try:
+            return TensorArg(param.name, direction, dtype, shape, seeded_bytes(self._seed, param.name, dtype, shape))
+        except (MemoryError, ValueError):  # numpy's limits: bytes, and the number of dimensions
+            message = f"there is not enough memory to make up tensor '{param.name}' of shape {list(shape)}"
+            raise ArtifactError("compiled_meta.json", message, "give data of that shape with DATA=") from None
 
 
 def _is_settled(param: Param) -> bool:
@@ -220,6 +226,20 @@ def _is_settled(param: Param) -> bool:
 def _declared_shape(param: Param) -> Shape | None:
     """The parameter's own shape, dynamic dimensions taken as 1."""
     return None if param.shape is None else tuple(1 if size < 0 else size for size in param.shape)
+
+
+def _require_memory(parameters: Sequence[Param]) -> None:
+    """Raise for tensors that are declared larger than the memory, before anything is made for them."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for param in parameters:
+        size = math.prod(_declared_shape(param) or (0,)) * ITEMSIZE.get(param.dtype or "", 1)
+        if size > limit:
+            raise ArtifactError(
+                "compiled_meta.json",
+                f"tensor '{param.name}' is declared {param.dtype}{list(param.shape or ())}, which takes "
+                f"{size >> 30:,} GiB of {limit >> 30:,} GiB of memory",
+                "correct its shape, or compile again",
+            )
 
 
 def _unknown_shape(param: Param) -> ArtifactError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pypto_build.artifact.files import read_text
 from pypto_build.artifact.interface import OrchestrationInterface
 
 _ACCESS = re.compile(r"orch_args\.(tensor|scalar)\((\d+)\) is out of range")
@@ -20,7 +21,7 @@ def at_entry(message: str, artifact: Path, orchestration: OrchestrationInterface
     else:
         return message
     try:
-        text = (artifact / orchestration.source).read_text(encoding="utf-8", errors="replace")
+        text = read_text(artifact / orchestration.source, errors="replace")
     except OSError:
         text = ""
     found = re.search(pattern, text)

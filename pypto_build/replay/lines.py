@@ -6,10 +6,13 @@ binary; the object made with it holds the same functions, so a place in a functi
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.files import decode_json, read_bytes
 
 _LISTING = "compile_commands.json"
 _TIME_LIMIT_S = 60
@@ -52,6 +55,12 @@ class Recompiled:
         return target if run.returncode == 0 else None
 
 
+class _Entry(msgspec.Struct):
+    directory: str
+    output: str
+    arguments: list[str] = []
+
+
 def _command(made: Path) -> tuple[list[str], str]:
     """The arguments that compiled an object and the directory they hold in; no arguments if nobody wrote them down."""
     for parent in made.parents:
@@ -59,10 +68,10 @@ def _command(made: Path) -> tuple[list[str], str]:
         if not listing.is_file():
             continue
         try:
-            for entry in json.loads(listing.read_text(encoding="utf-8")):
-                if Path(entry["directory"], entry["output"]).resolve() == made.resolve():
-                    return list(entry["arguments"]), entry["directory"]
-        except (OSError, ValueError, LookupError, TypeError):
+            for entry in decode_json(read_bytes(listing), list[_Entry]):
+                if Path(entry.directory, entry.output).resolve() == made.resolve():
+                    return entry.arguments, entry.directory
+        except (OSError, ValueError):
             return [], ""
     return [], ""
 

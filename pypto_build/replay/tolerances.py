@@ -6,11 +6,16 @@ The file is parsed, never run.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pypto_build.artifact.files import read_text
+
 DEFAULT_TOLERANCE = 1e-5
+_LARGEST = 16 << 20
+_MOST_BRACES = 30_000  # Python takes the square of their number for an f-string
 
 
 def tolerances(root: Path, rtol: float | None, atol: float | None) -> tuple[float, float]:
@@ -20,7 +25,10 @@ def tolerances(root: Path, rtol: float | None, atol: float | None) -> tuple[floa
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else DEFAULT_TOLERANCE
+    try:
+        return float(value) if isinstance(value, (int, float)) else DEFAULT_TOLERANCE
+    except OverflowError:
+        return math.inf
 
 
 def compared_outputs(root: Path) -> tuple[str, ...]:
@@ -32,18 +40,24 @@ def compared_outputs(root: Path) -> tuple[str, ...]:
 def _literals(path: Path) -> dict[str, Any]:
     """The literal values assigned at the top level of a file; one that cannot be parsed has none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _LARGEST)
     except OSError:
         return {}
+    if text.count("{") > _MOST_BRACES:
+        return {}
     import ast
+    import warnings
 
     found: dict[str, Any] = {}
     try:
-        for statement in ast.parse(text).body:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            tree = ast.parse(text)
+        for statement in tree.body:
             if isinstance(statement, ast.Assign):
-                with suppress(ValueError):  # not a literal
+                with suppress(ValueError, TypeError, RecursionError):  # not a literal, or `{[]}`
                     value = ast.literal_eval(statement.value)
                     found |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two are what endless nesting comes to
         return {}
     return found

@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
 
 Status = Literal["pass", "mismatch", "unchecked", "usage_error", "build_error", "golden_error", "runtime_error", "hang"]
 OutputStatus = Literal["pass", "mismatch", "unchecked"]
@@ -116,5 +118,13 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
 
 
 def read_verdict(path: Path) -> Verdict:
-    """The verdict in `path`. Raises `msgspec.ValidationError` where it does not fit the schema."""
-    return msgspec.json.decode(path.read_bytes(), type=Verdict)
+    """The verdict in `path`. Raises a usage error where there is none, or something else."""
+    try:
+        verdict = decode_json(read_bytes(path), Verdict)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "replay first") from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is no verdict: {error}", "replay again") from None
+    if verdict.schema != SCHEMA:
+        raise ArtifactError(path, f"schema: {verdict.schema} is not read, only {SCHEMA}", "replay again")
+    return verdict

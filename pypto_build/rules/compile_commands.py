@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.units import Plan
 from pypto_build.rules.workspace import Workspace
@@ -18,8 +19,8 @@ def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> N
     """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
     path = workspace.build_dir / "compile_commands.json"
     try:
-        text = path.read_bytes()
-        known: list[dict[str, Any]] = [entry for entry in msgspec.json.decode(text) if isinstance(entry, dict)]
+        text = read_bytes(path)
+        known: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]
     except (OSError, ValueError):
         text, known = b"", []
     prefix = str(targets.binaries_dir) + os.sep

@@ -17,13 +17,15 @@ from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text
 from pypto_build.artifact.modules import function_names
 
 RECORD = ".units.json"
 SAME_TIME_S = 2.0
 
-_ASSEMBLED_FUNCTION = re.compile(r"^[^\n;{}]*\bvoid\s+(\w+)\(", re.MULTILINE)
-_BODY = re.compile(r"// --- ptoas-generated code ---(.*?)// --- [\w-]+ entry point ---", re.DOTALL)
+_ASSEMBLED_FUNCTION = re.compile(r"^[^\n;{}]{0,999}\bvoid\s+(\w+)\(", re.MULTILINE)
+_BEGIN = "// --- ptoas-generated code ---"
+_END = re.compile(r"// --- [\w-]{1,40} entry point ---")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class PtoUnit:
     def assembled(self) -> str:
         """The content of ``ptoas/<unit>.cpp``, the assembler's output that the compiler keeps; empty without one."""
         try:
-            return hashlib.sha256(self.path.with_suffix(".cpp").read_bytes()).hexdigest()
+            return hashlib.sha256(read_bytes(self.path.with_suffix(".cpp"))).hexdigest()
         except OSError:
             return ""
 
@@ -58,7 +60,7 @@ def find_units(artifact: Artifact) -> list[PtoUnit]:
     kernels = {kernel.source.stem: kernel for kernel in artifact.kernels if not kernel.external}
     units = []
     for path in sorted((artifact.root / "ptoas").glob("*.pto")):
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_source(path)
         mine = tuple(kernels[name] for name in function_names(text) if name in kernels)
         if mine:
             units.append(PtoUnit(path.stem, path, text, mine))
@@ -122,7 +124,7 @@ def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[
 def _assembled_functions(module: Path) -> Set[str]:
     """The functions of a module when ``ptoas/<unit>.cpp`` was made from it."""
     try:
-        text = module.with_suffix(".cpp").read_text(encoding="utf-8", errors="replace")
+        text = read_text(module.with_suffix(".cpp"), errors="replace")
     except OSError:
         return frozenset()
     return frozenset(_ASSEMBLED_FUNCTION.findall(text))
@@ -169,21 +171,26 @@ def _current(unit: PtoUnit) -> dict[str, Any]:
 
 
 def _body_digest(source: Path) -> str:
-    found = _BODY.search(source.read_text(encoding="utf-8", errors="replace"))
-    return hashlib.sha256(found.group(1).strip().encode()).hexdigest() if found else ""
+    _, begin, text = read_source(source).partition(_BEGIN)
+    end = _END.search(text) if begin else None
+    return hashlib.sha256(text[: end.start()].strip().encode()).hexdigest() if end else ""
 
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
+        entries = decode_json(read_bytes(path), dict[str, Any])
     except (OSError, ValueError):
         return {}
-    entries = value.items() if isinstance(value, dict) else ()
-    return {
-        name: entry
-        for name, entry in entries
-        if isinstance(entry, dict) and {"pto", "assembled", "bodies"} <= entry.keys()
-    }
+    return {name: entry for name, entry in entries.items() if _is_entry(entry)}
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether this module wrote an entry; of one that somebody else wrote, nothing is remembered."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("bodies"), dict):
+        return False
+    words = [entry.get("pto"), entry.get("assembled"), *entry["bodies"].values()]
+    chosen = entry.get("chosen", {"prefer": ""})
+    return all(isinstance(word, str) for word in words) and isinstance(chosen, dict) and "prefer" in chosen
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pypto_build.artifact.files import read_bytes
+
 X86_64, AARCH64 = 62, 183
 MACHINES = {X86_64: "x86-64", AARCH64: "aarch64"}
 
@@ -14,6 +16,7 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMTAB, _NOBITS, _DYNSYM = 2, 8, 11
+_LONGEST_NAME = 1 << 16  # templates have names of thousands of characters
 
 
 class ElfError(Exception):
@@ -54,7 +57,7 @@ class Elf:
             header = _HEADER.unpack_from(data)
             self.machine: int = header[2]
             self.sections = self._sections(offset=header[6], count=header[12], names=header[13])
-        except (struct.error, IndexError):
+        except (struct.error, IndexError, ValueError, OverflowError):
             raise ElfError("is cut short") from None
 
     def _sections(self, offset: int, count: int, names: int) -> tuple[Section, ...]:
@@ -63,12 +66,12 @@ class Elf:
         return tuple(Section(self._string(strings + row[0]), row[1], row[3], row[4], row[5], row[6]) for row in rows)
 
     def _string(self, offset: int) -> str:
-        return self._data[offset : self._data.index(b"\0", offset)].decode(errors="replace")
+        return self._data[offset : self._data.index(b"\0", offset, offset + _LONGEST_NAME)].decode(errors="replace")
 
     def content(self, section: Section) -> bytes:
         """The bytes of a section."""
         if section.kind == _NOBITS:
-            return bytes(section.size)
+            raise ElfError(f"has no bytes for {section.name}")
         data = self._data[section.offset : section.offset + section.size]
         if len(data) != section.size:
             raise ElfError("is cut short")
@@ -77,12 +80,17 @@ class Elf:
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """All symbols of both tables."""
-        found = []
-        for table in self.sections:
-            if table.kind in (_SYMTAB, _DYNSYM):
+        found: list[Symbol] = []
+        tables = [table for table in self.sections if table.kind in (_SYMTAB, _DYNSYM)]
+        if sum(table.size for table in tables) > len(self._data):
+            raise ElfError("has tables of symbols that lie upon each other")
+        try:
+            for table in tables:
                 strings = self.sections[table.link].offset
-                for row in _SYMBOL.iter_unpack(self.content(table)):
-                    found.append(Symbol(self._string(strings + row[0]), row[4], row[3]))  # noqa: PERF401
+                rows = _SYMBOL.iter_unpack(self.content(table))
+                found += [Symbol(self._string(strings + row[0]), row[4], row[3]) for row in rows]
+        except (struct.error, IndexError, ValueError, OverflowError):
+            raise ElfError("has a damaged table of symbols") from None
         return tuple(found)
 
     @cached_property
@@ -92,8 +100,8 @@ class Elf:
 
 
 def read_elf(path: Path) -> Elf:
-    """The tables of the file at ``path``."""
-    return Elf(path.read_bytes())
+    """The tables of the file at ``path``. Raises `ElfError`, and ``OSError`` where it cannot be read."""
+    return Elf(read_bytes(path))
 
 
 def extract_text(elf: Elf, entry: str = "kernel_entry") -> bytes:

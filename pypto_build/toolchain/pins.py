@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from pypto_build.artifact.files import read_text
 from pypto_build.toolchain import git
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.errors import ToolchainError
@@ -45,11 +46,12 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
     """The pins by project. Raises `ToolchainError` if the file is not as it should be."""
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=dict[str, Pin])
+        return msgspec.toml.decode(read_text(path), type=dict[str, Pin])
     except OSError as error:
         raise ToolchainError(f"{path}: cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
-        raise ToolchainError(f"{path}: {error}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)[:300]
+        raise ToolchainError(f"{path}: {reason}") from None
 
 
 def pins_dir() -> Path:
@@ -193,9 +195,11 @@ def build(project: str, place: Path, python: str, environment: Mapping[str, str]
 def wanted_isa(simpler: Path) -> str:
     """The revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
     try:
-        return (simpler / "pto_isa.pin").read_text(encoding="utf-8").strip()
-    except OSError:
+        return read_text(simpler / "pto_isa.pin").strip()
+    except FileNotFoundError:
         return ""
+    except OSError as error:
+        raise ToolchainError(f"{simpler / 'pto_isa.pin'}: cannot be read: {error.strerror}; restore it") from None
 
 
 @contextmanager

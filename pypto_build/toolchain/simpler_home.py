@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.files import read_source
 from pypto_build.toolchain import git, pins
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.python import python_code
@@ -155,7 +156,7 @@ def _demand_interface(package_dir: Path, what: str, python: str) -> None:
     source = package_dir / "task_interface.py"
     if not source.is_file():
         raise ToolchainError(f"{what}: {package_dir} has no task_interface; install simpler into {python}")
-    if re.search(r"^\s*(from|import) _task_interface\b", source.read_text(encoding="utf-8"), re.MULTILINE):
+    if re.search(r"^\s*(from|import) _task_interface\b", read_source(source), re.MULTILINE):
         built = f"is not built for {python}, which finds no module _task_interface"
         raise ToolchainError(
             f"{what}: {built}; build it, or name the interpreter it is built for with {PYTHON_VARIABLE}="

@@ -241,7 +241,7 @@ def test_not_text(tmp_path: Path) -> None:
     write(tmp_path / "kernel_config.py", b"\xff\xfe\x00")
     with pytest.raises(ArtifactError) as caught:
         load_artifact(tmp_path)
-    assert str(caught.value) == f"{tmp_path}/kernel_config.py: cannot be read: not UTF-8 text; {_AGAIN}"
+    assert str(caught.value) == f"{tmp_path}/kernel_config.py: cannot be read: not UTF-8 text (line 1); {_AGAIN}"
 
 
 @pytest.mark.parametrize(

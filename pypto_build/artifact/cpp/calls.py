@@ -45,15 +45,17 @@ Function = Callable[["Walker", Node, list[Value]], Value]
 def _tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return owner
-    walker.found.tensor_slots |= arguments[0].numbers
-    return Value(refs=frozenset(Ref(slot) for slot in arguments[0].numbers))
+    slots = walker.found.slots(node, arguments[0].numbers)
+    walker.found.tensor_slots |= slots
+    return Value(refs=frozenset(Ref(slot) for slot in slots))
 
 
 def _scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return UNKNOWN
-    walker.found.scalar_slots |= arguments[0].numbers
-    return Value(scalars=arguments[0].numbers)
+    slots = walker.found.slots(node, arguments[0].numbers)
+    walker.found.scalar_slots |= slots
+    return Value(scalars=slots)
 
 
 def _same(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
@@ -73,13 +75,13 @@ def _add_arguments(walker: Walker, node: Node, owner: Value, arguments: list[Val
     for argument in arguments:
         walker.found.touch(argument, direction)
         if owner.args is not None:
-            owner.args.directions.append(direction)
+            owner.args.extend([direction])
     return owner
 
 
 def _add_scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
-        owner.args.directions += [ArgDirection.SCALAR] * len(arguments)
+        owner.args.extend([ArgDirection.SCALAR] * len(arguments))
     return owner
 
 

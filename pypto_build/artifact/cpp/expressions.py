@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .walk import Walker
 
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
+_NUMBER_BITS = 64  # of the longest number that C++ has
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
@@ -78,7 +79,10 @@ def _binary(walker: Walker, node: Node) -> Value:
     right = walker.value(node.child_by_field_name("right")).single
     sign = node.child_by_field_name("operator")
     operation = _ARITHMETIC.get(source_text(sign)) if sign is not None else None
-    return UNKNOWN if operation is None or left is None or right is None else Value.number(operation(left, right))
+    if operation is None or left is None or right is None:
+        return UNKNOWN
+    result = operation(left, right)
+    return Value.number(result) if result.bit_length() <= _NUMBER_BITS else UNKNOWN
 
 
 def _conditional(walker: Walker, node: Node) -> Value:
@@ -113,8 +117,9 @@ def _subscript(walker: Walker, node: Node) -> Value:
     owner = walker.value(node.child_by_field_name("argument"))
     index = walker.value(node.child_by_field_name("indices"))
     if owner.is_entry:
-        walker.found.scalar_slots |= index.numbers
-        return Value(slots=index.numbers)
+        slots = walker.found.slots(node, index.numbers)
+        walker.found.scalar_slots |= slots
+        return Value(slots=slots)
     return owner.element(index.single)
 
 
@@ -131,7 +136,7 @@ def _assignment(walker: Walker, node: Node) -> Value:
     name = source_text(target)
     held = walker.lookup(name).args
     if held is not None and value.args is not None and left.type == "subscript_expression":
-        held.directions += value.args.directions
+        held.extend(value.args.directions)
     else:
         walker.update(name, value)
     return value

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+from tree_sitter import Node
 
 from ..dtypes import torch_name
 from ..records import ArgDirection, CoreType, Signature
-from .values import TaskArgs, Value
+from .syntax import line_of
+from .values import Numbers, TaskArgs, Value
+
+#: Many times the arguments that an entry of any vintage can have.
+MOST_SLOTS = 65536
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -41,9 +46,17 @@ class Findings:
         self.tensor_dtypes: dict[int, str] = {}
         self.scalar_names: dict[int, str] = {}
         self.scalar_dtypes: dict[int, str] = {}
+        self.fault: tuple[int, str] | None = None
         self._read: set[int] = set()
         self._written: set[int] = set()
         self._updated: set[int] = set()
+
+    def slots(self, node: Node, numbers: Numbers) -> Numbers:
+        """The entry arguments that ``numbers`` mean; what no entry can have is a fault of the code at ``node``."""
+        beyond = [number for number in numbers if not 0 <= number < MOST_SLOTS]
+        if beyond and not self.fault:
+            self.fault = (line_of(node), f"takes argument {max(beyond, key=abs)}")
+        return numbers.difference(beyond)
 
     def touch(self, value: Value, direction: ArgDirection) -> None:
         """The code hands ``value`` to a task, or accesses it, in ``direction``.

@@ -32,7 +32,7 @@ def counter(walker: Walker, loop: Node) -> dict[str, Value]:
     if first is None or last is None or step <= 0 or comparison not in ("<", "<="):
         return {name: Value(open=True)}
     trips = range(first, last + (comparison == "<="), step)
-    return {name: Value(numbers=frozenset(trips[:_MAX_TRIPS]), exact=False, open=len(trips) > _MAX_TRIPS)}
+    return {name: Value(numbers=frozenset(trips[:_MAX_TRIPS]), exact=False, open=bool(trips[_MAX_TRIPS:]))}
 
 
 def _step(walker: Walker, update: Node | None) -> int:

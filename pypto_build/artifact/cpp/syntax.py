@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import tree_sitter_cpp
 from tree_sitter import Language, Node, Parser
@@ -10,6 +11,10 @@ from tree_sitter import Language, Node, Parser
 _INTEGER = re.compile(
     r"((?P<hex>0[xX][0-9a-fA-F]+)|(?P<binary>0[bB][01]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))[uUlLzZ]*\Z"
 )
+#: Bytes that are parsed soon whatever they are, those that the time for larger ones grows with, and those of a piece.
+_SMALL, _LARGE, _PIECE = 1 << 17, 1 << 22, 1 << 16
+#: Seconds of the processor for the parsing of a small file; generated code of a megabyte takes 0.3 s.
+_LIMIT_S = 2.0
 _LONGEST = 70  # characters; a 64-bit number in binary, with its suffix
 
 #: Wrappers that name the same value: parentheses, references, attributes.
@@ -24,9 +29,33 @@ _DECLARATORS = (
 )
 
 
+class Unparseable(Exception):
+    """The grammar finds no end with a text: some sequences take it time that grows with the square of their length."""
+
+
 def parse(text: bytes) -> Node:
-    """The translation unit; what does not parse becomes ERROR nodes."""
-    return Parser(Language(tree_sitter_cpp.language())).parse(text).root_node
+    """The translation unit; what does not parse becomes ERROR nodes. Raises `Unparseable`."""
+    parser = Parser(Language(tree_sitter_cpp.language()))
+    if len(text) > _SMALL:
+        _require_end(parser, text)
+    return parser.parse(text).root_node
+
+
+def _require_end(parser: Parser, text: bytes) -> None:
+    """Parse for the sake of the time it takes; only what is read piece by piece can be given up."""
+    began = time.process_time()
+    limit = _LIMIT_S * (1 + len(text) / _LARGE)
+
+    def read(offset: int, _: object) -> bytes:
+        return text[offset : offset + _PIECE]
+
+    def takes_too_long(*_: object) -> bool:
+        return time.process_time() - began > limit
+
+    try:
+        parser.parse(read, progress_callback=takes_too_long)
+    except ValueError:
+        raise Unparseable from None
 
 
 def source_text(node: Node) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 from tree_sitter import Node
@@ -11,6 +12,9 @@ from ..records import ArgDirection
 
 Numbers = frozenset[int]
 _NO_NUMBERS: Numbers = frozenset()
+
+#: Many times what a task of any vintage takes.
+_MOST_ARGUMENTS = 4096
 
 
 class Ref(msgspec.Struct, frozen=True):
@@ -27,7 +31,12 @@ class TaskArgs:
     """The argument list of one task being put together: the direction of each argument so far."""
 
     def __init__(self, directions: Iterable[ArgDirection] = ()) -> None:
-        self.directions = list(directions)
+        self.directions: list[ArgDirection] = []
+        self.extend(directions)
+
+    def extend(self, directions: Iterable[ArgDirection]) -> None:
+        """Adds arguments; more than a task can have are not kept."""
+        self.directions += islice(directions, max(0, _MOST_ARGUMENTS - len(self.directions)))
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
@@ -113,7 +122,7 @@ def join(values: Iterable[Value], *, exact: bool = False) -> Value:
         exact=exact and all(item.exact for item in items),
         open=any(item.open for item in items),
         args=merged,
-        functions=tuple(function for item in items for function in item.functions),
+        functions=tuple(dict.fromkeys(function for item in items for function in item.functions)),
         scalars=_NO_NUMBERS.union(*(item.scalars for item in items)),
         slots=_NO_NUMBERS.union(*(item.slots for item in items)),
         ctype=next((item.ctype for item in items if item.ctype), ""),

@@ -12,12 +12,25 @@ from .calls import TASK_ARGS_TYPE
 from .expressions import evaluate, parameters_of
 from .findings import Findings
 from .loops import counter
-from .syntax import declared_name, integer, source_text
+from .syntax import declared_name, integer, line_of, source_text
 from .values import UNKNOWN, Function, TaskArgs, Value, join
 
 _MAX_DEPTH = 24
+#: Statements and expressions inside of each other.
+_MAX_NESTING = 220
+#: Statements and expressions looked at before calls are no longer followed: functions that call each other several
+#: times are walked once for each way to them.
+_MOST_STEPS = 1 << 17
 _EXPRESSION_SUFFIXES = ("_expression", "_literal", "identifier")
-_ARGUMENTS_TYPE = re.compile(r"\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
+_ARGUMENTS_TYPE = re.compile(r"\b\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
+
+
+class NestedTooDeeply(Exception):
+    """Statements or expressions lie inside of each other so often that they are not followed; ``line`` says where."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
 
 
 class Walker:
@@ -30,9 +43,12 @@ class Walker:
         self._active: list[Node] = []
         self._returns: list[list[Value]] = []
         self._in_loop = False
+        self._nesting = 0
+        self._steps = 0
+        self._most_steps = max(_MOST_STEPS, 4 * root.descendant_count)
 
     def run(self, entry: str) -> bool:
-        """Walks function ``entry``; false if there is none."""
+        """Walks function ``entry``; false if there is none. Raises `NestedTooDeeply`."""
         self._globals(self.root)
         functions = self.lookup(entry).functions
         if not functions:
@@ -48,11 +64,22 @@ class Walker:
 
     def value(self, node: Node | None) -> Value:
         """What is known of an expression; its side effects are taken note of."""
-        return evaluate(self, node) if node is not None else UNKNOWN
+        if node is None:
+            return UNKNOWN
+        self._enter(node)
+        value = evaluate(self, node)
+        self._nesting -= 1
+        return value
+
+    def _enter(self, node: Node) -> None:
+        self._steps += 1
+        self._nesting += 1
+        if self._nesting > _MAX_NESTING:
+            raise NestedTooDeeply(line_of(node))
 
     def call(self, function: Function, arguments: list[Value], template: list[Value]) -> Value:
         """What a helper function or lambda returns, having walked its body with these arguments."""
-        if function.body in self._active or len(self._active) >= _MAX_DEPTH:
+        if function.body in self._active or len(self._active) >= _MAX_DEPTH or self._steps > self._most_steps:
             return join([argument.as_part() for argument in arguments])
         names = [declared_name(parameter.child_by_field_name("declarator")) for parameter in function.parameters]
         local = dict(zip(function.template_names, template, strict=False)) | dict(zip(names, arguments, strict=False))
@@ -95,6 +122,7 @@ class Walker:
     # -- definitions at file level ------------------------------------------------------------------------------
 
     def _globals(self, node: Node, template_names: tuple[str, ...] = ()) -> None:
+        self._enter(node)
         for child in node.named_children:
             if child.type == "preproc_def":
                 self._macro(child)
@@ -108,6 +136,7 @@ class Walker:
                 self._globals(child, tuple(declared_name(p.child_by_field_name("declarator")) for p in parameters))
             elif child.type not in ("comment", "preproc_include", "preproc_function_def"):
                 self._globals(child)
+        self._nesting -= 1
 
     def _macro(self, node: Node) -> None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("value")
@@ -132,12 +161,15 @@ class Walker:
     def statement(self, node: Node) -> None:
         """Walks one statement of any kind; kinds without a meaning of their own are walked through."""
         handler = _STATEMENTS.get(node.type)
+        if handler is None and node.type.endswith(_EXPRESSION_SUFFIXES):
+            self.value(node)
+            return
+        self._enter(node)
         if handler is not None:
             handler(self, node)
-        elif node.type.endswith(_EXPRESSION_SUFFIXES):
-            self.value(node)
         else:
             self.each(node)
+        self._nesting -= 1
 
     def each(self, node: Node) -> None:
         """Walks the statements and expressions directly inside ``node``."""
@@ -155,7 +187,9 @@ class Walker:
             self.statement(body)
 
     def _return(self, node: Node) -> None:
-        self._returns[-1] += [self.value(child) for child in node.named_children]
+        found = [self.value(child) for child in node.named_children]
+        if self._returns:  # a damaged file has some outside of functions
+            self._returns[-1] += found
 
     def _loop(self, node: Node) -> None:
         outermost, self._in_loop = not self._in_loop, True

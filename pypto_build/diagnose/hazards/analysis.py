@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.artifact.derive import derive
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.hazards.buffers import find_buffers
 from pypto_build.diagnose.hazards.conflicts import between_tasks, within_tasks
@@ -83,7 +84,7 @@ def declared_findings(artifact: Artifact) -> Iterator[Finding]:
     """Signature, orchestration and wrapper against each other: count, order, types. Directions are what runs show."""
     source = artifact.orchestration.source
     try:
-        vintage = detect_vintage(source.read_text(encoding="utf-8", errors="replace"), source)
+        vintage = detect_vintage(read_source(source), source)
         subject = Subject(artifact, vintage, derive(artifact), "a2a3sim")
     except ArtifactError:
         return

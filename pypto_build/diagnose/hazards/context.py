@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit
 from pypto_build.diagnose.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.hazards.buffers import Buffers
@@ -51,7 +52,7 @@ class Context:
     @cached_property
     def lines(self) -> list[str]:
         """The orchestration's lines."""
-        return self.artifact.orchestration.source.read_text(encoding="utf-8", errors="replace").splitlines()
+        return read_source(self.artifact.orchestration.source).splitlines()
 
     def task(self, number: int) -> TaskRecord:
         """The task of that number."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.buffers import Array
 from pypto_build.diagnose.hazards.context import Context
@@ -206,7 +207,7 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
     )
 
 
-_UNPACKED = re.compile(r"(\w+)\s*=\s*[^;]*?\bargs\s*\[\s*(\d+)\s*\]")
+_UNPACKED = re.compile(r"\b(\w+)\s*=[^;]{0,999}?\bargs\s*\[\s*(\d{1,9})\s*\]")
 
 
 def _uses(source: Path, index: int) -> bool:
@@ -214,26 +215,26 @@ def _uses(source: Path, index: int) -> bool:
 
     The wrapper unpacks args[index] and hands a pointer to the body by position; the body names its parameters.
     """
-    text = re.sub(r"//[^\n]*", "", source.read_text(encoding="utf-8", errors="replace"))
+    text = re.sub(r"//[^\n]*", "", read_source(source))
     entry = text.find("kernel_entry")
     names = {int(match[2]): match[1] for match in _UNPACKED.finditer(text, max(entry, 0))}
     if entry < 0 or index not in names:
         return entry < 0
     known = {names[index]}
-    for match in re.finditer(r"(\w+)\s*=\s*([^;]*);", text[entry:]):
-        if any(re.search(rf"\b{name}\b", match[2]) for name in known):
+    for match in re.finditer(r"\b(\w+)\s*=([^;]{0,4000});", text[entry:]):
+        if known.intersection(re.findall(r"\w+", match[2])):
             known.add(match[1])
     call = _last_call(text[entry:])
     if call is None:
         return True
     function, values = call
-    positions = [i for i, value in enumerate(values) if any(re.search(rf"\b{name}\b", value) for name in known)]
+    positions = [i for i, value in enumerate(values) if known.intersection(re.findall(r"\w+", value))]
     if not positions:
         return False
-    body = re.search(rf"\b{function}\s*\(([^)]*)\)\s*\{{", text[:entry])
+    body = re.search(rf"\b{function}\s*\(([^)]{{0,9999}})\)\s*\{{", text[:entry])
     if body is None:
         return True
-    parameters = [part.split()[-1].lstrip("*&") for part in body[1].split(",") if part.strip()]
+    parameters = [re.escape(part.split()[-1].lstrip("*&")) for part in body[1].split(",") if part.strip()]
     end = text.find("\n}", body.end())
     return any(
         i >= len(parameters) or re.search(rf"\b{parameters[i]}\b", text[body.end() : end]) is not None
@@ -243,7 +244,7 @@ def _uses(source: Path, index: int) -> bool:
 
 def _last_call(entry: str) -> tuple[str, list[str]] | None:
     """The statement that calls the body: the last `name(a, b, ...);` of the wrapper."""
-    calls = re.findall(r"^\s*(\w+)\(([^;]*)\);", entry, re.MULTILINE)
+    calls = re.findall(r"^[ \t]*(\w+)\(([^;]{0,4000})\);", entry, re.MULTILINE)
     if not calls:
         return None
     function, values = calls[-1]

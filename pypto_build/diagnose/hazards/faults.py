@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.wrapper import read_wrapper
 from pypto_build.diagnose.sites import read_sites
@@ -58,7 +59,7 @@ def _place(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
 def _named_line(source: Path, error: ErrorInfo) -> int:
     """The one line of the orchestration that has the report's text, or asks for what was refused; else 0."""
     asked = next((call for words, call in _ASKED.items() if words in error.message), f'"{error.message}"')
-    lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = read_source(source).splitlines()
     found = [number for number, text in enumerate(lines, 1) if asked in text]
     return found[0] if len(found) == 1 else 0
 

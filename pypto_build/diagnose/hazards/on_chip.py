@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.record import CheckError
@@ -66,7 +67,7 @@ def _finding(context: Context, error: CheckError) -> Finding:
         message=f"{context.title(error.task)}: {message}",
         path=place.path,
         line=place.line,
-        hint=_HINTS[error.kind],
+        hint=_HINTS.get(error.kind, "look at this instruction"),
         detail=(f"{error.count} times",) if error.count > 1 else (),
         tasks=(error.task,),
         kernel=context.kernel(error.task, error.member),
@@ -81,7 +82,7 @@ def _flags(context: Context, error: CheckError, path: str, line: int) -> tuple[E
     if not found or not line:
         return ()
     reader, writer = found[1], found[2]
-    text = (context.artifact.root / path).read_text(encoding="utf-8", errors="replace")
+    text = read_source(context.artifact.root / path)
     taken = set(re.findall(rf"_flag\({writer}, {reader}, EVENT_ID(\d)\)", text))
     free = next((number for number in range(8) if str(number) not in taken), None)
     if free is None:

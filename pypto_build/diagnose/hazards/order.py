@@ -42,7 +42,7 @@ class Order:
         over = 0
         for raw in wait.tasks:
             position = self._position.get(raw)
-            if position is not None:
+            if position is not None and position < len(self.ancestors):  # what is submitted later is not over
                 over |= self.ancestors[position] | 1 << position
                 over |= consumers.get(position, 0) if wait.readers else 0
         return over

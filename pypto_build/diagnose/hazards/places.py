@@ -35,16 +35,20 @@ def find_places(sites: Iterable[Site], root: Path) -> dict[Site, Place]:
     found: dict[Site, Place] = {}
     for file, wanted in by_file.items():
         offsets = [f"0x{int(site.offset):x}" for site in wanted]
-        try:
-            text = subprocess.run(
-                ["addr2line", "-Cfiae", file, *offsets], capture_output=True, text=True, check=False
-            ).stdout
-        except OSError:  # not installed: names without lines
-            text = ""
+        text = _looked_up(file, offsets) if Path(file).is_file() else ""
         blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
         for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
             found[site] = _place(site, block.splitlines(), root)
     return found
+
+
+def _looked_up(file: str, offsets: list[str]) -> str:
+    try:
+        return subprocess.run(
+            ["addr2line", "-Cfiae", file, *offsets], capture_output=True, text=True, errors="replace", check=False
+        ).stdout
+    except OSError:  # not installed: names without lines
+        return ""
 
 
 def _place(site: Site, lines: list[str], root: Path) -> Place:

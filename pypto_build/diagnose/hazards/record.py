@@ -6,14 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
 
 READ, WRITE, ATOMIC = 1, 2, 4
+
+_AGAIN = "replay the checked build again"
+_LARGEST = 1 << 34
+#: Of a region; tiles have fewer.
+_MOST_ROWS = 1 << 20
+#: No address is larger.
+_END = 1 << 62
+_Size = Annotated[int, msgspec.Meta(ge=0, le=_END)]
+_Number = Annotated[int, msgspec.Meta(ge=-1, le=(1 << 31) - 1)]
 
 #: One region, as the runtime writes it (check_record.h).
 REGION = np.dtype(
@@ -47,14 +57,14 @@ class Argument(msgspec.Struct, frozen=True, array_like=True):
     """
 
     tag: str
-    address: int
-    bytes: int
-    owner: int
-    offset: int
+    address: _Size
+    bytes: _Size
+    owner: Annotated[int, msgspec.Meta(ge=0)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=1 << 56)]
     dtype: str
-    item: int
+    item: Annotated[int, msgspec.Meta(ge=0, le=16)]
     manual: bool
-    reach: int
+    reach: _Size
 
     @property
     def reads(self) -> bool:
@@ -82,11 +92,11 @@ class TaskRecord(msgspec.Struct, frozen=True):
     """One submission. `number` is -1 for an allocation; `waits` are producers with the reason of the dependency."""
 
     id: str
-    number: int
-    kernels: list[int]
-    block_num: int
+    number: _Number
+    kernels: Annotated[list[_Number], msgspec.Meta(min_length=1, max_length=3)]
+    block_num: _Number
     manual: bool
-    host_waits: int
+    host_waits: _Number
     waits: list[tuple[str, str]]
     args: list[Argument]
 
@@ -101,10 +111,10 @@ class HostWait(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """A place in a kernel's shared object."""
 
-    kernel: int
+    kernel: _Number
     instruction: str
     file: str
-    offset: str
+    offset: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,20}$")]
 
 
 class CheckError(msgspec.Struct, frozen=True):
@@ -112,12 +122,12 @@ class CheckError(msgspec.Struct, frozen=True):
 
     kind: str
     message: str
-    site: int
-    other_site: int
-    task: int
-    block: int
-    member: int
-    count: int
+    site: _Number
+    other_site: _Number
+    task: _Number
+    block: _Number
+    member: _Number
+    count: _Size
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -246,11 +256,58 @@ class Record:
 def read_record(directory: Path) -> Record:
     """What a run left in `directory`. Raises a usage error where there is none that can be read."""
     path = directory / "accesses.json"
+    binary = directory / "accesses.bin"
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=_Document)
-        regions = np.fromfile(directory / "accesses.bin", dtype=REGION)
+        document = decode_json(read_bytes(path, _LARGEST), _Document)
+        data = read_bytes(binary, _LARGEST)
     except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "replay the checked build first") from None
+        place = error.filename or path
+        raise ArtifactError(place, f"cannot be read: {error.strerror}", "replay the checked build first") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no record of accesses: {error}", "replay the checked build again") from None
+        raise ArtifactError(path, f"is no record of accesses: {error}", _AGAIN) from None
+    regions = np.frombuffer(data[: len(data) - len(data) % REGION.itemsize], dtype=REGION)
+    wrong = document_fault(document)
+    if wrong:
+        raise ArtifactError(path, f"is no record of accesses: {wrong}", _AGAIN)
+    found = region_fault(document, regions)
+    if found:
+        raise ArtifactError(binary, f"is no record of accesses: {found}", _AGAIN)
     return Record(document, regions[np.argsort(regions["task"], kind="stable")])
+
+
+def document_fault(document: _Document) -> str:
+    """What a run would not have written, since later steps rely on it; empty if there is nothing."""
+    if document.schema != 1:
+        return f"schema {document.schema} is not read, only 1"
+    numbers = sorted(task.number for task in document.tasks if task.number >= 0)
+    if numbers != list(range(len(numbers))):
+        return "the tasks' numbers have gaps"
+    if any(arg.owner >= 1 << 64 for task in document.tasks for arg in task.args):
+        return "an argument that was allocated by no task there can be"
+    lanes = {task.number: len(task.kernels) for task in document.tasks}
+    for position, error in enumerate(document.errors):
+        fits = 0 <= error.task < len(numbers) and 0 <= error.member < lanes[error.task]
+        if not fits or not 0 <= error.site < len(document.sites) or not -1 <= error.other_site < len(document.sites):
+            return f"errors[{position}] is about a task or a place that is not there"
+    return ""
+
+
+def region_fault(document: _Document, regions: np.ndarray[Any, Any]) -> str:
+    """What is wrong with the regions of a document; empty if nothing is."""
+    lanes = np.array([len(task.kernels) for task in sorted(document.tasks, key=_number) if task.number >= 0] or [0])
+    if len(regions) == 0:
+        return ""
+    if int(regions["task"].max()) >= sum(task.number >= 0 for task in document.tasks):
+        return "a region of a task that is not there"
+    if int(regions["site"].max()) >= len(document.sites):
+        return "a region at a place that is not there"
+    if (regions["member"] >= lanes[regions["task"]]).any():
+        return "a region of a member that its task does not have"
+    if not ((regions["rows"] >= 1) & (regions["rows"] <= _MOST_ROWS)).all():
+        return f"a region of more rows than {_MOST_ROWS}, or none"
+    reach = regions["rows"].astype(np.float64) * regions["stride"] + regions["base"] + regions["length"]
+    return "a region beyond all memory" if (reach > _END).any() else ""
+
+
+def _number(task: TaskRecord) -> int:
+    return task.number

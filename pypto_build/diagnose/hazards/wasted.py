@@ -12,7 +12,7 @@ from pypto_build.diagnose.hazards.order import Order
 #: Dependencies that are looked at, each against the whole graph.
 _MOST = 500
 
-_ADD_DEP = re.compile(r"\b\w+\s*\.\s*(?:add_dep(?:_wait)?|set_dependencies(?:_with_kinds)?)\s*\([^;]*\)\s*;")
+_ADD_DEP = re.compile(r"\b\w+\s*\.\s*(?:add_dep(?:_wait)?|set_dependencies(?:_with_kinds)?)\s*\([^;]{0,4000}\)\s*;")
 
 
 def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, detect_vintage, find_children, lacks_kernels, load_artifacts
 from pypto_build.artifact.derive import derive
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, add_output_options, deliver
 from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, submission
@@ -40,7 +41,7 @@ RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     modules.check_modules,
 )
 
-_PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+))?\Z")
+_PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d{1,9}))?\Z")
 
 
 def lint(artifact_dir: Path, platform: str) -> list[Finding]:
@@ -67,7 +68,7 @@ def lint(artifact_dir: Path, platform: str) -> list[Finding]:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    return read_source(path)
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:

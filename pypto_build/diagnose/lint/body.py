@@ -11,7 +11,7 @@ from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.diagnose.lint.wrapper import Function, Wrapper
 
-_STORE = re.compile(r"\b(?:TSTORE\w*|MSCATTER|TSCATTER_GM)\s*(?:<[^;]*?>)?\s*\(")
+_STORE = re.compile(r"\b(?:TSTORE\w*|MSCATTER|TSCATTER_GM)\s*(?:<[^;]{0,400}?>)?\s*\(")
 _DRAIN = re.compile(
     r"\bpipe_barrier\s*\(\s*PIPE_ALL\s*\)|\bpipe_sync\s*\(|\bdcci\s*\(|"
     r"\bwait_flag\s*\(\s*PIPE_(?:MTE3|FIX)\s*,\s*PIPE_S\s*,"

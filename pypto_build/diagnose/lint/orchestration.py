@@ -7,23 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact.dtypes import torch_name
-from pypto_build.diagnose.lint.text import Code, matching, split_arguments
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.lint.text import Code, arguments_at, split_arguments
 
 _TOKEN = re.compile(
     r"\b(?:CoreTaskArgs\w*|L0TaskArgs\w*|ArgWithDeps|Arg)(?:\s*<\s*\d+\s*>)?\s+(?P<declared>\w+)\s*;"
     r"|\b(?P<variable>\w+)\s*\.\s*(?P<method>add_input|add_output|add_inout|add_no_dep|add_scalars?\w*|set_dependencies)\s*\("
     r"|\b(?P<launched>\w+)\s*\.\s*launch_spec\s*\.\s*(?P<setting>set_block_num|set_core_num|set_require_sync_start)\s*\("
-    r"|\bMixedKernels\s+(?P<mixed>\w+)\s*=\s*\{(?P<lanes>[^}]*)\}"
+    r"|\bMixedKernels\s+(?P<mixed>\w+)\s*=\s*\{(?P<lanes>[^}]{0,999})\}"
     r"|\b(?:pto2_)?rt_submit_(?P<core>aic_|aiv_|)task\s*\("
 )
 _CREATED = re.compile(
     r"\bTensorCreateInfo\s+(?P<name>\w+)\s*\(\s*(?P<shape>\w+)\s*,\s*(?P<rank>\d+)\s*(?:,\s*DataType::(?P<dtype>\w+))?"
 )
-_SHAPE = re.compile(r"\buint32_t\s+(?P<name>\w+)\s*\[\s*\d+\s*\]\s*=\s*\{(?P<extents>[^}]*)\}")
-_ALLOCATED = re.compile(r"\bTaskOutputTensors\s+(?P<name>\w+)\s*=\s*alloc_tensors\s*\((?P<infos>[^;]*)\)\s*;")
-_REFERENCE = re.compile(r"\b(?P<name>\w+)\s*=\s*(?P<of>\w+)\s*\.\s*get_ref\s*\(\s*(?P<index>\d+)\s*\)")
+_SHAPE = re.compile(r"\buint32_t\s+(?P<name>\w+)\s*\[\s*\d+\s*\]\s*=\s*\{(?P<extents>[^}]{0,999})\}")
+_ALLOCATED = re.compile(r"\bTaskOutputTensors\s+(?P<name>\w+)\s*=\s*alloc_tensors\s*\((?P<infos>[^;]{0,4000})\)\s*;")
+_REFERENCE = re.compile(r"\b(?P<name>\w+)\s*=\s*(?P<of>\w+)\s*\.\s*get_ref\s*\(\s*(?P<index>\d{1,9})\s*\)")
 _EXTERNAL = re.compile(
-    r"\b(?P<name>\w+)\s*=\s*(?:from_tensor_arg\s*\(\s*)?orch_args\s*\.\s*tensor\s*\(\s*(?P<index>\d+)\s*\)"
+    r"\b(?P<name>\w+)\s*=\s*(?:from_tensor_arg\s*\(\s*)?orch_args\s*\.\s*tensor\s*\(\s*(?P<index>\d{1,9})\s*\)"
 )
 _VIEW = re.compile(
     r"\b(?:ChipTensor|Tensor|auto)\s*&?\s+(?P<name>\w+)\s*=\s*(?P<of>\w+)\s*"
@@ -31,8 +32,8 @@ _VIEW = re.compile(
 )
 #: Assigned after its declaration, as the compiler does for values that differ by branch: no name for one tensor.
 _ASSIGNED = re.compile(r"^[ \t]*(\w+)\s*=(?!=)", re.MULTILINE)
-_EXPECTED = re.compile(r"\bexpected_arg_count\s*=\s*(\d+)")
-_ENTRY_ARG = re.compile(r"\borch_args\s*\.\s*(tensor|scalar)\s*\(\s*(\d+)\s*\)")
+_EXPECTED = re.compile(r"\bexpected_arg_count\s*=\s*(\d{1,9})\b")
+_ENTRY_ARG = re.compile(r"\borch_args\s*\.\s*(tensor|scalar)\s*\(\s*(\d{1,9})\s*\)")
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Orchestration:
 
 def read_orchestration(path: Path, name: str) -> Orchestration:
     """The orchestration at `path`, shown as `name`."""
-    code = Code(path, name, path.read_text(encoding="utf-8", errors="replace"))
+    code = Code(path, name, read_source(path))
     text = code.code
     expected = _EXPECTED.search(text)
     args: dict[str, dict[int, int]] = {"tensor": {}, "scalar": {}}
@@ -128,7 +129,7 @@ def _submits(code: Code) -> list[Submit]:
         elif match["mixed"]:
             mixed[match["mixed"]] = _numbers(match["lanes"].split(","))
         else:
-            given = split_arguments(code.code[match.end() : matching(code.code, match.end() - 1)])
+            given = arguments_at(code.code, match.end() - 1)
             if match["method"]:
                 _add(collected.setdefault(match["variable"], Submit(0, (), "")), match["method"], given, line)
             elif match["launched"]:
@@ -155,12 +156,16 @@ def _add(task: Submit, method: str, given: list[str], line: int) -> None:
 def _launch(task: Submit, setting: str, given: list[str], line: int) -> None:
     if setting == "set_require_sync_start":
         task.sync_line = line if given and given[0] in ("true", "1") else 0
-    elif given and given[0].isdigit():
+    elif given and _is_number(given[0]):
         task.block_num, task.block_line = int(given[0]), line
 
 
 def _numbers(words: list[str]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(word) for word in map(str.strip, words) if word.isdigit()))
+    return tuple(dict.fromkeys(int(word) for word in map(str.strip, words) if _is_number(word)))
+
+
+def _is_number(word: str) -> bool:
+    return word.isdecimal() and len(word) < 10
 
 
 def _created(code: Code) -> dict[str, Created]:
@@ -169,7 +174,7 @@ def _created(code: Code) -> dict[str, Created]:
     infos = {}
     for match in _CREATED.finditer(code.code):
         extents = [part.strip() for part in shapes.get(match["shape"], [])]
-        shape = tuple(int(extent) if extent.isdigit() else -1 for extent in extents)
+        shape = tuple(int(extent) if _is_number(extent) else -1 for extent in extents)
         dtype = torch_name(match["dtype"]) if match["dtype"] else "float32"
         infos[match["name"]] = Created(code.line(match.start()), dtype, shape)
     allocated = {match["name"]: split_arguments(match["infos"]) for match in _ALLOCATED.finditer(code.code)}

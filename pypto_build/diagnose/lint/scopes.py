@@ -9,7 +9,7 @@ from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.diagnose.lint.text import matching
 
-_SCOPE = re.compile(r"\bPTO2_SCOPE\s*\((?P<mode>[^)]*)\)\s*\{")
+_SCOPE = re.compile(r"\bPTO2_SCOPE\s*\((?P<mode>[^)]{0,999})\)\s*\{")
 _MAX_DEPTH = 64
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArgDirection, Artifact, Kernel, Vintage
 from pypto_build.artifact.derive import Derived
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.lint.orchestration import Orchestration, Submit, read_orchestration
 from pypto_build.diagnose.lint.wrapper import Wrapper, read_wrapper
@@ -60,7 +61,7 @@ class Subject:
     def in_manifest(self, needle: str, rule: str, message: str, hint: str, level: Level = "error") -> Finding:
         """A finding in the manifest, at the first line that holds `needle`."""
         path = self.artifact.manifest_path
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_source(path).splitlines()
         line = next((number for number, text in enumerate(lines, 1) if needle in text), 0)
         return Finding(f"lint/{rule}", message, self.short(path), line, hint, level)
 

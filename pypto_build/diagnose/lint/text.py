@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*(\"?)", re.DOTALL)
 
 
 def without_comments(text: str) -> str:
     """The text with comments and the content of strings blanked; every character keeps its place."""
-    return _COMMENT_OR_STRING.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return _COMMENT_OR_STRING.sub(_blank, text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    is_character = found[0].startswith('"') and not found[1]  # a quote alone, which may have code behind it
+    return found[0] if is_character else re.sub(r"[^\n]", " ", found[0])
 
 
 class Code:
@@ -33,13 +38,26 @@ class Code:
 
 def matching(code: str, opening: int) -> int:
     """The place of the bracket that closes the one at `opening`; the end of the text if there is none."""
-    pairs = {"(": ")", "{": "}", "[": "]"}
-    close, depth = pairs[code[opening]], 0
-    for at in range(opening, len(code)):
-        depth += (code[at] == code[opening]) - (code[at] == close)
-        if depth == 0:
-            return at
-    return len(code)
+    return _partners(code).get(opening, len(code))
+
+
+@lru_cache(maxsize=4)
+def _partners(code: str) -> dict[int, int]:
+    """The closing bracket of every opening one; each kind is counted by itself."""
+    partners: dict[int, int] = {}
+    open_: dict[str, list[int]] = {"(": [], "{": [], "[": []}
+    opening = {")": "(", "}": "{", "]": "["}
+    for found in re.finditer(r"[(){}\[\]]", code):
+        if found[0] in open_:
+            open_[found[0]].append(found.start())
+        elif open_[opening[found[0]]]:
+            partners[open_[opening[found[0]]].pop()] = found.start()
+    return partners
+
+
+def arguments_at(code: str, opening: int) -> list[str]:
+    """The arguments of the call whose bracket is at `opening`; none where it is not closed."""
+    return split_arguments(code[opening + 1 : _partners(code).get(opening, opening + 1)])
 
 
 def split_arguments(text: str) -> list[str]:

@@ -6,19 +6,20 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.diagnose.lint.text import Code, matching, split_arguments
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.lint.text import Code, arguments_at, matching
 
 _ENTRY = re.compile(r"\bvoid\s+kernel_entry\s*\(")
 _DESCRIPTOR = re.compile(
-    r"\b(?P<name>\w+)\s*=\s*(?:reinterpret_cast\s*<[^;()]*\bTensor\w*\s*\*\s*>|reinterpret_cast\s*<[^;()]*ChipTensor\s*\*\s*>"
-    r"|\([^;()]*Tensor\w*\s*\*\s*\))\s*\(?\s*args\s*\[\s*(?P<slot>\d+)\s*\]"
+    r"\b(?P<name>\w+)\s*=\s*(?:reinterpret_cast\s*<[^;()]{0,400}\bTensor\w*\s*\*\s*>|reinterpret_cast\s*<[^;()]{0,400}ChipTensor\s*\*\s*>"
+    r"|\([^;()]{0,400}Tensor\w*\s*\*\s*\))\s*\(?\s*args\s*\[\s*(?P<slot>\d{1,9})\s*\]"
 )
-_CONVERTED = re.compile(r"\b(?P<name>\w+?)_conv\s*\.\s*u64\s*=\s*args\s*\[\s*(?P<slot>\d+)\s*\]")
+_CONVERTED = re.compile(r"\b(?P<name>\w+?)_conv\s*\.\s*u64\s*=\s*args\s*\[\s*(?P<slot>\d{1,9})\s*\]")
 _SCALAR_TYPE = re.compile(
     r"\bunion\s*\{\s*uint64_t\s+u64\s*;\s*(?P<type>[\w:]+)\s+val\s*;\s*\}\s*(?P<name>\w+?)_conv\b"
 )
 _POINTER = re.compile(
-    r"\b(?P<type>[\w:]+)\s*\*\s*(?P<name>\w+)\s*=[^;]*?\b(?P<tensor>\w+)\s*->\s*buffer\s*\.\s*addr(?P<rest>[^;]*);"
+    r"\b(?P<type>[\w:]+)\s*\*\s*(?P<name>\w+)\s*=[^;]{0,999}?\b(?P<tensor>\w+)\s*->\s*buffer\s*\.\s*addr(?P<rest>[^;]{0,999});"
 )
 _FUNCTION = re.compile(r"(?:static\s+)?(?:__aicore__|AICORE)\s+(?:inline\s+)?void\s+(?P<name>\w+)\s*\(")
 
@@ -61,7 +62,7 @@ class Wrapper:
 
 def read_wrapper(path: Path, name: str) -> Wrapper:
     """The wrapper at `path`, shown as `name`."""
-    code = Code(path, name, path.read_text(encoding="utf-8", errors="replace"))
+    code = Code(path, name, read_source(path))
     functions = tuple(_functions(code))
     found = _ENTRY.search(code.code)
     opening = code.code.find("{", found.end()) if found else -1
@@ -81,7 +82,7 @@ def _functions(code: Code) -> list[Function]:
         opening = code.code.find("{", close)
         if opening < 0 or code.code[close + 1 : opening].strip():
             continue  # a declaration
-        parameters = tuple(split_arguments(code.code[match.end() : close]))
+        parameters = tuple(arguments_at(code.code, match.end() - 1))
         end = matching(code.code, opening)
         found.append(Function(match["name"], parameters, code.line(match.start()), opening, end))
     return found
@@ -119,6 +120,6 @@ def _call(
         function = names.get(match[1])
         if function is not None:
             opening = start + match.end() - 1
-            arguments = split_arguments(code.code[opening + 1 : matching(code.code, opening)])
+            arguments = arguments_at(code.code, opening)
             found = (function, code.line(start + match.start()), tuple(arguments))
     return found

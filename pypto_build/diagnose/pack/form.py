@@ -25,6 +25,8 @@ MANIFEST_LIMIT = 64 << 20
 #: The zstd window, in bits: what unpacking may take of memory.
 WINDOW_BITS = 27
 
+#: Characters of a path, so that one below a directory is no longer than any system takes, and bytes of its parts.
+_LONGEST_PATH, _LONGEST_NAME = 2000, 255
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z")
 
@@ -89,6 +91,8 @@ def fault(pack: Pack) -> str:
     wrong = next((path for path in [*paths, *pack.external.values()] if not _stays_inside(path)), None)
     if wrong is not None:
         return f"has a file that would lie outside: {wrong!r}"
+    if any(len(path) > _LONGEST_PATH or max(map(len, path.encode().split(b"/"))) > _LONGEST_NAME for path in paths):
+        return "has a file whose name is too long"
     if len(set(paths)) != len(paths):
         return "has two files of one name"
     above = {str(parent) for path in paths for parent in PurePosixPath(path).parents}

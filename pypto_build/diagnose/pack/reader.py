@@ -19,6 +19,8 @@ import msgspec
 import zstandard
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.digest import file_digest
+from pypto_build.artifact.files import decode_json, open_file
 from pypto_build.diagnose.console import progress
 from pypto_build.diagnose.pack.form import MANIFEST, MANIFEST_LIMIT, OBJECTS, WINDOW_BITS, Pack, fault
 
@@ -102,7 +104,7 @@ def _octal(field: bytes) -> int:
 @contextmanager
 def _opened(path: Path) -> Iterator[_Stream]:
     try:
-        file = path.open("rb")
+        file = open_file(path)
     except OSError as error:
         raise ArtifactError(
             path, f"cannot be read: {error.strerror}", "name an archive that 'scons pack' wrote"
@@ -118,7 +120,7 @@ def _read_manifest(stream: _Stream) -> Pack:
     data = stream.read(size)
     stream.skip_padding(size)
     try:
-        pack = msgspec.json.decode(data, type=Pack)
+        pack = decode_json(data, Pack)
     except msgspec.MsgspecError as error:
         raise stream.wrong(f"{MANIFEST}: {error}") from None
     wrong = fault(pack)
@@ -199,7 +201,7 @@ def edited(pack: Pack, directory: Path) -> list[str]:
         if file.path == pack.manifest and pack.external:
             continue  # names the places of this machine
         try:
-            same = path.stat().st_size == file.size and hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
+            same = path.stat().st_size == file.size and file_digest(path) == file.sha256
         except OSError:
             same = False
         if not same:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import read_source
 from pypto_build.artifact.layout import is_artifact
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.diagnose.console import progress, run_tool, table, tool_parser
@@ -43,9 +44,9 @@ def read_dumps(root: Path) -> list[Dump]:
     """All dumps; one that is byte for byte the last one is not parsed again."""
     files = dump_files(root)
     dumps: list[Dump] = []
-    last = b""
+    last = ""
     for path in progress(files, "reading dumps", len(files)):
-        data = path.read_bytes()
+        data = read_source(path)
         if dumps and data == last and dumps[-1].path.suffix == path.suffix:
             number, _, name = path.stem.partition("_")
             dumps.append(replace(dumps[-1], number=int(number), name=name.removeprefix("after_"), path=path))

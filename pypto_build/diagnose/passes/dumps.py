@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.passes.listing import as_python
 
-_DUMP = re.compile(r"(?P<number>\d+)_(?:after_)?(?P<name>.+)\.(?:py|txt)\Z")
+_DUMP = re.compile(r"(?P<number>\d{1,9})_(?:after_)?(?P<name>.+)\.(?:py|txt)\Z")
 DIRECTORY = "passes_dump"
+#: Levels of a syntax tree.
+_MAX_NESTING = 120
 
 
 @dataclass(frozen=True)
@@ -68,20 +72,35 @@ def read_dump(path: Path) -> Dump:
     """One dump, parsed."""
     match = _DUMP.match(path.name)
     assert match is not None
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_source(path)
     results: dict[int, list[tuple[str, ast.expr | None]]] = {}
     source = text
     if path.suffix == ".txt":
         source, results = as_python(text)
     number, name = int(match["number"]), match["name"]
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for endless nesting
         line = getattr(error, "lineno", 0) or 0
-        return Dump(number, name, path, {}, (line, getattr(error, "msg", str(error))))
+        return Dump(number, name, path, {}, (line, getattr(error, "msg", str(error)) or "is nested too deeply"))
+    deep = _too_deep(tree)
+    if deep:
+        return Dump(number, name, path, {}, (deep, "is nested too deeply"))
     lines = text.splitlines()
     functions = {node.name: _function(node, lines, results) for node in _functions(tree)}
     return Dump(number, name, path, functions, None if functions else (0, "holds no function"))
+
+
+def _too_deep(tree: ast.Module) -> int:
+    """The line of what is nested deeper than anybody follows it; 0 if nothing is."""
+    level: list[ast.AST] = [tree]
+    for _ in range(_MAX_NESTING):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return 0
+    return next((node.lineno for node in level if hasattr(node, "lineno")), 1)
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:

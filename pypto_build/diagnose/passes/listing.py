@@ -64,7 +64,7 @@ def _block(code: str) -> str:
 
 def _carried(text: str | None) -> tuple[str, str]:
     """`a = b, c = d` as `a, c, ` and `b, d, `."""
-    pairs = [part.split(" = ", 1) for part in _parts(text or "")]
+    pairs = [part.partition(" = ")[::2] for part in _parts(text or "")]
     return "".join(f"{name}, " for name, _ in pairs), "".join(f"{value}, " for _, value in pairs)
 
 
@@ -95,5 +95,5 @@ def _typed(text: str) -> tuple[str, ast.expr | None]:
     name, _, kind = text.partition(":")
     try:
         return name.strip(), ast.parse(kind.strip(), mode="eval").body if kind.strip() else None
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return name.strip(), None

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes, read_text
 from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.passes.dumps import DIRECTORY
 
-_LOGGED = re.compile(r"(?P<path>\S+?)(?::(?P<line>\d+))?(?::\d+)?: (?P<level>warning|error): (?P<text>.*)")
-_HINT = re.compile(r"\[perf_hint (?P<code>[^\]]+)\] (?P<text>.*?)(?: at (?P<path>\S+?):(?P<line>\d+)(?::\d+)?)?\Z")
+_LOGGED = re.compile(r"(?P<path>\S{1,400}?)(?::(?P<line>\d{1,9}))?(?::\d+)?: (?P<level>warning|error): (?P<text>.*)")
+_HINT = re.compile(
+    r"\[perf_hint (?P<code>[^\]]+)\] (?P<text>.*?)(?: at (?P<path>\S{1,400}?):(?P<line>\d{1,9})(?::\d+)?)?\Z"
+)
 _FAILED = re.compile(r"  \[(?P<name>[^\]]+)\]\Z")
 _DETAIL_LINES = 6
+_MAX_CHARACTERS = 4000
+
+
+class _Pass(msgspec.Struct):
+    name: str
+    seconds: float
+
+
+class _Stage(msgspec.Struct):
+    name: str
+    children: list[_Pass] = []
+
+
+class _Profile(msgspec.Struct):
+    stages: list[_Stage]
 
 
 def report_findings(root: Path) -> Iterator[Finding]:
@@ -25,7 +45,12 @@ def report_findings(root: Path) -> Iterator[Finding]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    try:
+        return [line[:_MAX_CHARACTERS] for line in read_text(path, errors="replace").splitlines()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "compile again") from None
 
 
 def _logged(path: Path, name: str) -> Iterator[Finding]:
@@ -70,11 +95,10 @@ def _hints(path: Path) -> Iterator[Finding]:
 def times(root: Path) -> dict[str, float]:
     """Seconds by the name of a pass, from `report/pipeline_profile.json`; the sum for one that runs twice."""
     try:
-        profile = json.loads((root / "report" / "pipeline_profile.json").read_text(encoding="utf-8"))
-        stages = [one for stage in profile["stages"] if stage["name"] == "passes" for one in stage["children"]]
-        found: dict[str, float] = {}
-        for one in stages:
-            found[str(one["name"])] = found.get(str(one["name"]), 0.0) + float(one["seconds"])
-        return found
-    except (OSError, ValueError, KeyError, TypeError):
+        profile = decode_json(read_bytes(root / "report" / "pipeline_profile.json"), _Profile)
+    except (OSError, msgspec.MsgspecError):
         return {}
+    found: dict[str, float] = {}
+    for one in (one for stage in profile.stages if stage.name == "passes" for one in stage.children):
+        found[one.name] = found.get(one.name, 0.0) + one.seconds
+    return found

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.digest import file_digest
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.diagnose.evidence import Evidence
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import version_text
@@ -54,21 +57,30 @@ def digests(artifact: Artifact, data_dir: Path | None) -> dict[str, str]:
     return {name: file_digest(path)[:_SHOWN_DIGITS] for name, path in files.items() if path.is_file()}
 
 
+class _Entry(msgspec.Struct):
+    directory: str
+    output: str
+    arguments: list[str] = []
+    command: str = ""
+
+
 def _compiler(evidence: Evidence) -> list[list[str]]:
     """The compiler of the kernels, from the compile commands of the build."""
     if evidence.build_dir is None:
         return []
     listing = evidence.build_dir.parent.parent / "compile_commands.json"
     try:
-        entries = json.loads(listing.read_text(encoding="utf-8"))
+        entries = decode_json(read_bytes(listing), list[_Entry])
         inside = str(evidence.build_dir.resolve())
-        own = next(e for e in entries if str(Path(e["directory"], e["output"]).resolve()).startswith(inside))
-        words = own.get("arguments") or own["command"].split()
-    except (OSError, ValueError, KeyError, StopIteration, AttributeError):
+        own = next(e for e in entries if str(Path(e.directory, e.output).resolve()).startswith(inside))
+    except (OSError, ValueError, StopIteration):
+        return []
+    words = own.arguments or own.command.split()
+    if not words:
         return []
     try:
         version = version_text(words[0], "").partition("\n")[0]
-    except ToolchainError:
+    except (ToolchainError, OSError, ValueError):
         version = ""
     flags = [word for word in words[1:] if word.startswith(("-O", "-m", "-std", "-D", "-f"))]
     return [["compiler", version or words[0]], ["flags", " ".join(flags)]]
@@ -77,8 +89,8 @@ def _compiler(evidence: Evidence) -> list[list[str]]:
 def _upstream_revisions(root: Path) -> list[list[str]]:
     """The revisions PyPTO stamped into an artifact that it ran itself."""
     try:
-        stamp = json.loads((root / "cache" / "binary_context.json").read_text(encoding="utf-8"))
-        names = {"runtime_revision": "simpler revision", "pto_isa_revision": "pto-isa revision"}
-        return [[shown, str(stamp[key])] for key, shown in names.items() if stamp.get(key)]
-    except (OSError, ValueError, AttributeError):
+        stamp = decode_json(read_bytes(root / "cache" / "binary_context.json"), dict[str, Any])
+    except (OSError, ValueError):
         return []
+    names = {"runtime_revision": "simpler revision", "pto_isa_revision": "pto-isa revision"}
+    return [[shown, stamp[key]] for key, shown in names.items() if isinstance(stamp.get(key), str) and stamp[key]]

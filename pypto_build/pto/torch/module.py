@@ -16,13 +16,18 @@ from .names import Names
 from .preamble import helper_names, preamble
 from .writer import Lines, Scope, Writer
 
+#: Operations that a message names, and characters of what it says of one.
+_SHOWN, _LONGEST = 100, 400
+
 
 class UnsupportedOperations(ValueError):
     """Operations without a translation, all of them: `operations` are (place, name, why)."""
 
     def __init__(self, operations: list[tuple[Place, str, str]]) -> None:
         self.operations = operations
-        listed = "; ".join(f"{place}: {name}{f' {why}' if why else ''}" for place, name, why in operations)
+        shown = [f"{place}: {name}{f' {why}' if why else ''}"[:_LONGEST] for place, name, why in operations[:_SHOWN]]
+        left = len(operations) - len(shown)
+        listed = "; ".join(shown) + (f"; and {left} more" if left else "")
         names = ", ".join(f"'{name}'" for name in dict.fromkeys(name for _, name, _ in operations))
         super().__init__(f"Unsupported op {names} in torch_codegen. {listed}")
 

@@ -22,21 +22,25 @@ class Passed(NamedTuple):
     name: str = ""  # of the variable that the entry forwards
 
 
-_ENTRY = re.compile(r"\bkernel_entry\s*\([^)]*\)\s*\{(.*?)^\}", re.S | re.M)
+_ENTRY = re.compile(r"\bkernel_entry\s*\([^)]{0,999}\)\s*\{")
+_END = re.compile(r"^\}", re.M)
 _LAUNCH = {"get_block_idx": BLOCK, "get_block_num": BLOCKS, "get_sub_block_id": LANE}
-_SLOT = re.compile(r"(\w+)(?:\.u64)?\s*=\s*[^;]*?\bargs\s*\[\s*(\d+)\s*\]")
-_EXTENT = re.compile(r"(\w+)\s*=\s*[^;]*?\b(\w+)->shapes\s*\[\s*(\d+)\s*\]")
-_ADDRESS = re.compile(r"(\w+)\s*=\s*[^;]*?\b(\w+)->(?:buffer\.addr|data_as\b)")
-_VALUE = re.compile(r"(\w+)\s*=\s*(\w+)\.\w+\s*\Z")
-_CALL = re.compile(r"(\w+)\s*\(([^()]*)\)\s*\Z")
+_SLOT = re.compile(r"\b(\w+)(?:\.u64)?\s*=[^;]{0,999}?\bargs\s*\[\s*(\d{1,9})\s*\]")
+_EXTENT = re.compile(r"\b(\w+)\s*=[^;]{0,999}?\b(\w+)->shapes\s*\[\s*(\d{1,9})\s*\]")
+_ADDRESS = re.compile(r"\b(\w+)\s*=[^;]{0,999}?\b(\w+)->(?:buffer\.addr|data_as\b)")
+_VALUE = re.compile(r"\b(\w+)\s*=\s*(\w+)\.\w+\s*\Z")
+_CALL = re.compile(r"\b(\w+)\s*\(([^()]*)\)\s*\Z")
 
 
 def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed, ...]] | None:
     """Which of the functions a wrapper's entry calls, and with what; None when it cannot be told."""
     entry = _ENTRY.search(source)
-    if entry is None:
+    end = _END.search(source, entry.end()) if entry is not None else None
+    if entry is None or end is None:
         return None
-    text = re.sub(r"//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", " ", entry[1], flags=re.S | re.M)
+    text = re.sub(
+        r"//[^\n]*|/\*.*?(?:\*/|\Z)|^[ \t]*#[^\n]*", " ", source[entry.end() : end.start()], flags=re.S | re.M
+    )
     known: dict[str, Passed] = {}
     for statement in (" ".join(part.split()) for part in text.split(";")):
         _learn(statement, known)
@@ -52,7 +56,7 @@ def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed
 def _learn(statement: str, known: dict[str, Passed]) -> None:
     """What the variable that a statement assigns stands for."""
     for function, kind in _LAUNCH.items():
-        found = re.search(rf"(\w+)\s*=\s*{function}\s*\(", statement)
+        found = re.search(rf"\b(\w+)\s*=\s*{function}\s*\(", statement)
         if found is not None:
             known[found[1]] = Passed(kind)
             return

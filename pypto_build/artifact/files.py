@@ -1,0 +1,88 @@
+"""Reading files that anybody may have written: regular files only, of a sensible size, never waiting for a writer.
+
+Whatever is wrong is an ``OSError`` whose ``strerror`` says it in a few words, so that a reader that tells its user
+"cannot be read: …" has told everything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from .errors import ArtifactError
+
+#: Bytes that a source, a manifest or a record of a build may have; generated ones have a hundredth of it at most.
+LARGEST = 256 << 20
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+Document = TypeVar("Document")
+
+
+def open_file(path: str | Path) -> BinaryIO:
+    """The regular file at ``path``, open for reading; never waits. Raises ``OSError`` for anything else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:  # a zero byte, or a character that no file name has
+        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            kind = next((name for test, name in _KINDS if test(mode)), "something else")
+            raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+        return open(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
+    """The content of the regular file at ``path``. Raises ``OSError``, also if it has more than ``largest`` bytes."""
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {largest:,} are read", str(path))
+        return file.read()
+
+
+def read_text(path: str | Path, largest: int = LARGEST, errors: str = "strict") -> str:
+    """The text of the regular file at ``path``, with ``\\n`` at the end of every line.
+
+    Raises ``OSError``, also if it is not UTF-8; ``errors`` is that of ``bytes.decode``.
+    """
+    data = read_bytes(path, largest)
+    try:
+        text = data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise OSError(errno.EILSEQ, f"not UTF-8 text (line {line})", str(path)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def read_source(path: str | Path) -> str:
+    """The C++ text at ``path``; what is not UTF-8 is replaced. Raises a usage error that names the file."""
+    try:
+        return read_text(path, errors="replace")
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "restore it or compile again") from None
+
+
+def decode_json(data: bytes, kind: type[Document]) -> Document:
+    """The document in ``data``. Raises ``msgspec.DecodeError``, whatever is wrong with it."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (UnicodeDecodeError, RecursionError) as error:
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else "is not UTF-8 text"
+        raise msgspec.DecodeError(reason) from None
