@@ -20,7 +20,7 @@ from pypto_build.artifact.atomic import write_bytes
 from .action import Action, Aid, InputSet, Result, Roots, digest_words, make_key
 from .digests import ABSENT, TICK_S, Digests, Identity, bytes_digest, changed_since
 from .reason import NEVER, difference, explain
-from .store import Store, _sealed, _unsealed
+from .store import Store, sealed, unsealed
 from .witness import VARIABLE, Account, of_python, read_account
 
 RECORD = ".results"
@@ -45,7 +45,7 @@ class Outcome:
     note: str = ""  # why it was not recorded
 
 
-class _Record(msgspec.Struct, array_like=True):
+class Record(msgspec.Struct, array_like=True):
     """What a place remembers from run to run; nothing in it is believed without a look at the files."""
 
     digests: dict[str, tuple[Identity, str]] = {}
@@ -182,7 +182,7 @@ class Place:
             used = {number for result in self._record.results.values() for number in result.sets}
             self._record.sets = {number: found for number, found in self._record.sets.items() if number in used}
             self._record.digests = dict(self._digests.used)
-            write_bytes(self.directory / RECORD, _sealed(msgspec.msgpack.encode(self._record)))
+            write_bytes(self.directory / RECORD, sealed(msgspec.msgpack.encode(self._record)))
             self._changed, self._saved_at = False, time.monotonic()
 
     @contextmanager
@@ -283,7 +283,7 @@ class Place:
                     return False
                 try:
                     self._record.sets[number] = msgspec.msgpack.decode(data, type=InputSet)
-                except msgspec.DecodeError:
+                except (ValueError, RecursionError):
                     return False
         return True
 
@@ -477,19 +477,19 @@ class Place:
         self._store.publish(result.key, msgspec.msgpack.encode(result), [*sets, *contents])
 
 
-def _load(path: Path) -> _Record:
+def _load(path: Path) -> Record:
     """The record at ``path``; an empty one where there is none that is whole, which costs a look at the store."""
     try:
-        data = _unsealed(path.read_bytes()) if path.is_file() else None
-        return msgspec.msgpack.decode(data, type=_Record) if data is not None else _Record()
-    except (OSError, msgspec.DecodeError):
-        return _Record()
+        data = unsealed(path.read_bytes()) if path.is_file() else None
+        return msgspec.msgpack.decode(data, type=Record) if data is not None else Record()
+    except (OSError, ValueError, RecursionError):
+        return Record()
 
 
 def _decode(payload: bytes) -> Result | None:
     try:
         return msgspec.msgpack.decode(payload, type=Result)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
 
 

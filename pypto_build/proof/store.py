@@ -56,13 +56,13 @@ class Store:
     def find(self, key: str) -> list[bytes]:
         """What is known of an action, the newest first."""
         path = self._path("actions", key)
-        payload = _unsealed(_read(path)) if self._size else None
+        payload = unsealed(_read(path)) if self._size else None
         if payload is None:
             return []
         _touch(path)
         try:
             return msgspec.msgpack.decode(payload, type=list[bytes])
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             return []
 
     def read(self, digest: str) -> bytes | None:
@@ -88,7 +88,7 @@ class Store:
                 if len(data) <= self.largest and not path.exists():
                     self._write(path, data)
             results = [result, *(known for known in self.find(key) if known != result)][:_KEPT_RESULTS]
-            self._write(self._path("actions", key), _sealed(msgspec.msgpack.encode(results)))
+            self._write(self._path("actions", key), sealed(msgspec.msgpack.encode(results)))
 
     def close(self) -> None:
         """Note what was written, and make room if that became too much."""
@@ -157,11 +157,11 @@ def _touch(path: Path) -> None:
         os.utime(path)
 
 
-def _sealed(data: bytes) -> bytes:
+def sealed(data: bytes) -> bytes:
     return hashlib.sha256(data).digest() + data
 
 
-def _unsealed(data: bytes | None) -> bytes | None:
+def unsealed(data: bytes | None) -> bytes | None:
     """What was sealed; None if it is damaged."""
     if data is None or hashlib.sha256(data[_SEAL_BYTES:]).digest() != data[:_SEAL_BYTES]:
         return None

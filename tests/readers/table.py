@@ -27,6 +27,11 @@ from pypto_build.artifact.interface import Interface, encode_interface, read_int
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.meta import read_meta
 from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.proof import Action, Place, Result, Store
+from pypto_build.proof.action import InputSet
+from pypto_build.proof.digests import ABSENT
+from pypto_build.proof.place import Record
+from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
 from pypto_build.runtime.report import REPORT_BYTES
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
@@ -220,18 +225,27 @@ def _units(path: Path) -> None:
     find_stale(artifact, path.parent, find_units(artifact), "")
 
 
-def _settled(path: Path) -> None:
-    from pypto_build.rules.frontier import Unit, find_frontier
+def _result_seeds() -> list[bytes]:
+    sets = {"s": InputSet((("{root}/header", "1" * 64), ("{root}/missing", ABSENT), ("/usr/include/", "2" * 64)))}
+    result = Result(
+        "k" * 64, {"{root}/source": "3" * 64}, {"the compiler": "g++"}, "w" * 64, ("s",), {"made": "4" * 64}
+    )
+    record = Record({"/usr/include/stdio.h": ((1, 2, 3, 4), "5" * 64)}, sets, {"made": result})
+    return [msgspec.msgpack.encode(record)]
 
+
+def _results(path: Path) -> None:
+    """What a record says, though it is whole by its seal."""
     if path.is_file():
-        shutil.copyfile(path, path.with_name("binaries.json"))
-    source = DAG / "orchestration/vector_dag.cpp"
-    find_frontier(path.parent, [Unit("orchestration/vector_dag", source, "k" * 64), Unit("kernels/x", source, "0")])
+        path.write_bytes(sealed(path.read_bytes()))
+    place = Place(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
+    action = Action("made", ("true",), (str(path.parent / "source"),), ("made",))
+    assert place.proven(action) is None
+    place.reason(action)
 
 
 _UNITS = b"""{"kernel_add": {"pto": "0", "assembled": "", "bodies": {"kernel_add": "1"}, "chosen": {"prefer": "pto",
  "without": {"kernel_add": "2"}}}, "kernel_mul": {"pto": "0", "assembled": "1", "bodies": {"kernel_mul": ""}}}"""
-_SETTLED = b'{"orchestration/vector_dag": {"key": "0", "binary": "1"}, "kernels/x": {"key": "0", "binary": null}}'
 
 
 # -- replay -----------------------------------------------------------------------------------------------------------
@@ -736,7 +750,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pto", _examples("_jit_*/ptoas/*.pto"), _pto, mutate.damage_text, "unit.pto", errors=(PtoError,)),
     Reader("pto_torch", _examples("_jit_*/ptoas/*.pto"), _pto_torch, mutate.damage_text, "unit.pto", errors=_pto_errors()),
     Reader("units", lambda: [_UNITS], _units, mutate.damage_json, ".units.json", named=False),
-    Reader("settled", lambda: [_SETTLED], _settled, mutate.damage_json, ".settled.json"),
+    Reader("results", _result_seeds, _results, mutate.damage_fields, ".results"),
     Reader("verdict", _verdict_seeds, _verdict, mutate.damage_json, "verdict.json"),
     Reader("golden", lambda: [_GOLDEN], _golden, mutate.damage_text, "golden.py"),
     Reader("args_dump", _dump_seeds, _dump, mutate.damage_json, "args_dump.json"),
