@@ -42,7 +42,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--faults", type=int, default=10, help="end after so many")
-    parser.add_argument("--shrink", type=float, default=60, help="seconds to look for fewer steps to a fault")
+    parser.add_argument("--shrink", type=float, default=90, help="seconds to look for fewer steps to a fault")
     parser.add_argument("--script", help="a file of steps, as a fault prints them, to do instead")
     return parser.parse_args(argv)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -63,6 +64,7 @@ class Command:
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
+        _tell_guard(f"+{self._process.pid}")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -102,9 +104,26 @@ class Command:
             self.kill()
             self._process.wait()
         left = _end_those_left(self._mark)
+        _tell_guard(f"-{self._process.pid}")
         self._reader.join(10)
         seconds = time.monotonic() - self._begun
         return Done(self.words, self._process.returncode, self.output, seconds, late, left)
+
+
+_guards: dict[int, subprocess.Popen[str]] = {}
+
+
+def _tell_guard(line: str) -> None:
+    """Tell the guard of this process, which ends commands that outlive it."""
+    if os.getpid() not in _guards:
+        program = Path(__file__).with_name("guard.py")
+        _guards[os.getpid()] = subprocess.Popen(
+            [sys.executable, program], stdin=subprocess.PIPE, text=True, start_new_session=True
+        )
+    stream = _guards[os.getpid()].stdin
+    assert stream is not None
+    stream.write(f"{line}\n")
+    stream.flush()
 
 
 def run(
@@ -132,6 +151,14 @@ def wait_for(condition: Callable[[], object], longest_s: float = 60.0) -> bool:
             return True
         time.sleep(0.01)
     return bool(condition())
+
+
+def goes_on(process: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _end_those_left(mark: str, patience_s: float = 5.0) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ THEMES = (
     Theme({"twice": "right wrong", "golden": "right wrong near absent"}, ("tolerant", "again")),
     Theme({"twice": "right wrong comment wrong_comment same broken", "plus_one": "right wrong comment"}),
     Theme({"twice": "near right", "golden": "right near", "input": "right wrong"}, ("tolerant", "shuffled")),
-    Theme({"twice": "header macro comment_inside", "scale": "right right wrong wrong same absent"}),
+    Theme({"twice": "header macro comment_inside", "scale": "right wrong wrong same absent"}),
     Theme({"twice": "macro", "scale": "right wrong", "plus_one": "header right"}, ("checked",)),
     Theme({"twice": "searched", "scale1": "absent right wrong next", "scale2": "right wrong"}, ("searched", "system")),
     Theme({"twice": "optional pasted", "optional": "absent present other"}),
@@ -108,9 +108,14 @@ class Chooser:
             self._options += theme.options
             for file, variants in theme.held.items():
                 self._held[file] = [*self._held.get(file, []), *variants.split()]
+        self._opening: list[Step] = [
+            ("edit", {"file": file, "variant": variants[0]}) for file, variants in self._held.items()
+        ]
 
     def step(self, world: World, last: str) -> Step:
-        """The next step; after an edit or an attack mostly a replay."""
+        """The next step: at first those that set the theme; after an edit or an attack mostly a replay."""
+        if self._opening:
+            return self._opening.pop()
         draw = self._random.random()
         if last not in _RUNS and draw < (0.65 if last in _EDITS else 0.4):
             return "replay", {"option": self._option(world)}
@@ -123,9 +128,9 @@ class Chooser:
 
     def _option(self, world: World) -> str:
         draw = self._random.random()
-        if draw < 0.35 and self._options:
+        if draw < 0.6 and self._options:
             return self._random.choice(self._options)
-        return "plain" if draw < 0.8 else self._random.choice(list(world.options))
+        return "plain" if draw < 0.85 else self._random.choice(list(world.options))
 
     def _edit(self, world: World) -> Step:
         draw = self._random.random()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.trust.commands import goes_on, wait_for
 from tests.trust.model import THEMES, Tally, attempt, explore, read_script, shrink
 from tests.trust.space import PASS, Outcome, Space, tensor_bytes
 from tests.trust.tested import Tested, tree_digest
@@ -46,3 +49,16 @@ def test_digest_of_a_tree_sees_links_and_modes(tmp_path: Path) -> None:
     seen.add(tree_digest(tmp_path))
     assert len(seen) == 4
     assert tree_digest(tmp_path, ("a", "b")) == tree_digest(tmp_path, ("a", "b"))
+
+
+def test_nothing_outlives_the_tests(tmp_path: Path) -> None:
+    """Not even where the process that runs them is killed."""
+    code = "from tests.trust.commands import Command; from pathlib import Path; import os, time\n"
+    shell = f"echo $$ > {tmp_path}/started; sleep 1000"
+    code += f"Command(['sh', '-c', {shell!r}], Path('/'), os.environ)\ntime.sleep(1000)"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    file = tmp_path / "started"
+    assert wait_for(lambda: file.exists() and file.read_text().strip())
+    process.kill()
+    process.wait()
+    assert wait_for(lambda: not goes_on(int(file.read_text())))
