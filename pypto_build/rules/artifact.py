@@ -15,7 +15,7 @@ from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.recipes import recipe_of
-from pypto_build.rules.splice import Splices, declare_splices, find_splices
+from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
 from pypto_build.rules.steps import Step, declare_step, perform
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
@@ -42,7 +42,7 @@ class ArtifactTargets:
     plans: tuple[Plan, ...]
     splices: Splices
     steps: tuple[tuple[Step, ...], ...]  # of every plan
-    spliced: Any  # kernel files made anew from edited modules
+    spliced: Spliced  # kernel files made anew from edited modules
     binaries: list[Any]  # the nodes of what has to be built
     signing: Step
     config: Any  # [signed kernel_config.py, interface.json]
@@ -56,7 +56,7 @@ class ArtifactTargets:
     @property
     def all(self) -> list[Any]:
         """Everything a replay needs."""
-        return [*([self.embedded] if self.embedded else []), *self.binaries, *self.config]
+        return [*([self.embedded] if self.embedded else []), *self.spliced.nodes, *self.binaries, *self.config]
 
     @property
     def interface(self) -> Path:
@@ -110,7 +110,7 @@ def declare_loaded(
             splices,
             tuple(map(tuple, steps)),
             spliced,
-            _declare_binaries(env, plans, steps) if plans else _prebuilt(env, artifact),
+            _declare_binaries(env, plans, steps, spliced) if plans else _prebuilt(env, artifact),
             signing,
             twin.config if twin else declare_config(env, signing),
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != "simpler" else None,
@@ -174,13 +174,16 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
     return [*plans, compilation.orchestration(artifact.orchestration)]
 
 
-def _declare_binaries(env: Any, plans: list[Plan], steps: list[list[Step]]) -> list[Any]:
+def _declare_binaries(env: Any, plans: list[Plan], steps: list[list[Step]], spliced: Spliced) -> list[Any]:
     """The nodes of the units that have to be built; of all where the graph itself is asked for.
 
     SCons spends a millisecond on every node, so what is proven has none.
     """
     workspace = workspace_of(env)
-    unsettled = [not all(step.proven for step in unit) for unit in steps]
+    unsettled = [
+        not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
+        for plan, unit in zip(plans, steps, strict=True)
+    ]
     if workspace.builds_binaries:
         _announce(workspace, [plan for plan, stale in zip(plans, unsettled, strict=True) if stale])
     wanted = [workspace.whole_graph or stale for stale in unsettled]

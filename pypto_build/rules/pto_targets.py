@@ -18,7 +18,7 @@ from pypto_build.toolchain.python import own_tool
 
 def declare_splice(env: Any, artifacts: Sequence[ArtifactTargets]) -> None:
     """``splice``: the spliced files; with ``WRITE=1`` they go into the artifact."""
-    nodes = [node for targets in artifacts for node in targets.spliced]
+    nodes = [node for targets in artifacts for node in targets.spliced.nodes]
     if workspace_of(env).options["WRITE"]:
         alias = env.Alias("splice", nodes, Action(_write, None), PYPTO_SPLICED=artifacts)
     else:

@@ -97,12 +97,29 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
     return Splices(stale.units, assembler, files, artifact.orchestration.source)
 
 
-def declare_splices(env: Any, place: Place, splices: Splices) -> list[Any]:
-    """The nodes that assemble and splice; returns the spliced files."""
-    nodes = [node for unit in splices.units for node in _declare_unit(env, place, splices, unit)]
+@dataclass(frozen=True)
+class Spliced:
+    """The nodes of the spliced files, and whether none of them has to be made."""
+
+    nodes: tuple[Any, ...] = ()
+    proven: bool = True
+
+
+def declare_splices(env: Any, place: Place, splices: Splices) -> Spliced:
+    """The nodes that assemble and splice."""
+    nodes: list[Any] = []
+    proven = True
+    for unit in splices.units:
+        steps = _steps(workspace_of(env), place, splices, unit)
+        proven = proven and all(step.proven for step in steps)
+        made: list[Any] = []
+        for step in steps:
+            sources = [env.File(escape(path)) for path in step.action.inputs]
+            made = list(declare_step(env, step, [*made, *sources]))
+        nodes += made
     if nodes:
         env.AddPostAction(nodes[-1], SConsAction(_report, None))
-    return nodes
+    return Spliced(tuple(nodes), proven)
 
 
 def _report(target: Any, source: Any, env: Any) -> None:
@@ -112,8 +129,8 @@ def _report(target: Any, source: Any, env: Any) -> None:
         print(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
 
 
-def _declare_unit(env: Any, place: Place, splices: Splices, unit: PtoUnit) -> list[Any]:
-    workspace = workspace_of(env)
+def _steps(workspace: Workspace, place: Place, splices: Splices, unit: PtoUnit) -> list[Step]:
+    """Assembles a unit, and splices its body into its kernels."""
     assert splices.assembler is not None and splices.files is not None
     body = f"ptoas/{unit.name}.cpp"
     assemble = Step(
@@ -122,7 +139,6 @@ def _declare_unit(env: Any, place: Place, splices: Splices, unit: PtoUnit) -> li
         "[pto->cpp] regenerating from",
         workspace.short(unit.path),
     )
-    assembled = declare_step(env, assemble, [env.File(escape(str(unit.path)))])
     argv = [str(place.path(body)), "--module", str(unit.path), "--orchestration", str(splices.orchestration)]
     for kernel in unit.kernels:
         argv += ["--into", str(kernel.func_id), str(kernel.source), f"{splices.files[kernel.name]}.tmp"]
@@ -138,8 +154,7 @@ def _declare_unit(env: Any, place: Place, splices: Splices, unit: PtoUnit) -> li
     )
     shown = ", ".join(workspace.short(kernel.source) for kernel in unit.kernels)
     splice = Step(place, action, "[pto->cpp]   spliced ->", shown, restored=f"[pto->cpp]   restored -> {shown}")
-    files = [env.File(escape(str(path))) for path in filter(None, sources)]
-    return list(declare_step(env, splice, [*assembled, *files]))
+    return [assemble, splice]
 
 
 def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]:

@@ -24,8 +24,8 @@ _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
 _HARMLESS = re.compile(
     r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
 )
-# `__DATE__` and `__TIME__` are the same in every compilation.
-_EPOCH = {"SOURCE_DATE_EPOCH": "0"}
+# `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
+_EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
 
 @dataclass(frozen=True)

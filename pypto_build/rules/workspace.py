@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,14 @@ class Workspace:
     def place(self, directory: Path, **roots: str | Path) -> Place:
         """The outputs in ``directory``, with the directories that their records are told by."""
         if directory not in self.places:
-            known = {"tool": _PACKAGE, "cache": cache_dir(), "here": os.getcwd(), "top": self.top, **roots}
+            known = {
+                "tool": _PACKAGE,
+                "python": sys.executable,
+                "cache": cache_dir(),
+                "here": os.getcwd(),
+                "top": self.top,
+                **roots,
+            }
             self.places[directory] = Place(directory, self.store, known, self.watcher)
         return self.places[directory]
 
