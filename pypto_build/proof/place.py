@@ -428,9 +428,11 @@ class Place:
         action, state, account = attempt.action, attempt.state, attempt.account
         files = {self._roots.name(path): self._digests.of(path) for path in account.files if path not in state.seen}
         files |= {self._roots.name(path): ABSENT for path in account.absent}
-        own = InputSet(tuple(sorted(files.items())))
+        # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
+        mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
+        seen = (InputSet(tuple(sorted(part.items()))) for part in (mine, files) if part)
         numbers = []
-        for found in (own, *(contents for aid in attempt.aids for contents in aid.contents)):
+        for found in (*seen, *(contents for aid in attempt.aids for contents in aid.contents)):
             number = bytes_digest(found.encode())
             self._record.sets[number] = found
             self._looked[number] = (time.monotonic(), "")
