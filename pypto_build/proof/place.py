@@ -18,7 +18,7 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .action import Action, Aid, InputSet, Result, Roots, digest_words, make_key
-from .digests import ABSENT, TICK_S, Digests, Identity, bytes_digest, changed_since
+from .digests import ABSENT, LISTING, TICK_S, Digests, Identity, bytes_digest, changed_since
 from .reason import NEVER, difference, explain
 from .store import Store, sealed, unsealed
 from .witness import VARIABLE, Account, of_python, read_account
@@ -172,6 +172,13 @@ class Place:
     def contents(self, result: Result) -> tuple[InputSet, ...]:
         """The inputs that a result's tool was seen to read."""
         return tuple(self._record.sets[number] for number in result.sets)
+
+    def read_files(self) -> set[str]:
+        """The files that tools were seen to read for what is recorded here."""
+        with self._lock:
+            used = {number for result in self._record.results.values() for number in result.sets}
+            names = {name for number in used for name, digest in self._files(number) if digest != ABSENT}
+            return {self._roots.path(name) for name in names if not name.endswith(LISTING)}
 
     def save(self) -> None:
         """Write the record, if there is anything new."""

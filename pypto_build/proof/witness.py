@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +31,9 @@ _FLAGS = (
 _PACKAGE = str(SOURCE.parent.parent) + os.sep
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
 _SCRIPT = b"#!"
+# A package, or a module, in a directory of installed packages: the directory and the name.
+_INSTALLED = re.compile(r"(.*/(?:site|dist)-packages/)([^/]*)")
+_STANDARD = re.compile(r"/lib(?:64)?/python3\.?\d+(?:/|\.zip)")
 _INFO = ".dist-info"
 # The beginning of what an editable installation puts on Python's path, which is no file.
 _EDITABLE = "__editable__."
@@ -151,23 +153,24 @@ def of_python(account: Account) -> Account:
     of other distributions by the list of files and versions that came with them.
     """
     mine = Account(unseen=account.unseen)
-    installed: set[str] = set()
+    here = os.getcwd() + LISTING  # looked at as part of the path
     for path in account.files:
         source = _source(path)
-        if source in (*_libraries(), os.getcwd() + LISTING):  # what is installed; looked at as part of the path
-            continue
         if source.startswith(_PACKAGE):
             if not source.endswith(LISTING):
                 mine.read[source] = account.read.get(source, (0, 0, 0, 0))
-        elif package := _package(source):
-            installed.add(package)
-        elif not source.startswith(_standard()):
+        elif package := _INSTALLED.match(source):
+            mine.loaded.update(_records(package[1], package[2]) if package[2] else ())
+        elif source != here and not _STANDARD.search(source):
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
-    mine.loaded = {path for package in installed for path in _records(package)}
-    known = (_PACKAGE, *_standard(), *_libraries())
-    others = (path for path in account.absent if not path.startswith(known))
-    mine.absent = {path for path in others if not os.path.basename(path).startswith(_EDITABLE)}
+    mine.absent = {path for path in account.absent if not _is_of_python(path)}
     return mine
+
+
+def _is_of_python(path: str) -> bool:
+    """Whether a file that is not there would be a module, looked for beside those of Python, its packages and ours."""
+    beside = path.startswith(_PACKAGE) or _INSTALLED.match(path) or _STANDARD.search(path)
+    return bool(beside) or os.path.basename(path).startswith(_EDITABLE)
 
 
 def _source(path: str) -> str:
@@ -178,34 +181,10 @@ def _source(path: str) -> str:
     return os.path.join(os.path.dirname(directory), name.partition(".")[0] + ".py")
 
 
-def _package(path: str) -> str:
-    """What lies in a directory of installed packages, as the path of the topmost entry there; empty for other files."""
-    for library_dir in _libraries():
-        if path.startswith(library_dir):
-            return library_dir + path[len(library_dir) :].partition("/")[0]
-    return ""
-
-
 @cache
-def _libraries() -> tuple[str, ...]:
-    """The directories of installed packages on this interpreter's path."""
-    return tuple(path.rstrip("/") + "/" for path in sys.path if path.endswith(("site-packages", "dist-packages")))
-
-
-@cache
-def _standard() -> tuple[str, ...]:
-    """Where the interpreter's own modules are, and what it looks for beside itself."""
-    names = ("stdlib", "platstdlib")
-    paths = {sysconfig.get_path(name) for name in names} | {sys.prefix, sys.base_prefix, sys.exec_prefix}
-    real = {os.path.realpath(path) for path in paths}
-    places = {path.rstrip("/") + "/" for path in paths | real if path not in ("/", "/usr", "/usr/local")}
-    return tuple(sorted(places)) + tuple(f"{path}/lib/python" for path in ("/usr", "/usr/local"))
-
-
-@cache
-def _records(package: str) -> tuple[str, ...]:
+def _records(directory: str, name: str) -> tuple[str, ...]:
     """The files that tell one installation of a package from another; its own first file where nothing does."""
-    directory, name = os.path.split(package)
+    package = os.path.join(directory, name)
     distribution = name if name.endswith(_INFO) else _distributions(directory).get(_normal(name.partition(".")[0]))
     if distribution:
         files = [os.path.join(directory, distribution, file) for file in ("METADATA", "RECORD")]

@@ -19,6 +19,7 @@ import msgspec
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build.rules.options import OptionError
+from pypto_build.toolchain.cache import cache_dir
 
 if TYPE_CHECKING:
     from pypto_build.rules.workspace import Workspace
@@ -29,6 +30,8 @@ _LOOK_EVERY_S, _SHARE = 0.03, 10
 _QUIET_S = 0.01
 # What editors and Python leave beside the files that they save.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
+
+_OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix}/", f"{cache_dir()}/")
 
 #: (time of the last change, size, inode) of every file
 Stamps = dict[str, tuple[int, int, int]]
@@ -153,12 +156,22 @@ def _report(writer: int) -> None:
     scripts = [workspace.top / name for name in GetOption("file") or ("SConstruct",) for workspace in _workspaces[:1]]
     watched = Watched(
         sources=sorted(map(str, sources)),
-        headers=sorted({str(path) for workspace in _workspaces for path in workspace.include_dirs}),
+        headers=sorted({*_include_dirs(), *_files_read()}),
         scripts=[str(path) for path in scripts if path.is_file()],
         without=sorted({str(workspace.build_dir) for workspace in _workspaces}),
     )
     with suppress(BrokenPipeError), open(writer, "wb") as stream:
         stream.write(msgspec.json.encode(watched))
+
+
+def _include_dirs() -> set[str]:
+    return {str(path) for workspace in _workspaces for path in workspace.include_dirs}
+
+
+def _files_read() -> set[str]:
+    """What compilers and tools were seen to read, but for what belongs to the system."""
+    read = (place.read_files() for workspace in _workspaces for place in workspace.places.values())
+    return {path for files in read for path in files if not path.startswith(_OF_THE_SYSTEM)}
 
 
 def _say(line: str) -> None:
