@@ -24,7 +24,7 @@ def parse_id(value: object) -> int:
         ValueError: it is none of these.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"a {type(value).__name__} is no task id")
+        raise ValueError(f"{str(value)[:_LONGEST]} is no task id")
     found = value if isinstance(value, int) else -1
     if isinstance(value, str) and len(value) <= _LONGEST:
         found = int(value, 16 if value.lower().startswith("0x") else 10)

@@ -458,7 +458,7 @@ def _accesses_seeds() -> list[bytes]:
         for number, kernel in enumerate((0, 1, 2))
     ]
     document = {
-        "schema": 1,
+        "schema": 2,
         "complete": True,
         "tasks": tasks,
         "host_waits": [{"readers": False, "tasks": [str(1 << 32)]}],

@@ -11,10 +11,10 @@ from tree_sitter import Language, Node, Parser
 _INTEGER = re.compile(
     r"((?P<hex>0[xX][0-9a-fA-F]+)|(?P<binary>0[bB][01]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))[uUlLzZ]*\Z"
 )
-#: Bytes that are parsed soon whatever they are, those that the time for larger ones grows with, and those of a piece.
-_SMALL, _LARGE, _PIECE = 1 << 17, 1 << 22, 1 << 16
-#: Seconds of the processor for the parsing of a small file; generated code of a megabyte takes 0.3 s.
-_LIMIT_S = 2.0
+#: Bytes that are parsed at a time.
+_PIECE = 1 << 16
+#: Seconds of the processor for the parsing of a file, and more for each megabyte, which takes 0.3 s of generated code.
+_LIMIT_S, _MORE_S = 1.0, 1.5
 _LONGEST = 70  # characters; a 64-bit number in binary, with its suffix
 
 #: Wrappers that name the same value: parentheses, references, attributes.
@@ -36,15 +36,14 @@ class Unparseable(Exception):
 def parse(text: bytes) -> Node:
     """The translation unit; what does not parse becomes ERROR nodes. Raises `Unparseable`."""
     parser = Parser(Language(tree_sitter_cpp.language()))
-    if len(text) > _SMALL:
-        _require_end(parser, text)
+    _require_end(parser, text)
     return parser.parse(text).root_node
 
 
 def _require_end(parser: Parser, text: bytes) -> None:
     """Parse for the sake of the time it takes; only what is read piece by piece can be given up."""
     began = time.process_time()
-    limit = _LIMIT_S * (1 + len(text) / _LARGE)
+    limit = _LIMIT_S + _MORE_S * len(text) / (1 << 20)
 
     def read(offset: int, _: object) -> bytes:
         return text[offset : offset + _PIECE]
