@@ -30,6 +30,7 @@ from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.options import GROUP, OPTIONS
 from pypto_build.rules.targets import SECTIONS, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
+from pypto_build.toolchain.python import own_environment, own_tool
 
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in _TOOLS:
-        return _run([sys.executable, "-m", _TOOLS[words[0]], *words[1:]], dict(os.environ))
+        return _run([*own_tool(_TOOLS[words[0]]), *words[1:]], os.environ)
     given = parse(words)
     optional = given.verb in VERBS and VERBS[given.verb].needs is Needs.FILES
     if (given.path and given.runtime_dir) or not (given.path or given.runtime_dir or optional):
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """The status of a command, which gets Ctrl-C too and ends by itself."""
-    with subprocess.Popen(command, env=environment) as running:
+    with subprocess.Popen(command, env=own_environment(environment)) as running:
         while running.returncode is None:
             with suppress(KeyboardInterrupt):
                 running.wait()
@@ -133,7 +134,7 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     jobs = [f"-j{given.jobs}"] if given.jobs else []
     named = "PROGRAM" if given.verb == "compile" else "JIT"
     what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
-    command = [sys.executable, "-m", "SCons", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb]
+    command = [*own_tool("SCons"), "--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb]
     return [*command, *what, *words, *given.assigned]
 
 

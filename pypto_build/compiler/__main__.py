@@ -24,6 +24,7 @@ from pathlib import Path
 from pypto_build.pto.assemble import HARDWARE
 from pypto_build.toolchain import PLATFORMS, ToolchainError
 from pypto_build.toolchain.ptoas import find_ptoas
+from pypto_build.toolchain.python import own_tool
 
 from .driver import compile_file
 from .emit_artifact import Options
@@ -66,9 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.no_golden:
         return 0
     for root in compiled.roots:
-        status = subprocess.run(
-            [sys.executable, "-m", "pypto_build.compiler.golden", args.output / root], check=False
-        ).returncode
+        status = subprocess.run([*own_tool("pypto_build.compiler.golden"), args.output / root], check=False).returncode
         if status:
             return status
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +17,13 @@ from pypto_build.artifact.params import Param
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.interop.cases import find_case
 from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.toolchain.python import own_environment, own_tool
 
 if TYPE_CHECKING:
     import torch
 
     Argument = torch.Tensor | ctypes._SimpleCData[Any] | int | float | bool
 
-_PACKAGES = Path(__file__).resolve().parents[2]
 #: What a verdict may say for a run that came to its end.
 _ENDED = ("pass", "mismatch", "unchecked")
 
@@ -72,7 +71,7 @@ def replay_compiled(
         ArtifactError: there is no such artifact, case or parameter.
     """
     root = load_artifact(work_dir).root
-    words = [sys.executable, "-m", "pypto_build.cli", "replay", str(root), "-p", platform, "--force"]
+    words = [*own_tool("pypto_build.cli"), "replay", str(root), "-p", platform, "--force"]
     words += ["--build-dir", str(build_dir), "--rounds", str(rounds), "--timeout", str(timeout_s)]
     words += [] if platform.endswith("sim") else ["--device", str(device_id)]
     for flag, value in (("--runtime", runtime), ("--simpler", simpler), ("--isa", pto_isa)):
@@ -98,10 +97,9 @@ def replay_compiled(
 
 def _run(words: Sequence[str], out: Path, quiet: bool) -> Verdict:
     (out / "verdict.json").unlink(missing_ok=True)
-    paths = os.pathsep.join([str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
     run = subprocess.run(
         words,
-        env={**os.environ, "PYTHONPATH": paths},
+        env=own_environment(),
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,

@@ -27,6 +27,7 @@ from pypto_build.artifact.interface import read_interface
 from pypto_build.interop.binaries import beside_sources, built, check_binaries
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import revision_of
+from pypto_build.toolchain.python import python_code
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 _CONTEXT, _LOCK = "binary_context.json", ".binary_context.lock"
@@ -91,7 +92,7 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
     runtime, isa = revision_of(home.tree.root), revision_of(home.tree.isa)
     if not runtime:
         run = subprocess.run(
-            [home.python, "-c", _COMMIT], env=home.variables(), capture_output=True, text=True, check=False
+            python_code(home.python, _COMMIT), env=home.variables(), capture_output=True, text=True, check=False
         )
         runtime = run.stdout.strip()
     for place, revision in ((home.tree.root, runtime), (home.tree.isa, isa)):

@@ -12,7 +12,6 @@ import fcntl
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from pypto_build.interop.cases import find_cases
 from pypto_build.interop.pytest_plugin import NAMED, PASSED_ON, given, listed
 from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
+from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 _Found = TypeVar("_Found")
@@ -97,7 +97,12 @@ class _Run(pytest.Item):
             _skip_without(lambda: find_toolkit(self.platform, os.environ))
         with device_of(self.config, self.platform) as device:
             run = subprocess.run(
-                self.command(device), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+                self.command(device),
+                env=own_environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
             )
         self.add_report_section("call", "run", run.stdout)
         if run.returncode:
@@ -143,7 +148,7 @@ class Replay(_Run):
 
     def command(self, device: int) -> list[str]:
         """`pypto-build replay`."""
-        words = [sys.executable, "-m", "pypto_build.cli", "replay", str(self.root), "-p", self.platform.name, "--force"]
+        words = [*own_tool("pypto_build.cli"), "replay", str(self.root), "-p", self.platform.name, "--force"]
         data = given(self.config, "--golden-data") or self.data
         words += ["--golden-data", str(data)] if data else []
         words += ["--runtime", given(self.config, "--runtime")] if given(self.config, "--runtime") else []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -17,6 +16,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.toolchain.python import own_environment, own_tool
 
 Outcome = Literal["good", "bad", "skip"]
 
@@ -55,9 +55,16 @@ def signature(verdict: Verdict) -> str:
 
 def run_replay(words: Sequence[str], log: Path) -> None:
     """`pypto-build replay` with these words; what it prints is added to ``log``."""
-    command = [sys.executable, "-m", "pypto_build.cli", "replay", *words]
+    command = [*own_tool("pypto_build.cli"), "replay", *words]
     with log.open("a", encoding="utf-8") as output:
-        subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=own_environment(),
+            check=False,
+        )
 
 
 class Runner:

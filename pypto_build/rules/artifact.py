@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from pypto_build.rules.splice import Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import PLATFORMS, Platform
+from pypto_build.toolchain.python import own_tool
 
 ARTIFACT = Rule(
     "PtoArtifact",
@@ -118,7 +118,7 @@ def declare_config(env: Any, artifact: Artifact, output: Path) -> Any:
     """The signed manifest and the interface derived from manifest and orchestration."""
     workspace = workspace_of(env)
     manifest, interface = output / "kernel_config.py", output / "interface.json"
-    words = [sys.executable, "-m", "pypto_build.artifact.sign", str(artifact.root)]
+    words = [*own_tool("pypto_build.artifact.sign"), str(artifact.root)]
     words += ["--manifest", f"{manifest}.tmp", "--interface", f"{interface}.tmp"]
     sources = [artifact.manifest_path, artifact.orchestration.source]
     if artifact.meta is not None:

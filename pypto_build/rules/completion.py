@@ -28,6 +28,7 @@ from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import Platform, ToolchainError
 from pypto_build.toolchain.ptoas import Ptoas, find_ptoas
+from pypto_build.toolchain.python import own_environment, own_tool
 
 DIRECTORY = "completed"
 
@@ -108,9 +109,9 @@ def _contents(root: Path) -> Iterator[str]:
 
 
 def _run(root: Path, made: Path, platform: Platform, ptoas: Ptoas | None, key: str) -> None:
-    words = [sys.executable, "-m", "pypto_build.compiler.complete", str(root), "--platform", platform.name]
+    words = [*own_tool("pypto_build.compiler.complete"), str(root), "--platform", platform.name]
     words += ["--output", str(made), "--key", key, *(["--ptoas", ptoas.path] if ptoas else [])]
-    run = subprocess.run(words, capture_output=True, text=True, check=False)
+    run = subprocess.run(words, env=own_environment(), capture_output=True, text=True, check=False)
     print(run.stdout, end="", flush=True)
     if run.returncode:
         lines = [line for line in run.stderr.splitlines() if line.strip()] or ["error: : no reason given"]

@@ -12,6 +12,7 @@ from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler
+from pypto_build.toolchain.python import own_tool
 
 
 def module_path(compiler: HostCompiler) -> Path:
@@ -33,9 +34,7 @@ def embedded_runtime(env: Any) -> Any:
     if module.exists():
         return env.File(escape(str(module)))
     argv = [
-        sys.executable,
-        "-m",
-        "pypto_build.runtime.build",
+        *own_tool("pypto_build.runtime.build"),
         "--quiet",
         str(module.parent),
         "--compiler",

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import PLATFORMS, Platform
 from pypto_build.toolchain.ptoas import find_ptoas
+from pypto_build.toolchain.python import own_tool
 
 PROGRAM = Rule(
     "PtoProgram",
@@ -68,7 +68,7 @@ def declare_program(env: Any, **given: Any) -> Any:
 
 def _declare_golden(env: Any, artifact: Path, stamp: Path) -> Any:
     """The node that computes the snapshot from the program's reference: again only if that or the data changed."""
-    words = [sys.executable, "-m", "pypto_build.compiler.golden", str(artifact), "--if-any"]
+    words = [*own_tool("pypto_build.compiler.golden"), str(artifact), "--if-any"]
     made = str(stamp.with_name("golden.json"))
     node = env.Command(
         escape(made),
@@ -115,10 +115,10 @@ def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> 
     options = workspace.options
     where = [str(source), "--output", str(artifact), "--platform", platform]
     if options["COMPILER"] == "pypto":
-        words = [sys.executable, "-m", "pypto_build.compiler.pypto", *where]
+        words = [*own_tool("pypto_build.compiler.pypto"), *where]
         words += ["--python", options["PYTHON"]] if options["PYTHON"] else []
         return [escape(word) for word in (*words, *(["--dump-passes"] if options["DUMP_PASSES"] else []))]
-    words = [sys.executable, "-m", "pypto_build.compiler", *where]
+    words = [*own_tool("pypto_build.compiler"), *where]
     words += ["--no-golden"]
     words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
     words += ["--ptoas", options["PTOAS"]] if options["PTOAS"] else []

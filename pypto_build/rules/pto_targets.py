@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.completion import is_completed, write_completed
 from pypto_build.rules.splice import write_back
 from pypto_build.rules.workspace import escape, workspace_of
+from pypto_build.toolchain.python import own_tool
 
 
 def declare_splice(env: Any, artifacts: Sequence[ArtifactTargets]) -> None:
@@ -43,7 +43,7 @@ def declare_pto_diff(env: Any, root: Path, *places: Path) -> None:
     other = workspace_of(env).options["OTHER"]
     if not other:
         raise ArtifactError("OTHER=", "'scons pto_diff' compares two artifacts", "name the second with OTHER=")
-    words = [sys.executable, "-m", "pypto_build.pto.diff"]
+    words = own_tool("pypto_build.pto.diff")
     words += [str(path) for path in (root, resolve_jit(other, *places, option="OTHER"))]
     compare = Action([[escape(word) for word in words]], None, exitstatfunc=lambda status: 0 if status == 1 else status)
     env.AlwaysBuild(env.Alias("pto_diff", [], compare))

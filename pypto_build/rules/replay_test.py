@@ -27,6 +27,7 @@ from pypto_build.rules.sources import tool_digest
 from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, ToolchainError
+from pypto_build.toolchain.python import own_tool
 
 _NUMBER = (int, float)
 
@@ -233,7 +234,7 @@ def _argv(
     comparators: Mapping[str, str],
 ) -> list[str]:
     tool = "pypto_build.replay" if targets.embedded else "pypto_build.interop.run"
-    words = [sys.executable, "-m", tool, str(targets.artifact.root)]
+    words = [*own_tool(tool), str(targets.artifact.root)]
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remembe
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import Platform, ToolchainError
 from pypto_build.toolchain.ptoas import Ptoas, find_ptoas, ptoas_argv
+from pypto_build.toolchain.python import own_tool
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Assembler:
         """The command that assembles ``unit``."""
         if self.ptoas:
             return ptoas_argv(self.ptoas, self.platform, unit.text, str(unit.path), target)
-        words = [sys.executable, "-m", "pypto_build.pto.assemble", str(unit.path)]
+        words = [*own_tool("pypto_build.pto.assemble"), str(unit.path)]
         return [*words, "--platform", self.platform.name, "-o", target]
 
 
@@ -115,7 +115,7 @@ def _declare_unit(env: Any, output: Path, splices: Splices, unit: PtoUnit) -> li
         command("[pto->cpp] regenerating from", argv, show=lambda node: workspace.short(str(node))),
     )
     env.Depends(assembled, setting(env, "the assembler", splices.assembler.identity))
-    words = [sys.executable, "-m", "pypto_build.compiler.splice_files", str(body), "--module", str(unit.path)]
+    words = [*own_tool("pypto_build.compiler.splice_files"), str(body), "--module", str(unit.path)]
     words += ["--orchestration", str(splices.orchestration)]
     for kernel in unit.kernels:
         words += ["--into", str(kernel.func_id), str(kernel.source), f"{splices.files[kernel.name]}.tmp"]

@@ -29,6 +29,7 @@ from pypto_build.rules.single import declare_kernel, declare_kernel_config, decl
 from pypto_build.rules.targets import TARGETS, check_taken
 from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.python import own_environment
 
 RULES: dict[str, Callable[..., Any]] = {
     "PtoArtifact": declare_artifact,
@@ -130,6 +131,7 @@ def _needs_whole_graph() -> bool:
 
 
 def _environment() -> dict[str, str]:
-    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    passed |= {name: value for name, value in os.environ.items() if name.startswith(_PASSED_PREFIXES)}
+    found = own_environment()
+    passed = {name: found[name] for name in _PASSED_ON if name in found}
+    passed |= {name: value for name, value in found.items() if name.startswith(_PASSED_PREFIXES)}
     return passed | {"LC_ALL": "C.UTF-8"}

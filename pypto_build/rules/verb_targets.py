@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.replay_test import show_results
 from pypto_build.rules.verbs import Needs, Verb
 from pypto_build.rules.workspace import escape, workspace_of
+from pypto_build.toolchain.python import own_tool
 
 
 def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTargets | None, verdict: Any) -> None:
@@ -25,7 +25,7 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
     """
     workspace = workspace_of(env)
     platform = workspace.options["PLATFORM"]
-    words = [sys.executable, "-m", verb.module, *([str(root)] if root else []), "--platform", platform]
+    words = [*own_tool(verb.module), *([str(root)] if root else []), "--platform", platform]
     if root is not None and verb.needs is Needs.FILES:
         words += ["--build-dir", str(workspace.build_dir / platform / artifact_name(root))]
     needed: list[Any] = []
@@ -46,7 +46,7 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
 def declare_fetch(env: Any) -> None:
     """The target that brings revisions into the cache."""
     options = workspace_of(env).options
-    words = [sys.executable, "-m", "pypto_build.toolchain.fetch"]
+    words = own_tool("pypto_build.toolchain.fetch")
     words += [f"{OPTIONS[name].flag}={options[name]}" for name in ("SIMPLER", "PTO_ISA") if options[name]]
     action = Action([[escape(word) for word in words]], None)
     env.AlwaysBuild(env.Clone(SPAWN=run_streaming).Alias("fetch", [], action))

@@ -6,7 +6,6 @@ as bare machine code, so its ``.text`` is taken out of the linked file and check
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.platforms import Platform
 from pypto_build.toolchain.programs import identify
+from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 from pypto_build.toolchain.simpler import (
     HOST_GRAPH,
@@ -95,7 +95,7 @@ def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platfor
     """The recipe for ``platform``, a hardware one."""
     ccec, linker = str(toolkit.ccec), str(toolkit.linker)
     identity = f"{identify(ccec)} {identify(linker)} {tree.root} {tree.isa}"
-    extract = (sys.executable, "-m", "pypto_build.toolchain.extract_text", SOURCE, TARGET)
+    extract = (*own_tool("pypto_build.toolchain.extract_text"), SOURCE, TARGET)
     steps = (
         Step("link   ", ".elf", (linker, "-e", "kernel_entry", "-o", TARGET, SOURCE)),
         Step("extract", ".bin", extract),

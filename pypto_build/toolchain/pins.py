@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,15 +22,14 @@ import msgspec
 from pypto_build.toolchain import git
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.python import own_tool
 
 PINS_FILE = Path(__file__).resolve().parents[2] / "third_party" / "pins.toml"
 SIMPLER, PTO_ISA = "simpler", "pto-isa"
 #: The option that names a revision, and the variable with the command that builds one.
 OPTION = {SIMPLER: "SIMPLER", PTO_ISA: "PTO_ISA"}
 BUILD_VARIABLE = {SIMPLER: "SIMPLER_BUILD"}
-_BUILD = {
-    SIMPLER: f"{shlex.quote(sys.executable)} -m pypto_build.toolchain.simpler_build {{source}} --python {{python}}"
-}
+_BUILD = {SIMPLER: f"{shlex.join(own_tool('pypto_build.toolchain.simpler_build'))} {{source}} --python {{python}}"}
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*([~^][0-9]*)*")
 _BUILT = ".pypto-built"

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.python import python_code
 
 _NANOBIND = "import nanobind; print(nanobind.cmake_dir())"
 _SIMULATORS = "build_package_sim"
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build(source: Path, python: str) -> None:
     """Configure and build. Raises `ToolchainError` for a missing program or a command that failed."""
-    found = subprocess.run([python, "-c", _NANOBIND], capture_output=True, text=True, check=False)
+    found = subprocess.run(python_code(python, _NANOBIND), capture_output=True, text=True, check=False)
     if found.returncode:
         raise ToolchainError(f"{python}: has no package nanobind, which simpler is built with; pip install nanobind")
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])

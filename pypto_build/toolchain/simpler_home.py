@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pypto_build.toolchain import git, pins
 from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.python import python_code
 from pypto_build.toolchain.simpler_tree import SimplerTree, open_tree
 
 #: Names the interpreter for a checkout that was installed into one.
@@ -116,7 +117,7 @@ def _probe(python: str, environment: Mapping[str, str]) -> dict[str, object]:
     """Where an interpreter would import simpler from, without importing it."""
     try:
         run = subprocess.run(
-            [python, "-c", _PROBE], env=environment, capture_output=True, text=True, timeout=60, check=False
+            python_code(python, _PROBE), env=environment, capture_output=True, text=True, timeout=60, check=False
         )
         found = json.loads(run.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -1,0 +1,35 @@
+"""How Python is started for tools of ours: nothing is imported from the working directory, which may be an artifact's.
+
+What lies there comes from anywhere, and ``json.py`` is as good a file name as any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_LAUNCHER = Path(__file__).resolve().with_name("run_module.py")
+_NOT_HERE = "import sys; sys.path[:] = filter(None, sys.path)\n"
+
+
+def own_tool(module: str) -> list[str]:
+    """The first words of a command line that runs a module, as ``python -m`` does, and imports nothing from where."""
+    return [sys.executable, str(_LAUNCHER), module]
+
+
+def python_code(python: str, code: str) -> list[str]:
+    """The command line by which any interpreter runs a few lines, which import nothing from the working directory."""
+    return [python, "-c", _NOT_HERE + code]
+
+
+def own_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment without the entries of PYTHONPATH that mean the working directory or are relative to it.
+
+    The interpreter makes them absolute before any code of ours runs, and ``sitecustomize`` is imported from them.
+    """
+    entries = environment.get("PYTHONPATH", "").split(os.pathsep)
+    kept = os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
+    others = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+    return others | ({"PYTHONPATH": kept} if kept else {})

@@ -1,0 +1,23 @@
+"""Runs a module as ``python -m`` does, but without the working directory on its path: see ``own_tool``.
+
+``python -P`` does the same from Python 3.11 on. What is run is the copy of this package that this file is part of.
+"""
+
+import os
+import runpy
+import sys
+
+
+def main() -> None:
+    """Run the module that the first argument names with the arguments after it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.dirname(here))
+    sys.path[:] = [place for place in sys.path if os.path.isabs(place) and place != here]
+    if package not in sys.path:
+        sys.path.append(package)
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
