@@ -26,8 +26,8 @@ class Lines:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self.ended = self.flooded = False
-        self.pending = b""
+        self.ended = self.flooded = self.whole = False
+        self._pending = bytearray()
 
     def wanted(self) -> tuple[int, int]:
         """What has to happen before `take` does something."""
@@ -37,18 +37,19 @@ class Lines:
         """Take what has come."""
         data = os.read(self.descriptor, _PIECE)
         self.ended = not data
-        if len(self.pending) + len(data) > LINES_LIMIT:
+        if len(self._pending) + len(data) > LINES_LIMIT:
             self.flooded = True
         else:
-            self.pending += data
+            self._pending += data
+            self.whole = self.whole or b"\n" in data
 
     def line(self) -> bytes | None:
         """The oldest whole line that has not been taken yet."""
-        line, end, rest = self.pending.partition(b"\n")
-        if not end:
+        if not self.whole:
             return None
-        self.pending = rest
-        return line
+        line, _, self._pending = self._pending.partition(b"\n")
+        self.whole = b"\n" in self._pending
+        return bytes(line)
 
 
 class Printed:
@@ -143,7 +144,7 @@ class Listener:
     @property
     def has_reply(self) -> bool:
         """Whether a whole line has come."""
-        return b"\n" in self.replies.pending
+        return self.replies.whole
 
     def reply(self) -> bytes:
         """The oldest line that has not been taken yet."""

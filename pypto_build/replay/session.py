@@ -140,6 +140,8 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     except OSError as error:
         _note_failure(verdict, error)
     try:
+        if request.verdict_path.is_dir() and not request.verdict_path.is_symlink():  # a kernel put it there
+            shutil.rmtree(request.verdict_path)
         write_verdict(verdict, request.verdict_path)
     except OSError as error:
         if verdict.exit_status == 0 or verdict.error is None:
