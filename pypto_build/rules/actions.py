@@ -10,6 +10,7 @@ from typing import Any
 
 from SCons.Action import Action
 
+from pypto_build.rules.confinement import confined
 from pypto_build.rules.reason import rebuild_reason
 
 # What failing commands printed, in order; the verdict of a failed build quotes the first error of it.
@@ -49,8 +50,12 @@ def run_whole(_shell: str, _escape: Any, _command: str, args: Sequence[str], env
 
 
 def _words(args: Sequence[str]) -> list[str]:
-    """The words of a command: SCons puts quotes around those with blanks, for a shell that is not there."""
-    return [word[1:-1] if word[:1] == word[-1:] == '"' and (" " in word or "\t" in word) else word for word in args]
+    """The words of a command: SCons puts quotes around those with blanks, for a shell that is not there.
+
+    With SANDBOX=1 they come behind those of the sandbox.
+    """
+    plain = [word[1:-1] if word[:1] == word[-1:] == '"' and (" " in word or "\t" in word) else word for word in args]
+    return confined(plain)
 
 
 def run_streaming(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from SCons.Action import Action
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.rules.confinement import confined
 from pypto_build.rules.headers import HeaderIndex
 from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.toolchain.cache import cache_dir
@@ -53,6 +54,7 @@ def _precompile(target: list[Any], source: list[Any], env: Any) -> None:
     write_bytes(header, f"#include <{recipe.main_header}>\n".encode())
     made = target[0].get_abspath()
     unfinished = f"{made}.{os.getpid()}"  # another run may be at it too
-    run = subprocess.run(recipe.precompile_argv(str(header), unfinished), capture_output=True, check=False)
+    words = confined(recipe.precompile_argv(str(header), unfinished), header.parent)
+    run = subprocess.run(words, capture_output=True, check=False)
     if run.returncode == 0:
         os.replace(unfinished, made)

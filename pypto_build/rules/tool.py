@@ -21,6 +21,7 @@ from pypto_build.rules.actions import run_captured
 from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.attributes import RuleError
 from pypto_build.rules.cleaning import clean_outputs
+from pypto_build.rules.confinement import use_sandbox
 from pypto_build.rules.help import declare_help
 from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.program import declare_program
@@ -67,6 +68,8 @@ def generate(env: Any) -> None:
             SetOption("num_jobs", len(os.sched_getaffinity(0)))
         top = Path(SCons.Script.Dir("#").abspath)
         workspace = Workspace(top, options, _needs_whole_graph())
+        if options["SANDBOX"]:
+            use_sandbox(options, top, workspace.build_dir, workspace.outputs)
         if options["WATCH"]:
             watch.depend_on(workspace)
         workspace.databases.install()
