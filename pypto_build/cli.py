@@ -30,7 +30,9 @@ from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.options import GROUP, OPTIONS
 from pypto_build.rules.targets import SECTIONS, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.sandbox import find_sandbox
 
 _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
@@ -121,7 +123,21 @@ def _open_pack(given: argparse.Namespace) -> Status | None:
     for name, value in opened.options.items():
         if name in taken and not getattr(given, name):
             setattr(given, name, value)
+    _choose_sandbox(given)
     return opened.pack.status
+
+
+def _choose_sandbox(given: argparse.Namespace) -> None:
+    """What comes from an archive runs in a sandbox where there is one, unless the user says otherwise."""
+    if "SANDBOX" not in TARGETS[given.verb].options or given.SANDBOX:
+        return
+    if any(word.startswith("SANDBOX=") for word in given.assigned):
+        return
+    try:
+        find_sandbox()
+        given.SANDBOX = True
+    except ToolchainError as error:
+        print(f"[pack] {error}: what is in the archive runs with your rights")
 
 
 def scons_command(given: argparse.Namespace) -> list[str]:

@@ -29,6 +29,7 @@ from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import Death, RunFault, describe_death
 from pypto_build.replay.listener import Listener
+from pypto_build.replay.replies import no_reply
 from pypto_build.replay.session import Request
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.toolchain.elf import extract_text, read_elf
@@ -112,7 +113,6 @@ class SimplerRounds:
 
     def __exit__(self, *_: object) -> None:
         self._kill()
-        self._said.close()
         assert self._process.stderr is not None
         self._process.stderr.close()
         for descriptor in (self._commands, self._results):
@@ -136,12 +136,16 @@ class SimplerRounds:
                 raise self._hang()
             if not self._said.collect(remaining) and not self._said.has_reply:
                 raise self._death()
-        reply: dict[str, Any] = json.loads(self._said.reply())
-        if "fault" in reply:
-            raise run_fault(reply["kind"], reply["fault"], self._request.platform, self._engine.device)
+        try:
+            reply: dict[str, Any] = json.loads(self._said.reply())
+            fault, run_s = reply.get("fault"), float(reply.get("run_s", 0))
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            raise no_reply() from None
+        if fault is not None:
+            raise run_fault(str(reply.get("kind")), str(fault), self._request.platform, self._engine.device)
         for index, file in enumerate(self._files):
             self._arena.tensor(index)[:] = file.read_bytes()
-        return Reply(tasks=_count_tasks(self._request.results_dir / "dfx_outputs"), run_s=reply["run_s"])
+        return Reply(tasks=_count_tasks(self._request.results_dir / "dfx_outputs"), run_s=run_s)
 
     def _job(self, interface: Interface, binaries: Binaries, output: Path) -> dict[str, Any]:
         """What the process is told."""

@@ -6,6 +6,7 @@ kernel that writes past a tensor is found by the changed pattern after the run, 
 
 from __future__ import annotations
 
+import copy
 import mmap
 from dataclasses import dataclass
 
@@ -60,6 +61,12 @@ class Arena:
     def fill(self, index: int, data: memoryview | bytes | None) -> None:
         """Set tensor `index` to `data`, or to zeros."""
         self.tensor(index)[:] = bytes(self._sizes[index]) if data is None else data
+
+    def copy(self) -> Arena:
+        """The same, in memory that nobody else writes to."""
+        twin = copy.copy(self)
+        twin.memory = memoryview(bytes(self.memory))
+        return twin
 
     def overrun(self) -> Overrun | None:
         """The first write that hit a red zone, restoring nothing; None when all are intact."""

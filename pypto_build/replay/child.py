@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,9 @@ REFERENCE = Path("PyTorch")
 
 #: Kind of a reply about an exception that a kernel or the orchestration let escape.
 LEAKED = "exception"
+
+#: Kind of the reply that PyTorch has been loaded; it comes before any code of the artifact's is.
+LOADED = "loaded"
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,9 @@ class Reply(msgspec.Struct):
     hint: str = ""
 
 
+#: A file may be as large in any case.
+_LEAST_FILE = 1 << 30
+
 #: (memory, shape, dtype, direction, name)
 TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
 
@@ -106,9 +113,11 @@ def tensor_buffers(binding: Binding, arena: Arena) -> list[TensorBuffer]:
     ]
 
 
-def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: int, results: int) -> None:
-    """Run one round for every `RUN` byte read from `commands`, until it closes. The first fault ends the service."""
+def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview) -> None:
+    """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service.
 
+    `module` is the embedded runtime's, which has forked this process.
+    """
     process = os.getpid()
 
     def reply(message: Reply) -> None:
@@ -117,21 +126,21 @@ def serve(job: Job, tensors: list[TensorBuffer], report: memoryview, commands: i
         data = msgspec.json.encode(message) + b"\n"
         try:
             while data:
-                data = data[os.write(results, data) :]
+                data = data[os.write(module.RESULTS, data) :]
         except OSError:  # a kernel closed it, or the parent is gone
             os._exit(UNHEARD)
 
     try:
-        module = load_embedded(job.embedded)
-    except (ImportError, OSError) as error:
-        reply(Reply(fault=f"{job.embedded}: cannot be loaded: {error}", kind="build_error", hint="build it again"))
-        return
-    try:
         note = LoadingNote(report)
-        runtime = _prepare(module, job, note)
         options = {**job.options, "report": report, **_hook(job, note)}
-        while os.read(commands, 1) == RUN:
-            stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
+        if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
+            reply(Reply(kind=LOADED))
+        runtime = _prepare(module, job, note)
+        while os.read(module.COMMANDS, 1) == RUN:
+            try:
+                stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
+            finally:
+                module.flush_output()
             reply(_stats_reply(stats))
     except module.RuntimeFault as fault:
         reply(_fault_reply(fault))
@@ -236,18 +245,24 @@ def _fault_reply(fault: Any) -> Reply:
     )
 
 
-def limit_resources(memory_bytes: int, cpu_s: int) -> None:
-    """Bound data memory and, as a backstop for a parent that was killed, processor time; leave no core file."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    limit = cpu_s if hard == resource.RLIM_INFINITY else min(cpu_s, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+def limit_resources(memory_bytes: int, cpu_s: int, place: Path) -> None:
+    """Bound data memory, a file to half of the room that there is at `place` and, should nobody watch any more,
+    processor time; leave no core file."""
+    room = os.statvfs(place)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_DATA, memory_bytes)
+    _limit(resource.RLIMIT_FSIZE, max(room.f_bavail * room.f_frsize // 2, _LEAST_FILE))
+    _limit(resource.RLIMIT_CPU, cpu_s)
 
 
-def child_main(body: Callable[[], None]) -> None:
+def _limit(what: int, value: int) -> None:
+    """Lower a limit."""
+    _, hard = resource.getrlimit(what)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(what, (value, hard))
+
+
+def leave(body: Callable[[], None]) -> None:
     """Run `body` in a forked child and leave without any of the parent's clean-up. Does not return."""
     status = 70
     try:
@@ -256,6 +271,7 @@ def child_main(body: Callable[[], None]) -> None:
     except BaseException as error:
         print(f"replay: internal error in the child process: {type(error).__name__}: {error}", file=sys.stderr)
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):  # a kernel closed them
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)

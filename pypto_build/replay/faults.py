@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,6 @@ from pypto_build.replay.verdict import ErrorInfo, Status
 if TYPE_CHECKING:
     from pypto_build.runtime.report import Crash, Frame, Report, Running
 
-_LIMIT_REACHED = "{{subject}} reached the memory limit of {} MB ({})"
 _MEMORY_HINT = "look for an allocation in a loop, or raise the limit with --memory"
 
 #: Share of the limit that resident memory reaches when data memory is at it: stacks and small blocks stay untouched.
@@ -78,10 +78,10 @@ class Death:
     stderr_tail: bytes = b""
 
 
-def describe_death(death: Death, report: Report | None, loading: str = "") -> ErrorInfo:
+def describe_death(death: Death, report: Report | None, loading: str = "", binaries: Collection[str] = ()) -> ErrorInfo:
     """A child that died before it sent a result, with what the runtime's report buffer knows about it.
 
-    `loading` is the file it was loading then.
+    `loading` is the file it was loading then; `binaries` are the files whose lines are looked up for its stack.
     """
     crash = report.crash if report else None
     if os.WIFEXITED(death.status):
@@ -102,22 +102,20 @@ def describe_death(death: Death, report: Report | None, loading: str = "") -> Er
     number = os.WTERMSIG(death.status)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     culprit = Culprit(crash.task, crash.kernel) if crash and crash.kernel else _culprit(report, loading)
-    frames = _frames(crash) if crash else []
+    frames = _frames(crash, binaries) if crash else []
     detail = [*crash.arguments, *(f"#{place} {frame}" for place, frame in enumerate(frames))] if crash else []
     line = next((frame.code for frame in frames if frame.code), "")
     at = f" at {_readable(line)}" if line else ""
     if _out_of_memory(death, name, crash):
         reason = crash.exception if crash and crash.exception else name
-        return _error(
-            "out_of_memory", _LIMIT_REACHED.format(death.limit_bytes >> 20, reason + at), culprit, _MEMORY_HINT, detail
-        )
+        return _error("out_of_memory", _limit_reached(death.limit_bytes, reason + at), culprit, _MEMORY_HINT, detail)
     if crash and crash.exception:
         return _escaped(crash.exception, at, culprit, detail)
     if crash and (missing := _MISSING_ARGUMENT.fullmatch(crash.nearest)):
         given = "1 argument" if missing[2] == "1" else f"{missing[2]} arguments"
         message = "{subject} uses argument " + f"{missing[1]}{_escape(at)}, and its task was given {given}"
         return _error("missing_argument", message, culprit, _MISSING_HINT, detail)
-    place = f", {crash.nearest}" if crash and crash.nearest else ""
+    place = f", {_escape(crash.nearest)}" if crash and crash.nearest else ""
     place = f" at address 0x{crash.address:x}{place}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
     message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){place}"
     hint = _STACK_HINT if crash and crash.nearest == _STACK_USED_UP else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
@@ -128,8 +126,12 @@ def describe_death(death: Death, report: Report | None, loading: str = "") -> Er
 def describe_exception(text: str, limit_bytes: int, report: Report | None) -> ErrorInfo:
     """An exception of what stands in for kernels, or of code that runs before the orchestration does."""
     if "std::bad_alloc" in text:
-        return _error("out_of_memory", _LIMIT_REACHED.format(limit_bytes >> 20, text), _culprit(report), _MEMORY_HINT)
+        return _error("out_of_memory", _limit_reached(limit_bytes, text), _culprit(report), _MEMORY_HINT)
     return _escaped(text, "", _culprit(report), [])
+
+
+def _limit_reached(limit_bytes: int, reason: str) -> str:
+    return "{subject} reached the memory limit of " + f"{limit_bytes >> 20} MB ({_escape(reason)})"
 
 
 def _escaped(text: str, at: str, culprit: Culprit, detail: list[str]) -> ErrorInfo:
@@ -211,7 +213,7 @@ def _error(kind: str, message: str, culprit: Culprit, hint: str, detail: list[st
     )
 
 
-def _frames(crash: Crash) -> list[Frame]:
+def _frames(crash: Crash, binaries: Collection[str]) -> list[Frame]:
     """The stack from the kernel's or orchestration's own call on, up to the runtime that called it.
 
     An abort is several calls deep in the C library, and the orchestration may be in the runtime that it called.
@@ -220,7 +222,7 @@ def _frames(crash: Crash) -> list[Frame]:
     from pypto_build.runtime.report import symbolise
 
     with TemporaryDirectory(prefix="pypto-lines-") as directory:
-        frames = list(symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place))
+        frames = list(symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place, binaries))
     skipped = (lambda frame: not frame.code) if crash.signal == "SIGABRT" else _is_own
     first = next((place for place, frame in enumerate(frames) if not skipped(frame)), 0)
     last = next((place for place, frame in enumerate(frames) if place > first and _is_own(frame)), len(frames))

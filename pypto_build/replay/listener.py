@@ -1,49 +1,167 @@
-"""What a child process says: replies, a line each, and its error output, which goes on to ours as it comes."""
+"""What a child process says: lines for its parent, and what it prints, which goes on to our own output as it comes.
+
+All of it is data from somebody who may mean no good: lines are kept up to a limit, and neither a flood nor a reader of
+ours that has stopped reading keeps the parent from looking at the clock.
+"""
 
 from __future__ import annotations
 
 import os
-import selectors
+import select
+import stat
 import sys
+from typing import Literal
 
 _TAIL_BYTES = 8192
+_PIECE = 1 << 16
+
+#: More than any reply needs.
+LINES_LIMIT = 1 << 24
+#: More than anybody reads; what is printed beyond it is left out.
+PRINTED_LIMIT = 1 << 26
+
+
+class Lines:
+    """What comes through a pipe in lines, up to a limit."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.ended = self.flooded = self.whole = False
+        self._pending = bytearray()
+
+    def wanted(self) -> tuple[int, int]:
+        """What has to happen before `take` does something."""
+        return self.descriptor, select.POLLIN
+
+    def take(self) -> None:
+        """Take what has come."""
+        data = os.read(self.descriptor, _PIECE)
+        self.ended = not data
+        if len(self._pending) + len(data) > LINES_LIMIT:
+            self.flooded = True
+        else:
+            self._pending += data
+            self.whole = self.whole or b"\n" in data
+
+    def line(self) -> bytes | None:
+        """The oldest whole line that has not been taken yet."""
+        if not self.whole:
+            return None
+        line, _, self._pending = self._pending.partition(b"\n")
+        self.whole = b"\n" in self._pending
+        return bytes(line)
+
+
+class Printed:
+    """What is printed into a pipe goes on to standard output or error, when that can take it; `tail` is the last."""
+
+    def __init__(self, descriptor: int, name: Literal["stdout", "stderr"]) -> None:
+        self.descriptor = descriptor
+        self.ended = False
+        self.tail = b""
+        self._name = name
+        self._left = PRINTED_LIMIT
+        self.blocked = False
+        self._target, self._piece = _file_of(name)
+
+    def wanted(self) -> tuple[int, int]:
+        """What has to happen before `take` does something: there is something to read, then there is room for it."""
+        return (self._target, select.POLLOUT) if self.blocked else (self.descriptor, select.POLLIN)
+
+    def take(self) -> None:
+        """Pass on what has come, if there is room."""
+        if self._left > 0 and self._target >= 0 and not _ready(self._target, select.POLLOUT):
+            self.blocked = True
+            return
+        self.blocked = False
+        if not _ready(self.descriptor, select.POLLIN):
+            return
+        data = os.read(self.descriptor, self._piece if self._left > 0 else _PIECE)
+        self.ended = not data
+        self.tail = (self.tail + data)[-_TAIL_BYTES:]
+        if data and self._left > 0:
+            self._left -= len(data)
+            note = b"" if self._left > 0 else f"\n[RUN] more than {PRINTED_LIMIT >> 20} MB are left out\n".encode()
+            self._write(data + note)
+
+    def _write(self, data: bytes) -> None:
+        stream = getattr(sys, self._name)
+        try:
+            stream.flush()
+            if hasattr(stream, "buffer"):
+                while data:
+                    data = data[stream.buffer.write(data) or 0 :]
+                stream.buffer.flush()
+            else:
+                stream.write(data.decode(errors="replace"))
+                stream.flush()
+        except (OSError, ValueError):  # whoever read it has seen enough
+            self._left = 0
 
 
 class Listener:
-    """Listens to two descriptors of a child, which stay open; `tail` is the last that came as error output."""
+    """Listens to descriptors of a child, which stay open."""
 
-    def __init__(self, replies: int, errors: int) -> None:
-        self._replies = replies
-        self._pending = b""
-        self.tail = b""
-        self._selector = selectors.DefaultSelector()
-        for descriptor in (replies, errors):
-            self._selector.register(descriptor, selectors.EVENT_READ)
+    def __init__(self, replies: int, errors: int, output: int | None = None, news: int | None = None) -> None:
+        self.replies, self._errors = Lines(replies), Printed(errors, "stderr")
+        self.news = Lines(news) if news is not None else None
+        self._all: list[Lines | Printed] = [self._errors, self.replies]
+        self._all += [Printed(output, "stdout")] if output is not None else []
+        self._all += [self.news] if self.news is not None else []
+
+    @property
+    def tail(self) -> bytes:
+        """The last that came as error output."""
+        return self._errors.tail
 
     def collect(self, timeout_s: float) -> bool:
-        """Take what was written, waiting for something until the time is over; False once there will be no more."""
-        for key, _ in self._selector.select(timeout_s):
-            data = os.read(key.fd, 1 << 16)
-            if not data:
-                self._selector.unregister(key.fd)
-            elif key.fd == self._replies:
-                self._pending += data
-            else:
-                self.tail = (self.tail + data)[-_TAIL_BYTES:]
-                sys.stderr.write(data.decode(errors="replace"))
-                sys.stderr.flush()
-        return bool(self._selector.get_map())
+        """Take what has come, waiting for something until the time is over; False once there will be no more."""
+        waiting: dict[int, list[Lines | Printed]] = {}
+        poll = select.poll()
+        for source in self._all:
+            if not source.ended:
+                descriptor, event = source.wanted()
+                waiting[descriptor] = [*waiting.get(descriptor, []), source]
+                poll.register(descriptor, event)
+        for descriptor, _ in poll.poll(timeout_s * 1000):
+            for source in waiting[descriptor]:
+                source.take()
+        return not all(source.ended for source in self._all)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something is printed that nobody takes."""
+        return any(isinstance(source, Printed) and source.blocked for source in self._all)
+
+    def find_reply(self) -> bool:
+        """Whether there is a reply in what a child that is gone has written."""
+        while not (self.has_reply or self.replies.ended or self.replies.flooded):
+            if not _ready(self.replies.descriptor, select.POLLIN):
+                return False
+            self.replies.take()
+        return self.has_reply
 
     @property
     def has_reply(self) -> bool:
         """Whether a whole line has come."""
-        return b"\n" in self._pending
+        return self.replies.whole
 
     def reply(self) -> bytes:
         """The oldest line that has not been taken yet."""
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
+        return self.replies.line() or b""
 
-    def close(self) -> None:
-        """Listen no more."""
-        self._selector.close()
+
+def _file_of(name: str) -> tuple[int, int]:
+    """The descriptor behind a stream of ours (-1: there is none), and how much it takes once it says that it does."""
+    try:
+        descriptor = getattr(sys, name).fileno()
+        kind = os.fstat(descriptor).st_mode
+    except (OSError, ValueError, AttributeError):
+        return -1, _PIECE
+    return descriptor, _PIECE if stat.S_ISREG(kind) else select.PIPE_BUF
+
+
+def _ready(descriptor: int, event: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(0))

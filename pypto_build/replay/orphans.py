@@ -1,35 +1,46 @@
-"""Ends processes that outlived the run which started them, though they left its process group.
-
-They are found by the pipe they inherited: as long as somebody can write to it, its reader sees no end.
-"""
+"""Ends and removes what outlived the run which started it, where the system does not do so itself."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _PROCESSES = Path("/proc")
+SHARED_MEMORY = Path("/dev/shm")
 
 
-def end_holders(descriptor: int) -> None:
-    """Kill every process that has the pipe behind `descriptor` open, but this one and those it started itself."""
-    pipe = f"pipe:[{os.fstat(descriptor).st_ino}]"
-    for process in _PROCESSES.glob("[0-9]*"):
-        pid = int(process.name)
+def end_holders(*descriptors: int) -> None:
+    """Kill every process that has a pipe behind `descriptors` open, but this one and those it started itself.
+
+    As long as somebody can write to a pipe, its reader sees no end.
+    """
+    pipes = set()
+    for descriptor in descriptors:
+        with suppress(OSError):  # closed already
+            pipes.add(f"pipe:[{os.fstat(descriptor).st_ino}]")
+    parents = _parents()
+    for pid in parents:
         with suppress(OSError):  # gone, or another user's
-            if any(os.readlink(file) == pipe for file in (process / "fd").iterdir()) and not _is_ours(pid):
+            held = any(os.readlink(file) in pipes for file in (_PROCESSES / str(pid) / "fd").iterdir())
+            if held and os.getpid() not in _line(pid, parents):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _is_ours(pid: int) -> bool:
-    """Whether a process is this one or descends from it: a process that went its own way has another parent."""
+def _parents() -> dict[int, int]:
+    """The parent of every process."""
+    return {pid: _parent(pid) for pid in map(int, filter(str.isdecimal, os.listdir(_PROCESSES)))}
+
+
+def _line(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    """A process and those it descends from."""
     while pid > 1:
-        if pid == os.getpid():
-            return True
-        pid = _parent(pid)
-    return False
+        yield pid
+        pid = parents.get(pid, 0)
 
 
 def _parent(pid: int) -> int:
@@ -39,3 +50,40 @@ def _parent(pid: int) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[1])
+
+
+class SharedMemory:
+    """What is in shared memory before a run, so that what the run leaves there can be removed after it."""
+
+    def __init__(self, runtime: Any) -> None:
+        self._runtime = runtime
+        self._before, self._since = _names(), int(time.time())
+
+    def remove(self, creator: int) -> None:
+        """Remove the System V segments of a process, and files that are new, ours, and open in no process."""
+        self._runtime.remove_segments(creator, self._since)
+        new = {SHARED_MEMORY / name for name in _names() - self._before}
+        for path in new - _in_use() if new else ():
+            with suppress(OSError):
+                if path.lstat().st_uid == os.getuid() and not path.is_dir():
+                    path.unlink()
+
+
+def _names() -> set[str]:
+    try:
+        return set(os.listdir(SHARED_MEMORY))
+    except OSError:
+        return set()
+
+
+def _in_use() -> set[Path]:
+    """The files in shared memory that a process has mapped or open."""
+    used = set()
+    for process in _PROCESSES.glob("[0-9]*"):
+        with suppress(OSError):
+            for line in (process / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+                _, found, name = line.partition(f"{SHARED_MEMORY}/")
+                used |= {SHARED_MEMORY / name} if found else set()
+        with suppress(OSError):
+            used |= {Path(os.readlink(file)) for file in (process / "fd").iterdir()}
+    return used

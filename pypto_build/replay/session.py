@@ -140,6 +140,8 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     except OSError as error:
         _note_failure(verdict, error)
     try:
+        if request.verdict_path.is_dir() and not request.verdict_path.is_symlink():  # a kernel put it there
+            shutil.rmtree(request.verdict_path)
         write_verdict(verdict, request.verdict_path)
     except OSError as error:
         if verdict.exit_status == 0 or verdict.error is None:
@@ -180,13 +182,13 @@ class _Session:
         arena = Arena([tensor.nbytes for tensor in binding.tensors])
         opened = request.engine.open if request.engine else _open_embedded
         try:
-            self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
+            left = self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
         except RunFault as fault:
             fault.error.message = at_entry(fault.error.message, request.artifact_dir, interface.orchestration)
             raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")
-        self._finish(binding, arena)
+        self._finish(binding, left)
 
     def _data(self) -> Path | None:
         """Where the snapshot lies; the reference makes one when it is asked for."""
@@ -236,9 +238,12 @@ class _Session:
         binding: Binding,
         arena: Arena,
         comparators: Mapping[str, Comparator],
-    ) -> None:
-        """All rounds, up to the first that goes wrong."""
-        request, verdict = self._request, self._verdict
+    ) -> Arena:
+        """All rounds, up to the first that goes wrong; what the last one left.
+
+        After the last of all, nobody but this process has the arena. Before, what is judged is a copy of it.
+        """
+        request, verdict, left = self._request, self._verdict, arena
         times: list[float] = []
         with opened as worker, self._log.stage("runtime"):
             for _ in range(request.rounds):
@@ -251,11 +256,13 @@ class _Session:
                 times.append(reply.run_s)
                 verdict.tasks, verdict.rounds = reply.tasks, len(times)
                 verdict.run_s = sorted(times)[len(times) // 2]
-                self._check(binding, arena, comparators, reply)
+                left = arena if len(times) == request.rounds else arena.copy()
+                self._check(binding, left, comparators, reply)
                 if verdict.error or any(output.status == "mismatch" for output in verdict.outputs):
                     break
         if len(times) > 1:
             self._log.line(rounds_line(times))
+        return left
 
     def _check(self, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator], reply: Reply) -> None:
         """Fill in what the round's outputs are worth."""

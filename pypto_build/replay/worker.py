@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import mmap
 import os
 import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from pypto_build.replay.child import (
     LEAKED,
-    REFERENCE,
+    LOADED,
     RUN,
     Job,
     LoadingNote,
     Reply,
     TensorBuffer,
-    child_main,
+    leave,
     limit_resources,
+    load_embedded,
     serve,
 )
 from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
 from pypto_build.replay.listener import Listener
-from pypto_build.replay.orphans import end_holders
+from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
+from pypto_build.replay.replies import no_reply, read_reply
 from pypto_build.replay.verdict import ErrorInfo
 
 if TYPE_CHECKING:
@@ -42,9 +44,11 @@ FAULT_KNOWN = 2
 LOADING_S = 300.0
 
 _POLL_S = 0.05
-_ATTEMPTS = 8
+_HELD_S = 3.0  # how long pipes are listened to that something holds open
 _LAST_WORDS_S = 0.5
+_LAST_WORDS = b"T"  # asks for them
 _FAULT_S = 5.0  # how long a run whose fault is known may take to say so
+_GONE_S = 30.0  # how long the end of a process may take: it gives its memory back
 
 
 def default_memory_bytes() -> int:
@@ -53,59 +57,75 @@ def default_memory_bytes() -> int:
 
 
 class Worker:
-    """A forked child that executes rounds. Use as a context manager: leaving it kills whatever is left of the child.
+    """A forked child that executes rounds. Use as a context manager: leaving it ends whatever is left of the child.
 
-    `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch.
+    `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch. When the last
+    of `rounds` is finished the child is gone, so that what it left in the tensors changes no more. What it says counts
+    for messages, and for ending it sooner; never for more time, and never for a run that went well.
     """
 
     def __init__(
         self, job: Job, tensors: list[TensorBuffer], *, timeout_s: float, rounds: int, memory_bytes: int
     ) -> None:
-        self._timeout_s = timeout_s
-        self._memory_bytes = memory_bytes
+        self._job, self._tensors = job, tensors
+        self._timeout_s, self._rounds, self._memory_bytes = timeout_s, rounds, memory_bytes
+        self._binaries = frozenset(
+            map(str, (job.embedded, job.orchestration, *(kernel.path for kernel in job.kernels)))
+        )
+        self._sizes = [math.prod(shape) for _, shape, *_ in tensors]
         self._report = mmap.mmap(-1, REPORT_BYTES)
+        self._loads = job.reference is not None
         self._status: int | None = None
         self._peak_bytes = 0
-        command_read, self._commands = os.pipe()
-        self._results, result_write = os.pipe()
-        self._errors, error_write = os.pipe()
-        cpu_s = int((timeout_s + 10) * rounds * (os.cpu_count() or 1))
+        self._over = self._gone = False
+        self._child, self._hidden = 0, False
+        try:
+            runtime = load_embedded(job.embedded)
+        except (ImportError, OSError) as error:
+            message = f"{job.embedded}: cannot be loaded: {error}"
+            raise RunFault("build_error", ErrorInfo("build_error", message, hint="build it again")) from None
+        self._memory = SharedMemory(runtime)
+        pipes = {name: os.pipe() for name in ("commands", "control", "results", "output", "errors", "news")}
+        ours = {name: pipe[name in ("commands", "control")] for name, pipe in pipes.items()}
+        theirs = {name: pipe[name not in ("commands", "control")] for name, pipe in pipes.items()}
+        self._commands, self._control, self._errors = ours["commands"], ours["control"], ours["errors"]
+        self._ours = list(ours.values())
         sys.stdout.flush()
         sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-
-            def body() -> None:
-                os.setpgid(0, 0)
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                for descriptor in (self._commands, self._results, self._errors):
-                    os.close(descriptor)
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                os.dup2(error_write, 2)
-                limit_resources(memory_bytes, cpu_s)
-                serve(job, tensors, memoryview(self._report), command_read, result_write)
-
-            child_main(body)
-        for descriptor in (command_read, result_write, error_write):
+        self._guard = runtime.fork_guarded(**theirs, hide_memory=self._may_hide_memory(), terminal=os.isatty(1))
+        if self._guard == 0:
+            leave(lambda: self._serve(runtime))
+        for descriptor in theirs.values():
             os.close(descriptor)
-        with suppress(OSError):  # the child was faster, or is gone already
-            os.setpgid(self.pid, self.pid)
-        self._said = Listener(self._results, self._errors)
+        with suppress(OSError):  # it was faster, or is gone already
+            os.setpgid(self._guard, self._guard)
+        self._said = Listener(ours["results"], ours["errors"], ours["output"], ours["news"])
+
+    def _serve(self, runtime: Any) -> None:
+        """The child's work. What the parent's objects have open is closed, and must not be closed once more by them."""
+        gc.freeze()
+        cpu_s = int((self._timeout_s + 10) * self._rounds * (os.cpu_count() or 1))
+        limit_resources(self._memory_bytes, cpu_s, self._job.orchestration.parent)
+        serve(runtime, self._job, self._tensors, memoryview(self._report))
+
+    def _may_hide_memory(self) -> bool:
+        """Whether the child can do without what lies in shared memory: some keep their files there."""
+        job = self._job
+        places = (os.getcwd(), sys.prefix, job.embedded, job.orchestration, job.options.get("output_dir", ""))
+        return not any(os.path.realpath(str(place)).startswith(f"{SHARED_MEMORY}/") for place in places)
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kill()
-        self._said.close()
-        for descriptor in (self._commands, self._results, self._errors):
-            os.close(descriptor)
+        self.end()
+        for descriptor in self._ours:
+            with suppress(OSError):  # that of control is closed already
+                os.close(descriptor)
 
     def start_round(self) -> None:
         """Tell the child to run; returns at once."""
-        self._started = time.monotonic()
-        self._deadline = self._started + self._timeout_s
+        self._deadline = time.monotonic() + self._timeout_s
         with suppress(BrokenPipeError):  # the child is gone; finish_round() says how
             os.write(self._commands, RUN)
 
@@ -115,59 +135,105 @@ class Worker:
         Raises `RunFault`: `hang` at the time limit, `runtime_error` for a crash, an exit or a fault of the runtime,
         `build_error` for files that cannot be loaded.
         """
+        if self._loads:
+            self._deadline += LOADING_S
+            reply = self._reply()
+            self._loads, self._deadline = False, time.monotonic() + self._timeout_s
+            if reply.kind != LOADED:
+                raise self._fault(reply)
+        reply = self._reply()
+        if reply.kind or reply.fault:
+            self._drain()
+            raise self._fault(reply)
+        self._rounds -= 1
+        if self._rounds == 0:
+            self.end()
+        return reply
+
+    def _reply(self) -> Reply:
+        """The next reply, if it comes in time."""
         while not self._said.has_reply:
-            if self._loading == str(REFERENCE):
-                self._deadline = min(time.monotonic(), self._started + LOADING_S) + self._timeout_s
+            if self._said.replies.flooded:
+                raise no_reply()
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
-                raise self._late_fault() if self._fault_known() else self._hang()
+                raise self._late_fault() or self._hang()
             if remaining > _FAULT_S and self._fault_known():
                 self._deadline = time.monotonic() + _FAULT_S
                 continue
-            alive = self._alive()
-            self._said.collect(min(remaining, _POLL_S) if alive else 0)
-            if not alive and not self._said.has_reply:
-                self._said.collect(0)
-                raise RunFault("runtime_error", describe_death(self._death(), self._read_report(), self._loading))
-        reply = msgspec.json.decode(self._said.reply(), type=Reply)
-        if reply.fault:
-            self._drain()
-            raise self._fault(reply)
-        return reply
+            if self._alive:
+                self._collect(min(remaining, _POLL_S))
+            elif not self._said.find_reply():
+                raise self._death()
+        return read_reply(self._said.reply(), self._sizes)
+
+    def _collect(self, timeout_s: float) -> bool:
+        """Take what the child and the process in between say; False once there will be no more."""
+        more = self._said.collect(timeout_s)
+        while self._said.news is not None and (line := self._said.news.line()) is not None:
+            word, *numbers = line.decode().split()
+            if word == "child":
+                self._child, self._hidden = int(numbers[0]), numbers[1] == "1"
+            elif word == "ended":
+                self._status, self._peak_bytes = int(numbers[0]), int(numbers[1]) * 1024
+            else:
+                self._gone = True
+        return more
+
+    @property
+    def _alive(self) -> bool:
+        return self._status is None and not self._unwatched
+
+    @property
+    def _unwatched(self) -> bool:
+        """Whether the process in between ended before its time."""
+        return self._said.news is not None and self._said.news.ended and not self._gone
 
     def _drain(self) -> None:
         """Wait for the rest of what a finished child prints."""
-        while self._alive() and time.monotonic() < self._deadline:
-            self._said.collect(_POLL_S)
-        self._said.collect(0)
+        while self._alive and time.monotonic() < self._deadline:
+            self._collect(_POLL_S)
+        self._collect(0)
 
-    def _alive(self) -> bool:
+    def end(self) -> None:
+        """End the child and everything it started, and take the rest of what they printed."""
+        if self._over:
+            return
+        self._over = True
+        os.close(self._control)
+        give_up = time.monotonic() + _GONE_S
+        while not (self._gone or self._unwatched) and time.monotonic() < give_up:
+            self._collect(_POLL_S)
+        if not self._gone:
+            for pid in filter(None, (self._guard, self._child)):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        quiet_since = time.monotonic()
+        while self._collect(_POLL_S):
+            quiet_s = time.monotonic() - quiet_since
+            if self._said.blocked:  # nobody reads what we print just now
+                quiet_since = time.monotonic()
+            elif quiet_s > _HELD_S:
+                break
+            elif quiet_s > _LAST_WORDS_S:  # it is not just the rest of what was printed
+                end_holders(*self._ours)
+        os.waitpid(self._guard, 0)
+        if not self._hidden:
+            self._memory.remove(self._child)
+
+    def _death(self) -> RunFault:
+        """How the child died, or the process in between."""
         if self._status is None:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                self._status, self._peak_bytes = status, usage.ru_maxrss * 1024
-        return self._status is None
-
-    def _kill(self) -> None:
-        """End the child and everything it started."""
-        with suppress(ProcessLookupError, PermissionError):  # all gone already
-            os.killpg(self.pid, signal.SIGKILL)
-        if self._status is None:
-            _, self._status, _ = os.wait4(self.pid, 0)
-        for attempt in range(_ATTEMPTS):
-            if not self._said.collect(_POLL_S):
-                return
-            if attempt > 1:  # it is not just the rest of what was printed
-                end_holders(self._errors)
-
-    def _death(self) -> Death:
-        assert self._status is not None
-        return Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
+            message = "the process that watches over the run was ended"
+            hint = "a kernel or the orchestration kills processes that are not its own, or something outside does"
+            return RunFault("runtime_error", ErrorInfo("crash", message, hint=hint))
+        death = Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
+        return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 
     def _read_report(self) -> Report | None:
         from pypto_build.runtime.report import read_report
 
-        return read_report(memoryview(self._report))
+        return read_report(bytes(self._report))
 
     @property
     def _loading(self) -> str:
@@ -177,18 +243,21 @@ class Worker:
         """Whether the runtime has written down a fault; its place in the report, so that nothing need be loaded."""
         return self._report[FAULT_OFFSET] == FAULT_KNOWN
 
-    def _late_fault(self) -> RunFault:
+    def _late_fault(self) -> RunFault | None:
         """The fault of a run that goes on all the same: code that never looks at it again."""
         report = self._read_report()
         fault = report.fault if report else None
-        assert fault is not None
-        self._kill()
+        if fault is None:
+            return None
+        self.end()
         reply = Reply(fault=fault.message, kind=fault.kind, kernel=fault.kernel or None, hint=fault.hint)
         reply.task = None if fault.task is None else str(fault.task)
         return self._fault(reply)
 
     def _fault(self, reply: Reply) -> RunFault:
         """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
+        if not reply.fault:
+            return no_reply()
         if reply.kind == LEAKED:
             error = describe_exception(reply.fault, self._memory_bytes, self._read_report())
             return RunFault("runtime_error", error)
@@ -201,9 +270,10 @@ class Worker:
 
     def _hang(self) -> RunFault:
         error = describe_hang(self._timeout_s, self._read_report(), self._loading)
-        os.kill(self.pid, signal.SIGTERM)  # what it has printed is let out
+        with suppress(BrokenPipeError):
+            os.write(self._control, _LAST_WORDS)  # what it has printed is let out
         give_up = time.monotonic() + _LAST_WORDS_S
-        while self._alive() and time.monotonic() < give_up:
-            self._said.collect(_POLL_S)
-        self._kill()
+        while self._alive and time.monotonic() < give_up:
+            self._collect(_POLL_S)
+        self.end()
         return RunFault("hang", error)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pypto_build.rules.confinement import confined
+
 #: Runs a command without a shell in an environment; its exit status, and what it printed if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
 
@@ -29,7 +31,7 @@ def say(*lines: str) -> None:
 def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """Print what the command said in one piece."""
     try:
-        run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        run = subprocess.run(confined(command), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError as error:
         complain(f"scons: {command[0]}: {error.strerror}")
         return 127, ""
@@ -44,7 +46,7 @@ def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For one of several commands that report at length: each report in one piece."""
-    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    run = subprocess.run(confined(command), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     sys.stdout.write(run.stdout.decode(errors="replace"))
     sys.stdout.flush()
     return run.returncode, ""
@@ -60,7 +62,7 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For long commands whose progress people watch."""
     sys.stdout.flush()
     try:
-        return subprocess.run(command, env=env, check=False).returncode, ""
+        return subprocess.run(confined(command), env=env, check=False).returncode, ""
     except OSError as error:
         complain(f"scons: {command[0]}: {error.strerror}")
         return 127, ""

@@ -105,6 +105,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("ARCH", "", _text, "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
         Option("KERNEL_FLAGS", "", _text, "more flags for the kernels' compiler"),
         Option("CHECK", False, _switch, "1: kernels record and check what every instruction touches"),
+        Option("SANDBOX", False, _switch, "1: compile and replay under bubblewrap: no network, only OUT writable"),
         Option("LAUNCHER", "", _choice("", *LAUNCHERS), f"run compilations through {', '.join(LAUNCHERS)}"),
         Option("PTOAS", "", _text, "the assembler of edited .pto modules ($PTOAS_ROOT, PATH, else 'own')"),
         Option("PREFER", "", _choice("", "pto", "cpp"), "which counts when a module and its body were both edited"),

@@ -15,6 +15,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
 from pypto_build.rules.actions import run_silently
+from pypto_build.rules.confinement import confined
 from pypto_build.rules.environment import search_paths
 from pypto_build.rules.steps import Step, perform
 from pypto_build.rules.workspace import Workspace
@@ -49,7 +50,7 @@ class Precompiled:
             ),
             "[headers] precompile",
             f"{recipe.main_header}, once for these flags",
-            spawn=run_silently,
+            spawn=lambda command, env: run_silently(confined(command, directory), env),
             in_common=True,
         )
 

@@ -21,6 +21,7 @@ from pypto_build.rules.actions import spawn_streaming
 from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.attributes import RuleError
 from pypto_build.rules.cleaning import clean_outputs
+from pypto_build.rules.confinement import use_sandbox
 from pypto_build.rules.database import keep_no_signatures
 from pypto_build.rules.environment import passed_environment
 from pypto_build.rules.help import declare_help
@@ -58,6 +59,8 @@ def generate(env: Any) -> None:
             SetOption("num_jobs", len(os.sched_getaffinity(0)))
         top = Path(SCons.Script.Dir("#").abspath)
         workspace = Workspace(top, options, _needs_whole_graph())
+        if options["SANDBOX"]:
+            use_sandbox(options, top, workspace.build_dir, workspace.outputs)
         if options["WATCH"]:
             watch.depend_on(workspace)
         workspace.environment = passed_environment()

@@ -1,7 +1,8 @@
 """Reads the report buffer: what a run was doing when its process died or was stopped.
 
 The runtime writes the buffer (shared memory given as option ``report``) while it runs; the layout is that of
-``src/report.h``. Reading never fails on a live or half-written buffer: fields are simply what they were.
+``src/report.h``. Reading never fails, whatever is in the buffer: kernels can write there, so half of it may be old, and
+all of it false.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import shutil
 import signal
 import struct
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+from pypto_build.runtime.printable import printable
 
 REPORT_BYTES = 1 << 16
 
@@ -30,6 +34,8 @@ _FRAME_OFFSET = _CRASH_OFFSET + _CRASH.size
 _MAX_FRAMES = 48
 _FAULT_OFFSET = _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size
 _COMPLETE = 2
+
+_LOOK_UP_S = 10.0  # for all frames together
 #: module, offset -> object, section, offset
 Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
 
@@ -150,6 +156,10 @@ class Report:
 
 
 def _text(raw: bytes) -> str:
+    return printable(_raw_text(raw))
+
+
+def _raw_text(raw: bytes) -> str:
     return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
@@ -187,7 +197,7 @@ def _crash(buffer: memoryview) -> Crash | None:
         block=block,
         kernel=_text(kernel),
         nearest=_text(nearest),
-        arguments=tuple(_text(arguments).splitlines()),
+        arguments=tuple(map(printable, _raw_text(arguments).splitlines())),
         frames=tuple(frames),
         exception=_text(exception),
         data_bytes=data_bytes,
@@ -218,10 +228,16 @@ def read_report(buffer: memoryview | bytes) -> Report | None:
     return Report(_running(view, threads), _crash(view), orchestrating == 1, created, completed, ready, fault)
 
 
-def symbolise(frames: tuple[Frame, ...], limit: int = 16, elsewhere: Elsewhere | None = None) -> tuple[Frame, ...]:
+def symbolise(
+    frames: tuple[Frame, ...],
+    limit: int = 16,
+    elsewhere: Elsewhere | None = None,
+    modules: Collection[str] | None = None,
+) -> tuple[Frame, ...]:
     """The frames below the signal handler, with function names and lines from ``addr2line`` where it is installed.
 
     ``elsewhere`` tells of an offset in a module without line numbers where else they are: object, section and offset.
+    Only what is in ``modules`` is opened, if they are given: the frames name any file.
     """
     start = next((index + 1 for index, frame in enumerate(frames) if frame.symbol == "__restore_rt"), 0)
     if start == 0:  # the C library hides its signal trampoline: the handler's own frames are in the runtime's module
@@ -232,7 +248,13 @@ def symbolise(frames: tuple[Frame, ...], limit: int = 16, elsewhere: Elsewhere |
         return chosen
     # The first frame holds the address that faulted; the others hold return addresses, which point behind the call, so
     # that one byte back is inside it.
-    return tuple(_resolve(frame, frame.offset - (number > 0), elsewhere) for number, frame in enumerate(chosen))
+    deadline = time.monotonic() + _LOOK_UP_S
+    return tuple(
+        _resolve(frame, frame.offset - (number > 0), elsewhere)
+        if (modules is None or frame.module in modules) and time.monotonic() < deadline
+        else frame
+        for number, frame in enumerate(chosen)
+    )
 
 
 def _resolve(frame: Frame, offset: int, elsewhere: Elsewhere | None) -> Frame:
@@ -253,7 +275,7 @@ def _look_up(*words: str) -> tuple[list[str], list[str]]:
     """Functions and source lines of an address, from the innermost inlined call out; a line is empty if not known."""
     try:
         done = subprocess.run(
-            ["addr2line", "-C", "-f", "-i", *words], capture_output=True, text=True, timeout=10, check=False
+            ["addr2line", "-C", "-f", "-i", *words], capture_output=True, text=True, timeout=_LOOK_UP_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return [], []

@@ -27,6 +27,7 @@ _KERNEL = """#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <sys/prctl.h>
 #include <thread>
 #include <unistd.h>
 

@@ -2,6 +2,7 @@
 //
 // Translates Python values, nothing else; every rule lives in the C++ library.
 #include "compare.h"
+#include "containment.h"
 #include "embedded_runtime.h"
 #include "python_hook.h"
 #include "types.h"
@@ -286,6 +287,35 @@ PYBIND11_MODULE(_embedded, module) {
                "compare(actual, expected, dtype, rtol, atol) -> (max_abs, max_rel), or None unless all elements of two "
                "contiguous buffers are finite and close.");
     module.def("same_bytes", same_bytes, "Whether two contiguous buffers hold the same bytes.");
+
+    module.attr("COMMANDS") = kCommands;
+    module.attr("RESULTS") = kResults;
+    module.def(
+        "fork_guarded",
+        [](int control, int news, int commands, int results, int output, int errors, bool hide_memory, bool terminal) {
+            PyOS_BeforeFork();
+            const int32_t guard =
+                fork_guarded({control, news, commands, results, output, errors}, hide_memory, terminal);
+            const int reason = errno;
+            if (guard == 0)
+                PyOS_AfterFork_Child();
+            else
+                PyOS_AfterFork_Parent();
+            if (guard < 0) {
+                errno = reason;
+                PyErr_SetFromErrno(PyExc_OSError);
+                throw py::error_already_set();
+            }
+            return guard;
+        },
+        py::kw_only(), py::arg("control"), py::arg("news"), py::arg("commands"), py::arg("results"), py::arg("output"),
+        py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"),
+        "Fork a child that cannot leave, given ends of pipes; 0 in the child (which finds COMMANDS and RESULTS), else "
+        "the process that watches over it, which tells `news`.");
+    module.def("flush_output", flush_output, "Let out what C and C++ code has printed.");
+    module.def("remove_segments", remove_segments, py::arg("creator"), py::arg("since"),
+               "Remove the System V shared memory that a process made, or that others made since a time (in seconds) "
+               "and left; the number of segments.");
 
     py::class_<EmbeddedRuntime>(module, "Runtime")
         .def(py::init([](const std::string &platform, int threads) {

@@ -1,0 +1,61 @@
+"""Judges what the child answered, which kernels can write over: a reply that could be none is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from pypto_build.replay.child import LOADED, Reply
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.runtime.printable import printable
+
+_MOST = 1 << 63
+
+
+def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
+    """The reply in a line; `sizes` are the numbers of elements of the run's tensors. Raises `RunFault`."""
+    try:
+        reply = msgspec.json.decode(line, type=Reply)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise no_reply() from None
+    if not _possible(reply, sizes):
+        raise no_reply()
+    reply.fault, reply.hint = printable(reply.fault), printable(reply.hint)
+    reply.kind = printable(reply.kind)
+    reply.task, reply.kernel = _name(reply.task), _name(reply.kernel)
+    for write in reply.input_writes:
+        write.task, write.kernel = _name(write.task), _name(write.kernel)
+    return reply
+
+
+def no_reply() -> RunFault:
+    """The fault of a run whose reply is none."""
+    return RunFault(
+        "runtime_error",
+        ErrorInfo(
+            "reply",
+            "the run left no result: something else was written where it comes through",
+            hint="a kernel or the orchestration writes to files that are not its own; take that out",
+        ),
+    )
+
+
+def _name(text: str | None) -> str | None:
+    return None if text is None else printable(text)
+
+
+def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
+    """Whether numbers are within what there is."""
+    if reply.kind not in ("", LOADED) and not reply.fault:
+        return False
+    if not (0 <= reply.tasks < _MOST and math.isfinite(reply.run_s) and reply.run_s >= 0):
+        return False
+    for item in reply.unwritten:
+        if not (0 <= item.tensor < len(sizes) and 0 <= item.count <= sizes[item.tensor]):
+            return False
+        if not all(0 <= index < sizes[item.tensor] for index in item.first):
+            return False
+    return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _MOST for item in reply.input_writes)

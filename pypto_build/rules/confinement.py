@@ -1,0 +1,90 @@
+"""SANDBOX=1: which commands run in a sandbox, and where they may write.
+
+Those do that run an artifact's code, or read its files to make something of them: compilers, linkers, the replay and
+the tools that look at a run. Our own tools that build the runtime, fetch revisions or compile a program do not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.rules.options import Options
+from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain.cache import cache_dir
+from pypto_build.toolchain.python import own_tool
+from pypto_build.toolchain.sandbox import Sandbox, find_sandbox
+
+_TOOLS = {
+    "pypto_build.replay",
+    "pypto_build.interop.run",
+    "pypto_build.artifact.sign",
+    "pypto_build.compiler.splice_files",
+    "pypto_build.pto.assemble",
+    "pypto_build.toolchain.extract_text",
+    *(f"pypto_build.diagnose.{name}" for name in ("deps", "diverge", "dump", "flaky", "hazards", "pack", "report")),
+}
+_PACKAGE = Path(__file__).resolve().parents[2]
+_LAUNCHED = own_tool("")[:-1]
+
+# The sandbox of this run, with the output directories and their artifacts; none where commands run as they are.
+_in_use: list[tuple[Sandbox, Mapping[Path, Path]]] = []
+
+
+def use_sandbox(options: Options, top: Path, build_dir: Path, outputs: Mapping[Path, Path]) -> None:
+    """Let commands run in a sandbox from now on, where ``outputs`` can be written.
+
+    Raises:
+        ArtifactError: an option cannot work in there.
+        ToolchainError: there is no sandbox on this machine.
+    """
+    _check(options, build_dir)
+    readable = (top, build_dir, cache_dir(), _PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
+    try:
+        _in_use[:] = [(find_sandbox(readable), outputs)]
+    except ToolchainError as error:
+        raise ToolchainError(f"SANDBOX=1: {error}; leave it out, and what is replayed runs with your rights") from None
+
+
+def _check(options: Options, build_dir: Path) -> None:
+    if options["LAUNCHER"]:
+        name = f"LAUNCHER={options['LAUNCHER']}"
+        raise ArtifactError(name, "has no place to write to with SANDBOX=1", "leave one of them out")
+    if not PLATFORMS[options["PLATFORM"]].simulated:
+        raise ArtifactError(f"PLATFORM={options['PLATFORM']}", "cannot be reached with SANDBOX=1", "leave it out")
+    for name in ("JSON", "SARIF"):
+        if options[name] and not Path(options[name]).absolute().is_relative_to(build_dir):
+            raise ArtifactError(
+                f"{name}={options[name]}", "cannot be written with SANDBOX=1", f"name a file in {build_dir}"
+            )
+
+
+def confined(words: list[str], writes_to: Path | None = None) -> list[str]:
+    """The command line as it is run; one that `writes_to` another place than OUT runs in the sandbox in any case."""
+    if not _in_use or not (writes_to or _is_confined(words)):
+        return words
+    sandbox, outputs = _in_use[0]
+    seen = Sandbox(sandbox.program, (*sandbox.readable, *outputs.values(), *_places(words)))
+    writable = [writes_to] if writes_to else [output for output in outputs if output.is_dir()]
+    return seen.wrap(words, writable, hears_terminal=_is_ours(words))
+
+
+def _is_confined(words: Sequence[str]) -> bool:
+    """Whether a command is one of those; of others than our tools, those that write what is built."""
+    if _is_ours(words):
+        return words[len(_LAUNCHED)] in _TOOLS
+    outputs = tuple(f"{output}/" for output in _in_use[0][1])
+    return any(os.path.abspath(word).startswith(outputs) for word in words)
+
+
+def _is_ours(words: Sequence[str]) -> bool:
+    return list(words[: len(_LAUNCHED)]) == _LAUNCHED
+
+
+def _places(words: Sequence[str]) -> list[Path]:
+    """The files and directories that a command names."""
+    named = [word.removeprefix("-I") for word in words]
+    return [Path(word) for word in named if word.startswith("/") and Path(word).exists()]

@@ -1,0 +1,82 @@
+"""Kernels that mean no good end in time, in the right verdict, and leave nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pypto_build.artifact.pt import read_pt
+from pypto_build.replay.verdict import EXIT_STATUS
+from tests.replay.hostile import CASES, TELLING, WITHOUT, provoke, write_artifact
+from tests.replay.tiny import Tiny
+
+_OURS = ("verdict.json", "actual", "dfx_outputs", "planted")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return write_artifact(tmp_path_factory.mktemp("hostile"))
+
+
+def _files(root: Path) -> dict[str, str]:
+    """The contents below a directory, but for what a run leaves there."""
+    found = {path.relative_to(root): path for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(name): hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in found.items()
+        if name.parts[0] not in _OURS
+    }
+
+
+def _segments() -> list[str]:
+    """System V segments of the size that the cases ask for."""
+    return [line for line in Path("/proc/sysvipc/shm").read_text().splitlines() if " 123457 " in line]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
+def test_hostile_kernel(tiny: Tiny, tmp_path: Path, number: int) -> None:
+    _check(tiny.copy_to(tmp_path), number)
+
+
+@pytest.mark.parametrize("missing", WITHOUT)
+@pytest.mark.parametrize("name", TELLING)
+def test_with_less(tiny: Tiny, tmp_path: Path, name: str, missing: str) -> None:
+    """The same where the system allows less."""
+    words = WITHOUT[missing]
+    probe = [*words, "true"]
+    if shutil.which(words[0]) is None or subprocess.run(probe, capture_output=True, check=False).returncode:
+        pytest.skip(f"{words[0]} does not work here")
+    _check(tiny.copy_to(tmp_path), [case.name for case in CASES].index(name), words)
+
+
+def _check(twin: Tiny, number: int, words: tuple[str, ...] = ()) -> None:
+    case, before = CASES[number], _files(twin.out)
+    run, tag = provoke(twin, number, words)
+    error = run.verdict.error
+    if error and "exit status 99" in error.message:
+        pytest.skip("there is no process namespace, and the kernel would reach what else this user runs")
+    assert (run.verdict.status, run.status) == (case.status, EXIT_STATUS[run.verdict.status]), run.printed
+    assert case.message in (error.message if error else ""), run.printed
+    assert run.verdict.artifact == "_jit_tiny"
+    assert "Traceback" not in run.printed and "internal error" not in run.printed
+    assert run.survivors == []
+    assert run.seconds < float(case.timeout) + 3
+    assert _files(twin.out) == before
+    assert [name for name in os.listdir("/dev/shm") if tag in name] == []
+    assert _segments() == []
+    assert not (twin.out / "planted" / "executed").exists()
+
+
+def test_what_is_kept_is_what_was_compared(tiny: Tiny, tmp_path: Path) -> None:
+    """A thread that goes on writing is over when outputs are compared and kept."""
+    names = [case.name for case in CASES]
+    twin = tiny.copy_to(tmp_path)
+    run, _ = provoke(twin, names.index("thread that goes on writing"))
+    kept = read_pt(twin.out / "actual" / "y.pt")
+    values = memoryview(bytes(kept.data)).cast("f")
+    assert (values[0], [item.actual for item in run.verdict.outputs[0].first]) == (-1, [-1])

@@ -1,0 +1,127 @@
+"""SANDBOX=1: what an artifact's code can write and reach; archives get it unasked where there is one."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from pypto_build import cli
+from pypto_build.toolchain import ToolchainError, sandbox
+from pypto_build.toolchain.sandbox import find_sandbox
+from tests.rules.project import Project
+
+
+def _works() -> bool:
+    try:
+        find_sandbox()
+    except ToolchainError:
+        return False
+    return True
+
+
+works = pytest.mark.skipif(not _works(), reason="there is no bubblewrap that works here")
+
+_INCLUDES = (
+    "#include <arpa/inet.h>\n#include <cstdio>\n#include <fcntl.h>\n#include <sys/socket.h>\n#include <unistd.h>\n"
+)
+
+_ALL = {"wrote OUT", "wrote artifact", "wrote workspace", "connected"}
+
+
+def _write_probe(project: Project, port: int) -> None:
+    """A kernel that tries to write in several places and to connect, and prints what it could do."""
+    places = {"OUT": project.out, "artifact": project.artifact, "workspace": project.root}
+    tries = "".join(
+        f'(close(open("{path}/probe", O_CREAT | O_WRONLY, 0600)) == 0 ? puts("wrote {name}") : 0), '
+        for name, path in places.items()
+    )
+    project.write_kernel(
+        "plus_one",
+        f"([] {{ {tries}0; sockaddr_in to{{AF_INET, htons({port}), {{htonl(INADDR_LOOPBACK)}}, {{}}}}; "
+        "if (connect(socket(AF_INET, SOCK_STREAM, 0), reinterpret_cast<sockaddr *>(&to), sizeof(to)) == 0) "
+        'puts("connected"); return 1.0f; }(), in[i] + 1.0f)',
+    )
+    source = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
+    source.write_text(_INCLUDES + source.read_text())
+
+
+def _told(output: str) -> set[str]:
+    return {line for line in output.splitlines() if line.startswith(("wrote ", "connected"))}
+
+
+@works
+def test_only_out_is_writable_and_nothing_is_reachable(tmp_path: Path) -> None:
+    project = Project(tmp_path / "here")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _write_probe(project, server.getsockname()[1])
+        run = project.scons("replay", "JIT=_jit_chain", "SANDBOX=1")
+        assert (run.status, _told(run.output)) == (0, {"wrote OUT"}), run.output
+        (project.out / "probe").unlink()
+        run = project.scons("replay", "JIT=_jit_chain", "FORCE=1")
+    assert _told(run.output) == _ALL
+
+
+@works
+def test_compilers_write_nowhere_else(tmp_path: Path) -> None:
+    project = Project(tmp_path / "here")
+    leak = project.root / "leak"
+    run = project.scons("build", "JIT=_jit_chain", "SANDBOX=1", f"KERNEL_FLAGS=-MD -MF {leak}")
+    assert run.status != 0 and not leak.exists(), run.output
+    assert project.verdict()["status"] == "build_error"
+    assert project.scons("build", "JIT=_jit_chain", "SANDBOX=1").status == 0
+
+
+@works
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("LAUNCHER=ccache",), "LAUNCHER=ccache: has no place to write to with SANDBOX=1; leave one of them out"),
+        (("PLATFORM=a2a3",), "PLATFORM=a2a3: cannot be reached with SANDBOX=1; leave it out"),
+    ],
+)
+def test_options_that_exclude_it(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    run = Project(tmp_path).scons("replay", "JIT=_jit_chain", "SANDBOX=1", *words)
+    assert (run.status, run.output) == (2, f"scons: *** {message}\n")
+
+
+@works
+def test_an_archive_is_replayed_in_one(tmp_path: Path) -> None:
+    project = Project(tmp_path / "here")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _write_probe(project, server.getsockname()[1])
+        run = project.scons("pack", "JIT=_jit_chain", "SANDBOX=1")
+        archive = project.out / "_jit_chain.tar.zst"
+        assert run.status == 0, run.output
+        there = Project(tmp_path / "there")
+        run = there.cli("replay", str(archive))
+        assert (run.status, _told(run.output)) == (0, set()), run.output
+        run = there.cli("replay", str(archive), "SANDBOX=0", "FORCE=1")
+        assert (run.status, _told(run.output)) == (0, _ALL)
+
+
+def test_one_line_says_what_an_archive_is_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sandbox, "_PROGRAM", "no-such-program")
+    given = cli.parse(["replay", "x.tar.zst"])
+    cli._choose_sandbox(given)
+    assert not given.SANDBOX
+    assert capsys.readouterr().out == (
+        "[pack] bubblewrap is not installed: what is in the archive runs with your rights\n"
+    )
+    cli._choose_sandbox(cli.parse(["replay", "x.tar.zst", "SANDBOX=0"]))
+    cli._choose_sandbox(cli.parse(["lint", "x.tar.zst"]))
+    assert capsys.readouterr().out == ""
+
+
+def test_one_that_does_not_work_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sandbox, "_PROGRAM", str(program))
+    with pytest.raises(
+        ToolchainError, match=r"bwrap does not work here \(bwrap: No permissions to create new namespace\)"
+    ):
+        find_sandbox()
