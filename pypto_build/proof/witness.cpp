@@ -121,7 +121,6 @@ void tell_open(int directory, const char *path, int flags, int file) {
     struct stat status;
     if (syscall(SYS_fstat, file, &status) != 0)
         return;
-    const bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT);
     if (S_ISDIR(status.st_mode))
         return tell('D', path, directory);
     if (!S_ISREG(status.st_mode))
