@@ -113,8 +113,9 @@ void tell_open(int directory, const char *path, int flags, int file) {
     if (!log_path[0] || !path)
         return;
     const KeepErrno keep;
+    const bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT);
     if (file < 0) {
-        if (is_absent(keep.saved))
+        if (is_absent(keep.saved) && !writes)
             tell('A', path, directory);
         return;
     }
