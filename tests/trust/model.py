@@ -112,6 +112,10 @@ class Chooser:
             ("edit", {"file": file, "variant": variants[0]}) for file, variants in self._held.items()
         ]
 
+    def reseed(self, seed: str) -> None:
+        """What is chosen next follows from ``seed``."""
+        self._random.seed(seed)
+
     def step(self, world: World, last: str) -> Step:
         """The next step: at first those that set the theme; after an edit or an attack mostly a replay."""
         if self._opening:
