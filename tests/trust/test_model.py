@@ -49,7 +49,7 @@ def machine_of(tested: Tested, theme: int) -> type[RuleBasedStateMachine]:
 
 @pytest.mark.parametrize("theme", range(len(THEMES)))
 def test_random_steps(tested: Tested, theme: int) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine_of(tested, theme),
         settings=settings(
             max_examples=1,
