@@ -14,7 +14,8 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
-from pypto_build.proof.place import RECORD, WORK
+from pypto_build.proof.known import RECORD
+from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
 from pypto_build.rules.variants import VARIANTS
 from pypto_build.rules.workspace import MARKER, Workspace

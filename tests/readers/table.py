@@ -30,7 +30,7 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.proof import Action, Place, Result, Store
 from pypto_build.proof.action import InputSet
 from pypto_build.proof.digests import ABSENT
-from pypto_build.proof.place import Record
+from pypto_build.proof.known import Record
 from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
 from pypto_build.runtime.report import REPORT_BYTES

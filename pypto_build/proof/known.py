@@ -1,0 +1,198 @@
+"""What is known of a directory's results: a record of them, which counts nothing without a look at the files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+
+from .action import Action, InputSet, Result, Roots, digest_words, make_key
+from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest
+from .reason import NEVER, difference, explain
+from .store import sealed, unsealed
+
+RECORD = ".results"
+# How long a set of inputs that was looked at counts as looked at: within it, units that share it look once.
+_GLANCE_S = 0.3
+_SAVE_EVERY_S = 1.0
+# Digests of files that a run did not look at are kept up to this number.
+_KEPT_DIGESTS = 20_000
+
+
+class Record(msgspec.Struct, array_like=True):
+    """What a place remembers from run to run: digests by path, input sets by their digest, results by name."""
+
+    digests: dict[str, tuple[Identity, str]] = {}
+    sets: dict[str, InputSet] = {}
+    results: dict[str, Result] = {}
+
+
+@dataclass(frozen=True)
+class State:
+    """The declared inputs of an action as they are now, and the key that they make."""
+
+    key: str
+    words: str
+    declared: dict[str, str]  # by name
+    seen: dict[str, Identity | None]  # by path
+
+
+class Known:
+    """The results in ``directory``. ``roots`` are the directories that names are told by. For one thread at a time."""
+
+    def __init__(self, directory: Path, roots: Roots) -> None:
+        self.directory, self.roots = directory, roots
+        self._words: dict[tuple[str, ...], str] = {}
+        self._saved_at = 0.0
+        self.load()
+
+    def load(self) -> None:
+        """Read the record anew."""
+        self.record = read_record(self.directory / RECORD)
+        self.digests = Digests(self.record.digests)
+        self._looked: dict[str, tuple[float, str]] = {}
+        self._changed = False
+
+    def save(self) -> None:
+        """Write the record, if there is anything new."""
+        record, used = self.record, self.digests.used
+        if not self._changed and all(record.digests.get(path) == known for path, known in used.items()):
+            return
+        numbers = {number for result in record.results.values() for number in result.sets}
+        record.sets = {number: found for number, found in record.sets.items() if number in numbers}
+        record.digests = {**(record.digests if len(record.digests) < _KEPT_DIGESTS else {}), **used}
+        write_bytes(self.directory / RECORD, sealed(msgspec.msgpack.encode(record)))
+        self._changed, self._saved_at = False, time.monotonic()
+
+    def note(self, name: str, result: Result) -> None:
+        """Remember a result under its name."""
+        self.record.results[name] = result
+        self._changed = True
+        if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
+            self.save()
+
+    def drop(self, name: str) -> None:
+        """Forget what is known under this name."""
+        self._changed = self.record.results.pop(name, None) is not None or self._changed
+
+    def amend(self, name: str, output: str) -> None:
+        """An output was rewritten by us: what it holds now is its content here."""
+        known = self.record.results.get(name)
+        if known is not None and output in known.outputs:
+            known.outputs[output] = self.digest(output)
+            self._changed = True
+
+    # Looking at results
+
+    def proven(self, action: Action) -> Result | None:
+        """The result of ``action`` if it is recorded, its inputs are as they were, and its outputs in place."""
+        known = self.record.results.get(action.name)
+        if known is None or not known.good or known.key != self.state(action).key or not self.holds(known):
+            return None
+        return known if all(self.digest(name) == digest for name, digest in known.outputs.items()) else None
+
+    def holds(self, result: Result) -> bool:
+        """Whether a result is one of this place, and what its tool was seen to read is as it was."""
+        return self.roots.agree(result.located) and not self._differing(result.sets)
+
+    def reason(self, action: Action, otherwise: str) -> str:
+        """Why ``action`` has to be done, as a phrase for people."""
+        known = self.record.results.get(action.name)
+        if known is None:
+            return NEVER
+        state = self.state(action)
+        wanted = Result(state.key, state.declared, dict(action.settings), state.words, (), {})
+        return explain(known, wanted, self._difference_of(known), otherwise)
+
+    def state(self, action: Action) -> State:
+        """The inputs of an action as they are now; identities are taken first, so that a change shows in them."""
+        seen = {path: self.digests.identity_of(path) for path in action.inputs}
+        declared = {self.roots.name(path): self.digests.of(path) for path in action.inputs}
+        if action.argv not in self._words:
+            self._words[action.argv] = digest_words([self.roots.word(word) for word in action.argv])
+        words = self._words[action.argv]
+        return State(make_key(action, words, declared), words, declared, seen)
+
+    def _difference_of(self, known: Result) -> str:
+        """What is not as it was among the inputs that a tool was seen to read, as a phrase; empty if all is."""
+        path = self._differing(known.sets)
+        files = {self.roots.path(name): digest for name, digest in self._files(known.sets)}
+        return difference(self.roots.name(path), files.get(path, ABSENT), self.digests.of(path)) if path else ""
+
+    def _differing(self, sets: Iterable[str]) -> str:
+        """A file of these sets that is not as it was; empty if all are."""
+        for number in sets:
+            now = time.monotonic()
+            looked, found = self._looked.get(number, (0.0, ""))
+            if not looked or now - looked > _GLANCE_S:
+                known = self.record.sets.get(number)
+                found = RECORD if known is None else self._first_difference(known)
+                self._looked[number] = (now, found)
+            if found:
+                return found
+        return ""
+
+    def _first_difference(self, known: InputSet) -> str:
+        path_of, digest_of, is_there = self.roots.path, self.digests.of, os.access
+        for name, digest in known.files:
+            path = path_of(name)
+            if is_there(path, os.F_OK) if digest == ABSENT else digest_of(path) != digest:
+                return path
+        return ""
+
+    # Input sets
+
+    def learn(self, found: InputSet) -> str:
+        """Remember a set that was looked at just now; its digest."""
+        number = bytes_digest(found.encode())
+        self.record.sets[number] = found
+        self._looked[number] = (time.monotonic(), "")
+        return number
+
+    def contents(self, result: Result) -> tuple[InputSet, ...]:
+        """The inputs that a result's tool was seen to read."""
+        return tuple(self.record.sets[number] for number in result.sets)
+
+    def read_files(self) -> set[str]:
+        """The files that tools were seen to read for all that is recorded."""
+        numbers = {number for result in self.record.results.values() for number in result.sets}
+        names = {name for name, digest in self._files(numbers) if digest != ABSENT and not name.endswith(LISTING)}
+        return set(map(self.roots.path, names))
+
+    def _files(self, sets: Iterable[str]) -> Iterable[tuple[str, str]]:
+        for number in sets:
+            known = self.record.sets.get(number)
+            yield from known.files if known else ()
+
+    # Outputs
+
+    def digest(self, name: str) -> str:
+        """The digest of an output as it is now, for a link that of where it leads; empty where there is none."""
+        path = str(self.directory / name)
+        if os.path.islink(path):
+            return bytes_digest(b"link to " + os.fsencode(os.readlink(path)))
+        return self.digests.of(path)
+
+    def files_below(self, tree: str) -> list[str]:
+        """The files and links in a directory of outputs, sorted; hidden ones are no outputs."""
+        found = []
+        for directory, directories, names in os.walk(self.directory / tree):
+            relative = os.path.relpath(directory, self.directory)
+            links = [name for name in directories if os.path.islink(os.path.join(directory, name))]
+            found += [os.path.join(relative, name) for name in (*names, *links) if not name.startswith(".")]
+        return sorted(found)
+
+
+def read_record(path: Path) -> Record:
+    """The record at ``path``; an empty one where there is none that is whole, which costs a look at the store."""
+    try:
+        data = unsealed(path.read_bytes()) if path.is_file() else None
+        return msgspec.msgpack.decode(data, type=Record) if data is not None else Record()
+    except (OSError, ValueError, RecursionError):
+        return Record()
