@@ -21,6 +21,8 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import load_embedded, tensor_buffers
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.reference.received import read_value
+from pypto_build.replay.replies import no_reply
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import LOADING_S
 
@@ -110,11 +112,13 @@ def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float) -
     send.close()
     try:
         if receive.poll(LOADING_S):
-            receive.recv()
+            receive.recv_bytes()
         if not receive.poll(timeout_s):
             text = f"the run had not finished after {timeout_s:g} s, {_where(progress)}"
             raise RunFault("hang", ErrorInfo("hang", text, hint="raise the limit with TIMEOUT="))
-        kind, value = receive.recv()
+        kind, value = read_value(receive.recv_bytes())
+    except (ValueError, TypeError):
+        raise no_reply() from None
     except EOFError:
         child.join()
         text = f"the run died {_where(progress)} (exit status {child.exitcode})"

@@ -1,0 +1,51 @@
+"""What a child sends back is values and records of ours; anything that would be called is refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay.reference.received import read_value
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.replay.worker import Worker
+from pypto_build.runtime.report import Frame
+
+
+class _Call:
+    def __init__(self, what: object, *arguments: object) -> None:
+        self._call = what, arguments
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self._call
+
+
+def test_values_come_back() -> None:
+    values = (1, 2.5, "x", [None, True], {"a": {1, 2}}, Path("/x"), Frame("m", 1, "s"), ErrorInfo("k", "m"))
+    assert read_value(pickle.dumps(values)) == values
+    assert read_value(pickle.dumps(np.arange(3))).tolist() == [0, 1, 2]
+    assert read_value(pickle.dumps(np.float32(1.5))) == 1.5
+    assert isinstance(read_value(pickle.dumps(ArtifactError("p", "m"))), ArtifactError)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(_Call(os.system, "true")),
+        pickle.dumps(_Call(subprocess.Popen, ["true"])),
+        pickle.dumps(_Call(eval, "1")),
+        pickle.dumps(_Call(Worker)),
+        b"\x80\x04\x8c\x0fpypto_build.cli\x8c\x10subprocess.Popen\x93.",
+        b"cpypto_build.toolchain.git\nsubprocess\n.",
+        b"\x80\x04",
+        b"",
+    ],
+)
+def test_calls_do_not(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        read_value(data)
