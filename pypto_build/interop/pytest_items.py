@@ -114,7 +114,7 @@ class _Run(pytest.Item):
         """The last lines that a run printed, without a traceback of ours."""
         if isinstance(excinfo.value, RunFailed):
             lines = str(excinfo.value).splitlines()
-            told = [line for line in lines if "FAIL" in line or "error" in line.lower()]
+            told = [line for line in lines if "FAIL" in line or "UNCHECKED" in line or "error" in line.lower()]
             return "\n".join(told or lines[-10:])
         return str(super().repr_failure(excinfo))
 

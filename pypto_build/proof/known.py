@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +76,8 @@ class Known:
         self.record.results[name] = result
         self._changed = True
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
-            self.save()
+            with suppress(OSError):  # said when the place is saved at last
+                self.save()
 
     def drop(self, name: str) -> None:
         """Forget what is known under this name."""

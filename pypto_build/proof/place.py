@@ -336,7 +336,6 @@ class Place:
         self._known.note(attempt.action.name, failed)
         if certain and attempt.action.shared and any(map(_is_good, self._store.find(failed.key))):
             self._publish(failed, [])
-        self._known.save()
 
 
 def _decode(payload: bytes) -> Result | None:

@@ -201,10 +201,15 @@ class Project:
         assert isinstance(value, dict)
         return value
 
+    @property
+    def store(self) -> str:
+        """Its store of results."""
+        return f"{self.root}.store"
+
     def environment(self) -> dict[str, str]:
         """The environment of a run: this checkout's package, and a store of its own."""
         here = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-        return {**os.environ, **here, "PYPTO_BUILD_STORE": f"{self.root}.store"}
+        return {**os.environ, **here, "PYPTO_BUILD_STORE": self.store}
 
     def _run(self, command: list[str], env: dict[str, str] | None) -> Run:
         variables = self.environment() | (env or {})
@@ -230,11 +235,13 @@ class Saved:
     """A workspace to go back to, under the same name, since records of builds hold paths: built once, used often."""
 
     def __init__(self, project: Project) -> None:
-        self.project, self.copy = project, project.root.with_name(f"{project.root.name}.saved")
-        shutil.copytree(project.root, self.copy, symlinks=True)
+        self.project, self.places = project, (str(project.root), project.store)
+        for place in self.places:
+            shutil.copytree(place, f"{place}.saved", symlinks=True)
 
     def again(self) -> Project:
-        """The workspace as it was saved."""
-        shutil.rmtree(self.project.root)
-        shutil.copytree(self.copy, self.project.root, symlinks=True)
+        """The workspace as it was saved, and its store."""
+        for place in self.places:
+            shutil.rmtree(place)
+            shutil.copytree(f"{place}.saved", place, symlinks=True)
         return self.project
