@@ -41,7 +41,6 @@ class State:
     key: str
     words: str
     declared: dict[str, str]  # by name
-    seen: dict[str, Identity | None]  # by path
 
 
 class Known:
@@ -50,7 +49,8 @@ class Known:
     def __init__(self, directory: Path, roots: Roots) -> None:
         self.directory, self.roots = directory, roots
         self._words: dict[tuple[str, ...], str] = {}
-        self._saved_at = 0.0
+        self._matched: dict[str, tuple[Action, str]] = {}
+        self._saved_at = time.monotonic()
         self.load()
 
     def load(self) -> None:
@@ -95,9 +95,20 @@ class Known:
     def proven(self, action: Action) -> Result | None:
         """The result of ``action`` if it is recorded, its inputs are as they were, and its outputs in place."""
         known = self.record.results.get(action.name)
-        if known is None or not known.good or known.key != self.state(action).key or not self.holds(known):
+        if known is None or not known.good or not self._is_of(known, action) or not self.holds(known):
             return None
         return known if all(self.digest(name) == digest for name, digest in known.outputs.items()) else None
+
+    def _is_of(self, known: Result, action: Action) -> bool:
+        """Whether a result has the key that ``action`` has now; once it had, its inputs alone can change that."""
+        matched, key = self._matched.get(action.name, (None, ""))
+        if matched is action and key == known.key:
+            name_of, digest_of = self.roots.name, self.digests.of
+            return all(known.declared.get(name_of(path)) == digest_of(path) for path in action.inputs)
+        matches = known.key == self.state(action).key
+        if matches:
+            self._matched[action.name] = action, known.key
+        return matches
 
     def holds(self, result: Result) -> bool:
         """Whether a result is one of this place, and what its tool was seen to read is as it was."""
@@ -113,13 +124,12 @@ class Known:
         return explain(known, wanted, self._difference_of(known), otherwise)
 
     def state(self, action: Action) -> State:
-        """The inputs of an action as they are now; identities are taken first, so that a change shows in them."""
-        seen = {path: self.digests.identity_of(path) for path in action.inputs}
+        """The inputs of an action as they are now."""
         declared = {self.roots.name(path): self.digests.of(path) for path in action.inputs}
         if action.argv not in self._words:
             self._words[action.argv] = digest_words([self.roots.word(word) for word in action.argv])
         words = self._words[action.argv]
-        return State(make_key(action, words, declared), words, declared, seen)
+        return State(make_key(action, words, declared), words, declared)
 
     def _difference_of(self, known: Result) -> str:
         """What is not as it was among the inputs that a tool was seen to read, as a phrase; empty if all is."""

@@ -18,7 +18,7 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .action import Action, Aid, InputSet, Result, Roots
-from .digests import ABSENT, TICK_S, bytes_digest, changed_since
+from .digests import ABSENT, TICK_S, Identity, bytes_digest, changed_since
 from .known import Known, State
 from .store import Store
 from .witness import VARIABLE, Account, of_python, read_account
@@ -52,6 +52,7 @@ class _Attempt:
 
     action: Action
     aids: Sequence[Aid]
+    seen: Mapping[str, Identity | None]  # the declared inputs by path, as they were before it
     state: State
     account: Account
     started: int
@@ -205,6 +206,8 @@ class Place:
     def _make(self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool) -> tuple[Outcome, str]:
         """Do it once; the outcome, and an input that changed meanwhile."""
         with self._lock:
+            # Identities first: whatever changes from here on shows in them.
+            seen = {path: self._known.digests.identity_of(path) for path in action.inputs}
             state = self._known.state(action)
             self._clear(action)
             started = time.time_ns()
@@ -216,7 +219,7 @@ class Place:
             status, said = spawn(command, self._environment(action, work))
             with self._lock:
                 account = read_account(work / "log", command, [str(work), *self._private(action, aids)])
-                return self._judge(_Attempt(action, aids, state, account, started, record), status, said)
+                return self._judge(_Attempt(action, aids, seen, state, account, started, record), status, said)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -274,12 +277,12 @@ class Place:
 
     def _changed_meanwhile(self, attempt: _Attempt) -> str:
         """An input that is not the same before and after; empty if all are."""
-        state, account, digests = attempt.state, attempt.account, self._known.digests
-        for path, seen in state.seen.items():
-            declared = state.declared[self._known.roots.name(path)]
+        account, digests = attempt.account, self._known.digests
+        for path, seen in attempt.seen.items():
+            declared = attempt.state.declared[self._known.roots.name(path)]
             if digests.identity_of(path) != seen or digests.of(path) != declared:
                 return path
-        for path in account.files - state.seen.keys():
+        for path in account.files - attempt.seen.keys():
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
                 return path
@@ -303,7 +306,7 @@ class Place:
 
     def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:
         state, account, name_of = attempt.state, attempt.account, self._known.roots.name
-        files = {name_of(path): self._known.digests.of(path) for path in account.files - state.seen.keys()}
+        files = {name_of(path): self._known.digests.of(path) for path in account.files - attempt.seen.keys()}
         files |= {name_of(path): ABSENT for path in account.absent}
         # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}

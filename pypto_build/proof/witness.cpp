@@ -144,10 +144,32 @@ template <typename F> F next(const char *name) {
     return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-int tell_loaded(dl_phdr_info *info, size_t, void *) {
+/// Objects that were told of already, in the order in which the loader lists them, while none was unloaded.
+struct Told {
+    size_t count = 0;
+    unsigned long long unloaded = 0;
+} told;
+
+struct Listing {
+    size_t position = 0;
+};
+
+int tell_loaded(dl_phdr_info *info, size_t, void *data) {
+    Listing &listing = *static_cast<Listing *>(data);
+    if (listing.position == 0 && info->dlpi_subs != told.unloaded)
+        told = {0, info->dlpi_subs};
+    if (listing.position++ < told.count)
+        return 0;
     if (info->dlpi_name && info->dlpi_name[0] == '/')
         tell('L', info->dlpi_name);
     return 0;
+}
+
+/// Tells of the objects that were loaded since the last time. Two threads at once tell of some twice.
+void tell_new_objects() {
+    Listing listing;
+    dl_iterate_phdr(tell_loaded, &listing);
+    told.count = listing.position;
 }
 
 __attribute__((constructor)) void begin() {
@@ -159,7 +181,7 @@ __attribute__((constructor)) void begin() {
     const long size = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", executable, sizeof(executable) - 1);
     if (size > 0)
         executable[size] = 0, tell('X', executable);
-    dl_iterate_phdr(tell_loaded, nullptr);
+    tell_new_objects();
 }
 
 /// A program that is looked for in PATH, as execvp does.
@@ -325,7 +347,7 @@ extern "C" void *dlopen(const char *path, int mode) noexcept {
     void *library = real(path, mode);
     if (library && log_path[0]) {
         const KeepErrno keep;
-        dl_iterate_phdr(tell_loaded, nullptr);
+        tell_new_objects();
     }
     return library;
 }
