@@ -21,7 +21,7 @@ _SUFFIXES = ("", ".log", ".txt", ".out", ".err")
 _LATCHED = re.compile(r"orch_error_code=(?P<orch>-?\d{1,20})\s+sched_error_code=(?P<sched>-?\d{1,20})")
 _RETURNED = re.compile(r"runtime failed with rc=-(?P<code>\d{1,20})")
 _TIMEOUT = re.compile(
-    r"sub_class=(?P<name>S\d|unknown)\S*.*?completed=(?P<done>\d{1,20})/(?P<total>\d{1,20})\s+"
+    r"sub_class=(?P<name>S\d|unknown).*?completed=(?P<done>\d{1,20})/(?P<total>\d{1,20})\s+"
     r"running=(?P<running>\d{1,20})\s+"
     r"ready=(?P<ready>\d{1,20})\s+waiting=(?P<waiting>\d{1,20})\s+orch_done=(?P<orch_done>\d{1,20})"
     r"(?:\s+stuck_task_id=(?P<task>-?\d{1,20}))?(?:\s+stuck_core=(?P<core>-?\d{1,20}))?"

@@ -196,7 +196,7 @@ def wanted_isa(simpler: Path) -> str:
     """The revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
     try:
         return read_text(simpler / "pto_isa.pin").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         raise ToolchainError(f"{simpler / 'pto_isa.pin'}: cannot be read: {error.strerror}; restore it") from None

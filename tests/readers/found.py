@@ -503,7 +503,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "DIR/chip_swimlane_records.json: is no timeline: 'x' is no time; run again with SWIMLANE=4",
     ),
     ("log", "thousands of digits", _log(f"runtime failed with rc=-{_NUMBER}") + _log(_STALL.format(_NUMBER)), ""),
-    ("log", "one long line", _log("sub_class=S1 " * 50_000), ""),
+    ("log", "one long line", _log("sub_class=S1 " * 50_000) + _log("sub_class=S3" * 330), ""),
     ("name_map", "nested", _UNKNOWN, ""),
     ("name_map", "no names", b'{"callable_id_to_name": ["add"]}', ""),
     ("findings", "nested", _UNKNOWN, "DIR/lint.json: is no list of findings: is nested too deeply; run the tool again"),

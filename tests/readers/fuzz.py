@@ -7,6 +7,7 @@ fills the memory is known. Every fault leaves its input below --save, and a line
 from __future__ import annotations
 
 import argparse
+import math
 import mmap
 import os
 import random
@@ -137,13 +138,16 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def fuzz(row: Reader, count: int, seed: int, save: Path | None = None, *, first: int = 0) -> Outcome:
-    """Read `count` damaged files."""
+def fuzz(
+    row: Reader, count: int, seed: int, save: Path | None = None, *, first: int = 0, seconds: float = math.inf
+) -> Outcome:
+    """Read `count` damaged files, or as many as some seconds suffice for."""
     row.load()
     outcome = Outcome(row.name)
     seeds = row.seeds()
     at, last = first, first + count
-    while at < last and len(outcome.faults) < MOST_FAULTS:
+    end = time.monotonic() + seconds
+    while at < last and len(outcome.faults) < MOST_FAULTS and time.monotonic() < end:
         at = _batch(row, seeds, seed, at, min(last, at + 2000), outcome)
     outcome.inputs = at - first
     if save is not None:
@@ -283,6 +287,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--reader", default="all", help="a name, several with commas, or all")
     made.add_argument("--count", type=int, default=1000)
     made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--seconds", type=float, default=math.inf, help="for each reader")
     made.add_argument("--first", type=int, default=0, help="number of the first input")
     made.add_argument("--save", type=Path, default=Path(tempfile.gettempdir()) / "readers-found")
     made.add_argument("--show", type=int, default=3, help="faults shown of each reader")
@@ -292,7 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in READERS:
         if row.name in names:
             began = time.monotonic()
-            outcome = fuzz(row, given.count, given.seed, given.save, first=given.first)
+            outcome = fuzz(row, given.count, given.seed, given.save, first=given.first, seconds=given.seconds)
             found += len(outcome.faults)
             print(f"{outcome.line} in {time.monotonic() - began:.0f} s", flush=True)
             shown: set[str] = set()
