@@ -318,16 +318,13 @@ class Place:
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:
         """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""
-        contents = []
-        for name, digest in result.outputs.items():
-            path = self.directory / name
-            too_large = attempt.action.shared and path.stat().st_size > self._store.largest
-            data = b"" if too_large else path.read_bytes()
-            if bytes_digest(data) != digest:  # too large, or somebody wrote it meanwhile
-                result.located = self._known.roots.all
-                self._known.note(attempt.action.name, result)
-                return
-            contents.append(data)
+        paths = [self.directory / name for name in result.outputs]
+        fits = not attempt.action.shared or sum(path.stat().st_size for path in paths) <= self._store.largest
+        contents = [path.read_bytes() for path in paths] if fits else []
+        if list(map(bytes_digest, contents)) != list(result.outputs.values()):
+            result.located = self._known.roots.all  # too large to look at, a link, or somebody wrote it meanwhile
+            self._known.note(attempt.action.name, result)
+            return
         result.located = self._known.roots.named_in(contents)
         self._known.note(attempt.action.name, result)
         if attempt.action.shared:

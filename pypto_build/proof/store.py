@@ -25,7 +25,7 @@ from .digests import bytes_digest
 DEFAULT_SIZE = 5 << 30
 #: Results that are remembered of one key: the same unit with other headers.
 _KEPT_RESULTS = 8
-#: A file that is larger than this part of the store is not kept.
+#: A result that is larger than this part of the store is not kept.
 _LARGEST_PART = 16
 #: Down to which part of its size a store is emptied.
 _ROOM = 0.8
@@ -50,7 +50,7 @@ class Store:
 
     @property
     def largest(self) -> int:
-        """The size in bytes up to which a file is kept."""
+        """The size in bytes up to which a result is kept."""
         return self._size // _LARGEST_PART
 
     def find(self, key: str) -> list[bytes]:

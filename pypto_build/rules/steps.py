@@ -89,6 +89,7 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         sys.stderr.write(outcome.said)
     if outcome.how in ("made", "restored"):
         workspace.renewed.append(step.action)
-    if outcome.note:
+    if outcome.note and outcome.note not in workspace.notes:
+        workspace.notes.add(outcome.note)
         complain(f"{step.label.split()[0]} {step.subject}: {outcome.note}")
     return outcome

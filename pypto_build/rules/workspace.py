@@ -41,6 +41,7 @@ class Workspace:
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
         self.renewed: list[Action] = []  # those whose outputs this run made or restored
+        self.notes: set[str] = set()  # why results were not recorded, as far as it was said
         self.replays: dict[Path, Any] = {}  # the nodes of the replays declared, by their directories of results
         self.steps: dict[Path, Any] = {}  # what runs them
         self.configurations: dict[Path, Configuration] = {}  # theirs
