@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+#: The beginning of a name that is told by its bytes.
+_BYTES = "{bytes}"
+_NOWHERE = "/nowhere"
 _END_OF_NAME = r"(?![\w.+-])"
 
 #: Part of every key: another one makes all results of before unknown.
@@ -105,7 +109,9 @@ class Roots:
         self._patterns = [(root, token, re.compile(re.escape(root) + _END_OF_NAME)) for root, token in self._pairs]
 
     def name(self, path: str) -> str:
-        """``path`` by the root it lies in."""
+        """``path`` by the root it lies in; one that is no text, by its bytes."""
+        if plain(path) != path:
+            return _BYTES + os.fsencode(path).hex()
         for root, token in self._pairs:
             if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
                 return token + path[len(root) :]
@@ -120,10 +126,14 @@ class Roots:
 
     def path(self, name: str) -> str:
         """The path of ``name`` here; a root that this place does not have leads nowhere."""
-        if not name.startswith("{"):
-            return name
-        token, brace, rest = name.partition("}")
-        return self._places.get(token + brace, "/nowhere") + rest
+        if name.startswith(_BYTES):
+            path = _from_bytes(name[len(_BYTES) :])
+        elif name.startswith("{"):
+            token, brace, rest = name.partition("}")
+            path = self._places.get(token + brace, _NOWHERE) + rest
+        else:
+            path = name
+        return _NOWHERE if "\0" in path else path
 
     def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
         """The directories whose paths some of ``contents`` hold, by their names."""
@@ -140,9 +150,26 @@ class Roots:
         return dict(self._places)
 
 
+def _from_bytes(digits: str) -> str:
+    try:
+        return os.fsdecode(bytes.fromhex(digits))
+    except ValueError:
+        return _NOWHERE
+
+
+def plain(text: str) -> str:
+    """``text`` as it can be written: bytes that no encoding explains are escaped."""
+    return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def digest_words(words: Sequence[str]) -> str:
     """A digest over words in their order."""
-    return hashlib.sha256(msgspec.msgpack.encode(list(words))).hexdigest()
+    return hashlib.sha256(msgspec.msgpack.encode(list(map(plain, words)))).hexdigest()
+
+
+def plain_settings(action: Action) -> dict[str, str]:
+    """The settings of an action as they can be written."""
+    return {plain(name): plain(value) for name, value in action.settings.items()}
 
 
 def make_key(action: Action, words: str, declared: Mapping[str, str]) -> str:
@@ -150,7 +177,7 @@ def make_key(action: Action, words: str, declared: Mapping[str, str]) -> str:
     parts = (
         SCHEMA,
         words,
-        sorted(action.settings.items()),
+        sorted(plain_settings(action).items()),
         sorted(declared.items()),
     )
     return hashlib.sha256(msgspec.msgpack.encode(parts)).hexdigest()

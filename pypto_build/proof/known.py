@@ -13,7 +13,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 
-from .action import Action, InputSet, Result, Roots, digest_words, make_key
+from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain, plain_settings
 from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest
 from .reason import NEVER, difference, explain
 from .store import sealed, unsealed
@@ -67,7 +67,8 @@ class Known:
             return
         numbers = {number for result in record.results.values() for number in result.sets}
         record.sets = {number: found for number, found in record.sets.items() if number in numbers}
-        record.digests = {**(record.digests if len(record.digests) < _KEPT_DIGESTS else {}), **used}
+        kept = record.digests if len(record.digests) < _KEPT_DIGESTS else {}
+        record.digests = kept | {path: known for path, known in used.items() if plain(path) == path}
         write_bytes(self.directory / RECORD, sealed(msgspec.msgpack.encode(record)))
         self._changed, self._saved_at = False, time.monotonic()
 
@@ -120,7 +121,7 @@ class Known:
         if known is None:
             return NEVER
         state = self.state(action)
-        wanted = Result(state.key, state.declared, dict(action.settings), state.words, (), {})
+        wanted = Result(state.key, state.declared, plain_settings(action), state.words, (), {})
         return explain(known, wanted, self._difference_of(known), otherwise)
 
     def state(self, action: Action) -> State:

@@ -59,8 +59,8 @@ class Rig:
     def spawn(self, command: list[str], environment: dict[str, str]) -> Spawned:
         self.ran.append(command[-1])
         self.meanwhile()
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        return run.returncode, run.stderr
+        run = subprocess.run(command, env=environment, capture_output=True, check=False)
+        return run.returncode, os.fsdecode(run.stderr)
 
     def run(self, action: Action | None = None, **how: bool) -> str:
         """Perform the action in a new place; how it ended."""
@@ -278,3 +278,18 @@ def test_a_hostile_record_leads_nowhere(rig: Rig, tmp_path: Path) -> None:
     shutil.rmtree(rig.out)
     assert rig.run() == "restored"  # by the entry before it
     assert not (rig.root / "escaped").exists()
+
+
+def test_names_that_are_no_text(rig: Rig) -> None:
+    """Bytes in names, settings and what a tool prints that no encoding explains."""
+    odd = os.fsdecode(b"odd\xff")
+    rig.write(odd, "odd ")
+    script = "cat source " + odd + "; printf '\\377' >&2; test -e absent$(printf '\\376')"
+    action = replace(rig.action(f"{script}; true"), settings={"PATH": odd})
+    assert [rig.run(action), rig.run(action)] == ["made", "kept"]
+    rig.write(odd, "other ")
+    assert rig.place().reason(action) != "it was missing or had failed"
+    assert rig.run(action) == "made"
+    assert rig.made == "one other "
+    (rig.root / os.fsdecode(b"absent\xfe")).touch()
+    assert rig.run(action) == "made"

@@ -226,7 +226,16 @@ def _units(path: Path) -> None:
 
 
 def _result_seeds() -> list[bytes]:
-    sets = {"s": InputSet((("{root}/header", "1" * 64), ("{root}/missing", ABSENT), ("/usr/include/", "2" * 64)))}
+    sets = {
+        "s": InputSet(
+            (
+                ("{root}/header", "1" * 64),
+                ("{root}/missing", ABSENT),
+                ("{bytes}ff2f", ABSENT),
+                ("/usr/include/", "2" * 64),
+            )
+        )
+    }
     result = Result(
         "k" * 64, {"{root}/source": "3" * 64}, {"the compiler": "g++"}, "w" * 64, ("s",), {"made": "4" * 64}
     )
