@@ -20,6 +20,7 @@ from pypto_build.artifact.atomic import write_bytes
 from .action import Action, Aid, InputSet, Result, Roots, plain, plain_settings
 from .digests import ABSENT, TICK_S, Identity, bytes_digest, changed_since
 from .known import Known, State
+from .locks import open_lock
 from .store import Store
 from .witness import VARIABLE, Account, of_python, read_account
 
@@ -117,7 +118,7 @@ class Place:
     def alone(self) -> Iterator[None]:
         """No other process works here: for a place that several workspaces share. What another one recorded is read."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / ".lock").open("a") as lock:
+        with open_lock(self.directory / ".lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with self._lock:
                 self._known.load()

@@ -20,6 +20,7 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .digests import bytes_digest
+from .locks import open_lock
 
 #: How large the store may grow, in bytes, where nobody says.
 DEFAULT_SIZE = 5 << 30
@@ -139,7 +140,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with (self.directory / ".lock").open("a") as lock:
+        with open_lock(self.directory / ".lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from pypto_build.proof.locks import open_lock
+
 # Held until the process ends. The file stays: removing it would let two processes lock different inodes.
 _held: dict[Path, IO[str]] = {}
 
@@ -16,7 +18,7 @@ def lock_output(output: Path) -> None:
     """Take the lock of ``output``, waiting for whoever builds there."""
     if output in _held:
         return
-    file = (output / ".lock").open("a+", encoding="utf-8")
+    file = open_lock(output / ".lock")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -24,7 +26,8 @@ def lock_output(output: Path) -> None:
         owner = f"process {number}" if (number := file.read().strip()) else "another process"
         print(f"scons: {output} is being built by {owner}; waiting for it", file=sys.stderr, flush=True)
         fcntl.flock(file, fcntl.LOCK_EX)
-    file.truncate(0)
+    file.seek(0)
+    file.truncate()
     file.write(str(os.getpid()))
     file.flush()
     _held[output] = file

@@ -136,7 +136,7 @@ class Workspace:
                 lock_output(path)
                 self.place(path, artifact=root).tidy()
             except OSError as error:
-                reason = f"nothing can be built there: {error.strerror}"
+                reason = f"nothing can be built there: {error.strerror or error}"
                 raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
             self.outputs[path] = root
         return path

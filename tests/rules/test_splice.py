@@ -224,7 +224,8 @@ def test_which_counts_is_asked_once(built: Project) -> None:
     assert built.scons("build", "JIT=_jit_vector_dag", "PREFER=pto").actions == spliced
     built.edit(UNIT, "pto.tmin", "pto.tadd")
     run = built.scons("build", "JIT=_jit_vector_dag")
-    assert run.actions == spliced
+    relinked = "restored kernels/aiv/kernel_mul.so"  # the object is that of the edited kernel
+    assert run.actions == sorted(relinked if action.startswith("link") else action for action in spliced)
     assert f"[pto->cpp] edited cpp skipped (PREFER=pto): {UNIT}\n" in run.output
     built.edit(KERNEL, "TMAX(", "TMUL(")
     assert built.scons("build", "JIT=_jit_vector_dag").actions == [  # as it was made: nothing to ask

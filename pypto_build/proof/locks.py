@@ -1,0 +1,19 @@
+"""Locks of directories: a file that processes take in turns, whatever somebody put in its place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+
+def open_lock(path: Path) -> IO[str]:
+    """The file to lock, for reading and writing. What is no regular file gives way; a directory is an ``OSError``."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(path, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        path.unlink()
+        file = os.open(path, flags, 0o666)
+    return os.fdopen(file, "r+", encoding="utf-8", errors="replace")
