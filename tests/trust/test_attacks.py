@@ -12,7 +12,7 @@ from tests.trust.space import MISMATCH, PASS
 from tests.trust.tested import Tested
 
 
-@pytest.mark.parametrize("seed", ["a", "b", "c"])
+@pytest.mark.parametrize("seed", ["a", "b"])
 def test_killed_anywhere(tested: Tested, tmp_path: Path, seed: str) -> None:
     faults = many(Killer(tested, tmp_path), 4, seed, print)
     assert not faults, "\n".join(faults)
@@ -24,7 +24,7 @@ def test_killed_anywhere(tested: Tested, tmp_path: Path, seed: str) -> None:
 )
 def test_5_every_file_damaged(tested: Tested, tmp_path: Path, kind: str, expected: int) -> None:
     victim = Victim(tested, tmp_path, expected)
-    faults = [fault for flip in flips(victim, [kind], every=4) if (fault := victim.fault(flip, edit=False))]
+    faults = [fault for flip in flips(victim, [kind], every=8) if (fault := victim.fault(flip, edit=False))]
     assert not faults, f"{len(faults)} faults\n" + "\n\n".join(faults)
 
 
