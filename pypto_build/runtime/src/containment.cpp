@@ -133,7 +133,8 @@ void drop_capabilities() {
 void confine(const PipeEnds &ends, bool terminal) {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == 0) // in a namespace of its own; else /proc names all processes, and the memory of some can be opened
+    if (getppid() ==
+        0) // in a namespace of its own; else /proc names all processes, and the memory of some can be opened
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
     stand_in(0, O_RDONLY);
     dup2(ends.output, 1);
