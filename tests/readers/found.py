@@ -208,6 +208,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "DIR/x.pt: is damaged: the size of its storage is no size; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
     ),
     (
+        "pt",
+        "half a name",
+        _saved(b"\x80\x02ctorch\nC\x01\nctorch"),
+        "DIR/x.pt: is damaged: its pickle cannot be read (no newline found when trying to read stringnl); save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
+    ),
+    (
         "meta",
         "nested",
         _UNKNOWN,
