@@ -171,9 +171,11 @@ def _looks_plain(data: bytes) -> bool:
         if code == pickle.STOP[0]:
             return position == len(data)
         if code == pickle.GLOBAL[0]:
-            position = data.find(b"\n", data.find(b"\n", position) + 1) + 1
-            if position == 0:
+            module = data.find(b"\n", position)
+            name = data.find(b"\n", module + 1)
+            if module < 0 or name < 0:
                 return False
+            position = name + 1
         elif code in _COUNT:
             width = _COUNT[code]
             position += width + int.from_bytes(data[position : position + width], "little")

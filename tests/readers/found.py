@@ -208,6 +208,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "DIR/x.pt: is damaged: the size of its storage is no size; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
     ),
     (
+        "pt",
+        "half a name",
+        _saved(b"\x80\x02ctorch\nC\x01\nctorch"),
+        "DIR/x.pt: is damaged: its pickle cannot be read (no newline found when trying to read stringnl); save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
+    ),
+    (
         "meta",
         "nested",
         _UNKNOWN,
@@ -409,6 +415,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "no text",
         _edited("_jit_vector_dag/ptoas/kernel_add.pto", "module", "m\udcffodule"),
         "DIR/unit.pto:1:1: expected 'module' or 'func.func', found 'm'",
+    ),
+    (
+        "pto",
+        "thousands of equal lines",
+        _edited("_jit_vector_dag/ptoas/kernel_add.pto", "return", "return\\n" * 9000 + "return"),
+        "",
     ),
     ("units", "nested", b'{"kernel_add": ' + _DEEP, ""),
     ("units", "other values", b'{"kernel_add": {"pto": 1, "assembled": null, "bodies": 3}}', ""),
