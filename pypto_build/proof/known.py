@@ -188,9 +188,12 @@ class Known:
     def digest(self, name: str) -> str:
         """The digest of an output as it is now, for a link that of where it leads; empty where there is none."""
         path = str(self.directory / name)
-        if os.path.islink(path):
-            return bytes_digest(b"link to " + os.fsencode(os.readlink(path)))
-        return self.digests.of(path)
+        return bytes_digest(self.content(name)) if os.path.islink(path) else self.digests.of(path)
+
+    def content(self, name: str) -> bytes:
+        """The bytes of an output, for a link where it leads."""
+        path = self.directory / name
+        return b"link to " + os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
 
     def files_below(self, tree: str) -> list[str]:
         """The files and links in a directory of outputs, sorted; hidden ones are no outputs."""
