@@ -319,11 +319,12 @@ class Place:
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:
         """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""
-        size = sum((self.directory / name).lstat().st_size for name in result.outputs)
-        fits = not attempt.action.shared or size <= self._store.largest
+        paths = [self.directory / name for name in result.outputs]
+        size = sum(path.lstat().st_size for path in paths)
+        fits = not attempt.action.shared or (size <= self._store.largest and not any(map(Path.is_symlink, paths)))
         contents = [self._known.content(name) for name in result.outputs] if fits else []
         if list(map(bytes_digest, contents)) != list(result.outputs.values()):
-            result.located = self._known.roots.all  # too large to look at, or somebody wrote it meanwhile
+            result.located = self._known.roots.all  # too large for the store, a link, or somebody wrote it meanwhile
             self._known.note(attempt.action.name, result)
             return
         result.located = self._known.roots.named_in(contents)
