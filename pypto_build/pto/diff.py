@@ -13,7 +13,8 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from .parser import parse_file
 from .printer import print_operation
 
 _BRACES = ("else", "end")
+#: Pairs of equal lines that are looked at; functions of thousands of operations have a hundredth of them.
+_MOST_PAIRS = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,8 @@ def diff_modules(a: Module, b: Module) -> list[Difference]:
 
 def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Difference]:
     """Lines are aligned by their keys; aligned lines must use corresponding values."""
-    matcher = difflib.SequenceMatcher(None, [x.key for x in old], [x.key for x in new], autojunk=False)
     same: dict[str, str] = {}  # value of A -> value of B
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+    for tag, i1, i2, j1, j2 in _opcodes([x.key for x in old], [x.key for x in new]):
         if tag == "equal":
             for x, y in zip(old[i1:i2], new[j1:j2], strict=True):
                 if tuple(same.get(value, value) for value in x.operands) != y.operands:
@@ -121,6 +123,21 @@ def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Differ
             if x.key.split(" ", 1)[0] == y.key.split(" ", 1)[0]:
                 same.update(zip(x.results, y.results, strict=False))
         yield Difference(function, _shown(removed), _shown(added))
+
+
+def _opcodes(old: list[str], new: list[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    """How the keys of one function become those of the other. Of thousands of equal lines, which would take for ever to
+    pair off, only those at the beginning and at the end are."""
+    ours, theirs = Counter(old), Counter(new)
+    if sum(count * theirs[key] for key, count in ours.items()) <= _MOST_PAIRS:
+        return difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    inner = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail]).get_opcodes()
+    codes = [(str(tag), i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in inner]
+    ends = (("equal", 0, head, 0, head), ("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
+    return [code for code in (ends[0], *codes, ends[1]) if code[1] < code[2] or code[3] < code[4]]
 
 
 def _shown(lines: list[Line]) -> tuple[tuple[int, str], ...]:
