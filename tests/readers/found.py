@@ -419,11 +419,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     (
         "pto",
         "thousands of equal lines",
-        _edited("_jit_vector_dag/ptoas/kernel_add.pto", "return", "return\\n" * 9000 + "return"),
+        _edited("_jit_vector_dag/ptoas/kernel_add.pto", "return", "return\n" * 9000 + "return"),
         "",
     ),
     ("units", "nested", b'{"kernel_add": ' + _DEEP, ""),
     ("units", "other values", b'{"kernel_add": {"pto": 1, "assembled": null, "bodies": 3}}', ""),
+    ("settled", "nested", b'{"a": ' + _DEEP, ""),
     (
         "verdict",
         "cut off",
