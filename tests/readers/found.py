@@ -424,7 +424,6 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ),
     ("units", "nested", b'{"kernel_add": ' + _DEEP, ""),
     ("units", "other values", b'{"kernel_add": {"pto": 1, "assembled": null, "bodies": 3}}', ""),
-    ("settled", "nested", b'{"a": ' + _DEEP, ""),
     (
         "verdict",
         "cut off",
