@@ -43,6 +43,8 @@ _OTHER_SIGNAL_HINT = "something sent it that signal; look for kill() or raise()"
 
 #: Exit status of a child that cannot say what it found.
 UNHEARD = 71
+#: Exit status of a child whose fault stands in the report, and that no other way led out of.
+FAULT_TOLD = 72
 
 FaultStatus = Literal["usage_error", "build_error", "runtime_error", "hang"]
 

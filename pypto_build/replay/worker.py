@@ -25,7 +25,7 @@ from pypto_build.replay.child import (
     load_embedded,
     serve,
 )
-from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
+from pypto_build.replay.faults import FAULT_TOLD, Death, RunFault, describe_death, describe_exception, describe_hang
 from pypto_build.replay.listener import Listener
 from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
 from pypto_build.replay.replies import no_reply, read_reply
@@ -227,6 +227,8 @@ class Worker:
             message = "the process that watches over the run was ended"
             hint = "a kernel or the orchestration kills processes that are not its own, or something outside does"
             return RunFault("runtime_error", ErrorInfo("crash", message, hint=hint))
+        if os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == FAULT_TOLD and (told := self._late_fault()):
+            return told
         death = Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
         return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 

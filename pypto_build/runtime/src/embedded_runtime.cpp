@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "crash/crash.h"
+#include "execution/artifact_code.h"
 #include "records/records.h"
 #include "scheduling/stall.h"
 #include "submission/orchestrator.h"
@@ -27,15 +28,6 @@ Report *open_report(const Settings &settings) {
     report->fault.state.store(0);
     report->magic = kReportMagic;
     return report;
-}
-
-// What escapes the orchestration ends the process, with the stack of the place that threw.
-int orchestrate(const Orchestration &orchestration, PTO2Runtime *handle, const EntryParameters &parameters) noexcept {
-    return orchestration.call(handle, parameters);
-}
-
-int expected_args(const Orchestration &orchestration, const EntryParameters &parameters) noexcept {
-    return orchestration.expected_args(parameters);
 }
 
 /// Everything that lives as long as one run.
@@ -113,13 +105,18 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report);
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
-    const auto orchestrating = [report](uint32_t yes) {
+    Scheduler &scheduler = *run->scheduler;
+    const auto orchestrate = [report](const auto &code) {
         if (report)
-            report->orchestrating.store(yes);
+            report->orchestrating.store(1);
+        const bool complete = complete_artifact_code(code);
+        if (report)
+            report->orchestrating.store(0);
+        return complete;
     };
-    orchestrating(1);
-    const int expected = expected_args(orchestration_, parameters);
-    orchestrating(0);
+    int expected = 0;
+    if (!orchestrate([&] { expected = orchestration_.expected_args(parameters); }))
+        throw FaultError{scheduler.fault()};
     if (expected > static_cast<int>(parameters.words.size()))
         throw FaultError{make_fault(
             Code::InvalidArgs,
@@ -128,15 +125,14 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
 
     RunTimes times{monotonic_ns(), 0, 0};
     run->orchestrator.run([&] {
-        orchestrating(1);
-        const int status = orchestrate(orchestration_, &run->handle, parameters);
-        orchestrating(0);
+        int status = 0;
+        if (!orchestrate([&] { status = orchestration_.call(&run->handle, parameters); }))
+            throw CodeEnded{};
         if (status != 0)
             run->orchestrator.end_with(
                 make_fault(Code::ExplicitOrchFatal, format("the orchestration returns %d", status)));
         run->host_graph.submit(run->orchestrator);
     });
-    Scheduler &scheduler = *run->scheduler;
     scheduler.orchestration_done();
     times.orchestrated_ns = monotonic_ns();
     Scheduler::Lock lock = scheduler.lock();

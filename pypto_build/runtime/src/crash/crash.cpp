@@ -1,5 +1,7 @@
 #include "crash/crash.h"
 
+#include "crash/containment.h"
+#include "execution/artifact_code.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "pypto/kernel_args.h"
@@ -237,8 +239,7 @@ void handle(int signal, siginfo_t *info, void *context) {
     }
     if (crash_report)
         write_crash(signal, info, context);
-    if (ftrylockfile(stdout) == 0) // what was printed is not to be lost
-        fflush_unlocked(stdout);
+    flush_output(); // what was printed is not to be lost
     std::signal(signal, SIG_DFL);
     raise(signal);
 }
@@ -250,6 +251,9 @@ void handle(int signal, siginfo_t *info, void *context) {
         Text text{crash_report->crash.exception, sizeof(crash_report->crash.exception)};
         try {
             std::rethrow_exception(escaped);
+        } catch (const CodeEnded &) {
+            flush_output();
+            _exit(kFaultTold);
         } catch (const std::exception &exception) {
             text.add("%s", exception.what());
         } catch (...) {

@@ -15,6 +15,9 @@ inline constexpr uint32_t kReportVersion = 3;
 inline constexpr uint32_t kReportThreads = 256;
 inline constexpr uint32_t kReportFrames = 48;
 
+/// Exit status of a process whose fault stands in the report: code that lets no exception pass kept it from ending.
+inline constexpr int kFaultTold = 72;
+
 /// What one thread executes. `task` is written last and cleared first.
 struct RunningSlot {
     std::atomic<uint64_t> task; // number of the task, kNoTask when idle

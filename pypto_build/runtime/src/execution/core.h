@@ -6,7 +6,6 @@
 #include "execution/group.h"
 #include "graph/task.h"
 
-#include <csetjmp>
 #include <memory>
 
 namespace pypto::runtime {
@@ -27,7 +26,6 @@ struct Activation {
     CoreCheck *check;     // of a checked kernel, else null
     RunningSlot *running; // where the thread tells what it does; may be null
     int member;           // AIC, AIV0, AIV1
-    std::jmp_buf exit;
 };
 
 struct Core {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "checking/check_record.h"
+#include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
 
 #include <cstring>
@@ -14,10 +15,6 @@ namespace {
 
 Activation &activation_of(PyptoCoreContext *context) {
     return *static_cast<Activation *>(context->runtime);
-}
-
-[[noreturn]] void end_quietly(Activation &activation) {
-    std::longjmp(activation.exit, 1);
 }
 
 Fault deadlock(const Activation &activation) {
@@ -57,13 +54,6 @@ Gang::Result meet(const Activation &activation, uint32_t cores) {
     return activation.gang->meet(*activation.group, activation.member, static_cast<Gang::Cores>(cores));
 }
 
-// What escapes it ends the process, with the stack of the place that threw.
-void run_kernel(Activation &activation, int64_t *slots) noexcept {
-    if (activation.kernel->bind_core)
-        activation.kernel->bind_core(&activation.context);
-    activation.kernel->entry(slots);
-}
-
 // Nobody waits on for a member that has failed.
 void abort_waits(const Activation &activation) {
     if (activation.gang)
@@ -86,7 +76,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
             activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
         return slot;
     case Group::Result::Aborted:
-        end_quietly(activation);
+        throw CodeEnded{};
     case Group::Result::Deadlock:
         break;
     }
@@ -148,7 +138,7 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
             activation.check->passed_barrier();
         return;
     case Gang::Result::Aborted:
-        end_quietly(activation);
+        throw CodeEnded{};
     case Gang::Result::Deadlock:
         activation.executor->end_with_fault(activation, deadlock(activation));
     }
@@ -320,29 +310,32 @@ void Executor::call(Activation &activation, const Task &task, const Place &place
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
-    if (setjmp(activation.exit) == 0)
-        run_kernel(activation, slots);
+    complete_artifact_code([&activation, &slots] {
+        if (activation.kernel->bind_core)
+            activation.kernel->bind_core(&activation.context);
+        activation.kernel->entry(slots);
+    });
 }
 
 void Executor::report_deadlock(const Activation &activation, Fault fault) {
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
     fault.kernel = kernel_names(*activation.task, kernels_);
+    on_fault_(std::move(fault)); // first, so that it stands before those end who wait
     abort_waits(activation);
-    on_fault_(std::move(fault));
 }
 
 void Executor::report_fault(const Activation &activation, Fault fault) {
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
     fault.kernel = activation.kernel->name;
+    on_fault_(std::move(fault)); // first, so that it stands before those end who wait
     abort_waits(activation);
-    on_fault_(std::move(fault));
 }
 
 void Executor::end_with_fault(Activation &activation, Fault fault) {
     report_fault(activation, std::move(fault));
-    std::longjmp(activation.exit, 1);
+    throw CodeEnded{};
 }
 
 } // namespace pypto::runtime

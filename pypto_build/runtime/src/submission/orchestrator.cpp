@@ -1,6 +1,7 @@
 #include "submission/orchestrator.h"
 
 #include "data/poison.h"
+#include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
 #include "pypto/tensor_views.h"
 
@@ -59,17 +60,18 @@ Orchestrator::Orchestrator(const Settings &settings, const Platform &platform, c
 void Orchestrator::run(const std::function<void()> &entry) {
     for (const OrchestrationObserver *observer : observers_)
         keep_history_ |= observer->keeps_history();
-    if (setjmp(exit_) == 0) {
+    const auto whole = [&] {
         scope_begin(PTO2ScopeMode::AUTO, "", 0);
         entry();
         if (scopes_.size() > 1)
             invalid("the orchestration returns with an open scope", "end each rt_scope_begin with rt_scope_end");
         scope_end("", 0);
-    }
+    };
+    completes(whole);
 }
 
 void Orchestrator::leave() {
-    std::longjmp(exit_, 1);
+    throw CodeEnded{};
 }
 
 void Orchestrator::end_with(Fault fault) {

@@ -11,7 +11,6 @@
 #include "submission/host_graph.h"
 #include "submission/tensor_map.h"
 
-#include <csetjmp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -105,7 +104,6 @@ private:
     std::vector<Task *> scope_tasks_;
     std::vector<ProducerEdge> edges_; // of the task being submitted
     uint64_t numbered_ = 0;
-    std::jmp_buf exit_;
 };
 
 } // namespace pypto::runtime
