@@ -68,9 +68,7 @@ def test_orchestration_leaves_nothing_behind(rig: Rig, name: str) -> None:
 
 def test_kernel_leaves_nothing_behind(rig: Rig) -> None:
     kernel = Kernel("owner", "Counted one(data(args, 0)); " + SORRY.body + " data(args, 0)[2] = 1;", prelude=COUNTED)
-    body = (
-        "const ChipTensor &x = orch_args.tensor(0).ref(); CoreTaskArgs p; p.add_inout(x); rt_submit_aiv_task(0, p);"
-    )
+    body = "const ChipTensor &x = orch_args.tensor(0).ref(); CoreTaskArgs p; p.add_inout(x); rt_submit_aiv_task(0, p);"
     counts = np.zeros(8, np.float32)
     assert fault(rig, [kernel], body, counts).message == "sorry"
     assert counts[:3].tolist() == [1, 1, 0]
@@ -109,11 +107,14 @@ def test_catching_everything_keeps_the_first_fault(rig: Rig) -> None:
 
 
 def test_fault_of_the_config_function(rig: Rig) -> None:
-    text = entry("(void)orch_args;") + """
+    text = (
+        entry("(void)orch_args;")
+        + """
     extern "C" __attribute__((visibility("default")))
     PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs &orch_args) {
         return {static_cast<int>(orch_args.scalar(4))};
     }
     """
+    )
     with pytest.raises(rig.module.RuntimeFault, match=r"orch_args\.scalar\(4\) is out of range"):
         rig.run([SORRY], text, [(floats(8), "INOUT")])

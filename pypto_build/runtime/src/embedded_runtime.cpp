@@ -52,12 +52,10 @@ void check_parameters(const std::vector<TensorParameter> &tensors) {
         for (const uint32_t size : tensor.shape)
             bytes *= size;
         if (tensor.shape.empty() || tensor.shape.size() > MAX_TENSOR_DIMS || bytes > tensor.bytes)
-            throw FaultError{
-                make_fault(Code::InvalidArgs,
-                           format("tensor %s: %zu dimensions and %llu bytes do not fit its %llu bytes of memory",
-                                  tensor.name.c_str(), tensor.shape.size(), static_cast<unsigned long long>(bytes),
-                                  static_cast<unsigned long long>(tensor.bytes)),
-                           "pass row-major memory of 1 to 5 dimensions; give scalars the shape (1,)")};
+            throw_fault(FaultKind::TensorMemory, {{"name", tensor.name},
+                                                  {"dimensions", tensor.shape.size()},
+                                                  {"bytes", bytes},
+                                                  {"given", tensor.bytes}});
     }
 }
 
@@ -70,7 +68,7 @@ uint64_t report_bytes() {
 EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
     : platform_(find_platform(platform)), threads_(threads) {
     if (platform_ == nullptr)
-        throw_usage_error("platform \"" + platform + "\" is unknown", "use a2a3sim or a5sim");
+        throw_fault(FaultKind::UnknownPlatform, {{"name", platform}});
 }
 
 void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, const std::string &core_type,
@@ -90,7 +88,7 @@ void EmbeddedRuntime::load_orchestration(const std::string &path, const std::str
 RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, const std::vector<uint64_t> &scalars,
                                const Settings &settings) {
     if (!orchestration_.loaded())
-        throw FaultError{make_fault(Code::LoadError, "no orchestration is loaded", "call load_orchestration first")};
+        throw_fault(FaultKind::NoOrchestration);
     check_parameters(tensors);
     Report *report = open_report(settings);
     auto staging = std::make_unique<Staging>(tensors, settings.poison, settings.protect_inputs);
@@ -118,10 +116,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     if (!orchestrate([&] { expected = orchestration_.expected_args(parameters); }))
         throw FaultError{scheduler.fault()};
     if (expected > static_cast<int>(parameters.words.size()))
-        throw FaultError{make_fault(
-            Code::InvalidArgs,
-            format("the orchestration expects %d arguments, %zu are given", expected, parameters.words.size()),
-            "pass every tensor and scalar its config function counts")};
+        throw_fault(FaultKind::ExpectedArguments, {{"expected", expected}, {"given", parameters.words.size()}});
 
     RunTimes times{monotonic_ns(), 0, 0};
     run->orchestrator.run([&] {
@@ -129,8 +124,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         if (!orchestrate([&] { status = orchestration_.call(&run->handle, parameters); }))
             throw CodeEnded{};
         if (status != 0)
-            run->orchestrator.end_with(
-                make_fault(Code::ExplicitOrchFatal, format("the orchestration returns %d", status)));
+            run->orchestrator.end_with(FaultKind::OrchestrationStatus, {{"value", status}});
         run->host_graph.submit(run->orchestrator);
     });
     scheduler.orchestration_done();
@@ -138,7 +132,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     Scheduler::Lock lock = scheduler.lock();
     const Scheduler::Outcome outcome = scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
     if (outcome == Scheduler::Outcome::Stalled) {
-        Fault fault = describe_stall(run->graph, kernels_, true);
+        Fault fault = stall_fault(FaultKind::Stall, {}, run->graph, kernels_, true);
         lock.unlock();
         scheduler.fail(std::move(fault));
     } else {

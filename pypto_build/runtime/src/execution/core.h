@@ -18,9 +18,9 @@ struct Kernel;
 struct Activation {
     PyptoCoreContext context;
     Executor *executor;
-    Group *group;              // null until a lone kernel opens a pipe
-    Gang *gang;                // the same
-    std::unique_ptr<Gang> own; // of a lone kernel
+    Group *group;                  // null until a lone kernel opens a pipe
+    GroupSet *groups;              // the same
+    std::unique_ptr<GroupSet> own; // of a lone kernel
     const Kernel *kernel;
     const Task *task;
     CoreCheck *check;     // of a checked kernel, else null

@@ -54,6 +54,9 @@ public:
 
     /// Records a fault and leaves the orchestration; does not return.
     [[noreturn]] void end_with(Fault fault);
+    [[noreturn]] void end_with(FaultKind kind, std::initializer_list<FaultField> facts = {}) {
+        end_with(Fault(kind, facts));
+    }
 
 private:
     struct Scope {
@@ -64,7 +67,6 @@ private:
     };
 
     [[noreturn]] void leave();
-    [[noreturn]] void invalid(const std::string &message, const std::string &hint);
     uint32_t ring() const;
     bool manual() const { return scopes_.back().mode == PTO2ScopeMode::MANUAL; }
     void check_kernels(const Submission &submission);
