@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 _OWN = "PYPTO_BUILD_TEST_LIBRARIES" not in os.environ
 if _OWN:
     os.environ["PYPTO_BUILD_TEST_LIBRARIES"] = tempfile.mkdtemp(prefix="pypto-build-tests-")
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Path:
+    """The embedded runtime, built where it was not: the rooms whose tests count what a build does ask for it first."""
+    from tests.replay.builder import embedded_module
+
+    return embedded_module()
 
 
 @pytest.hookimpl(trylast=True)
