@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact.files import read_text
-from pypto_build.diagnose.graph import Task, TaskGraph
+from pypto_build.diagnose.recorded.graph import Task, TaskGraph
 
 _KINDS = {
     "input": ("INPUT",),

@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.diagnose.critical_path import Analysis, analyse
-from pypto_build.diagnose.graph import Edge, Task, TaskGraph, find_graph, read_graph
-from pypto_build.diagnose.names import Names, find_names
-from pypto_build.diagnose.sites import Site, aliases, match_tasks, read_sites, tensor_names
-from pypto_build.diagnose.tasks import TaskOrder, id_text
-from pypto_build.diagnose.timeline import Timeline, find_timeline, read_timeline
+from pypto_build.diagnose.recorded.critical_path import Analysis, analyse
+from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, find_graph, read_graph
+from pypto_build.diagnose.recorded.names import Names, find_names
+from pypto_build.diagnose.recorded.sites import Site, aliases, match_tasks, read_sites, tensor_names
+from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text
+from pypto_build.diagnose.recorded.timeline import Timeline, find_timeline, read_timeline
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict
 
 #: Said wherever times of a simulated platform are shown.

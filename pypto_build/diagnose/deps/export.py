@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pypto_build.diagnose.evidence import SIMULATED, Evidence
-from pypto_build.diagnose.graph import TaskGraph
+from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
+from pypto_build.diagnose.recorded.graph import TaskGraph
 
 #: Fill colours by core type; a task on both is a group.
 _FILLS = {"aic": "#cfe2ff", "aiv": "#d1f0d9", "": "#f4f4f4"}

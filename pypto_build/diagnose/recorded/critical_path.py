@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pypto_build.diagnose.graph import TaskGraph
-from pypto_build.diagnose.timeline import Row, Timeline, by_core
+from pypto_build.diagnose.recorded.graph import TaskGraph
+from pypto_build.diagnose.recorded.timeline import Row, Timeline, by_core
 
 #: Ticks of the clock by which a predecessor may seem to end late.
 _TOLERANCE_TICKS = 2

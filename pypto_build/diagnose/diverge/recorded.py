@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.diagnose.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
-from pypto_build.diagnose.diverge_compare import Limits, describe, mask_of
-from pypto_build.diagnose.diverge_lockstep import Outcome, Place, TaskFinding, window
+from pypto_build.diagnose.diverge.compare import Limits, describe, mask_of
+from pypto_build.diagnose.diverge.lockstep import Outcome, Place, TaskFinding, window
+from pypto_build.diagnose.recorded.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child

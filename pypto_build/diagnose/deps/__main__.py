@@ -13,9 +13,9 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import one_of, run_tool, tool_parser
-from pypto_build.diagnose.deps_text import path_between, summary_lines, task_lines
-from pypto_build.diagnose.evidence import Evidence, no_record
-from pypto_build.diagnose.graph_export import dot, trace
+from pypto_build.diagnose.deps.export import dot, trace
+from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
+from pypto_build.diagnose.recorded.evidence import Evidence, no_record
 
 EXPORTS = ("dot", "html", "trace")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pypto_build.diagnose.diverge_compare import Limits
-from pypto_build.diagnose.diverge_findings import describe_run
-from pypto_build.diagnose.diverge_kernel import KernelParting, locate
-from pypto_build.diagnose.diverge_lockstep import Lockstep, Outcome, ReferenceInputs, Stop, TaskFinding
+from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.findings import describe_run
+from pypto_build.diagnose.diverge.kernel import KernelParting, locate
+from pypto_build.diagnose.diverge.lockstep import Lockstep, Outcome, ReferenceInputs, Stop, TaskFinding
 from pypto_build.diagnose.findings import deliver
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
@@ -22,7 +22,7 @@ def diverge(given: argparse.Namespace) -> int:
     partings: dict[int, list[KernelParting]] = {}
     try:
         if given.against is not None:
-            from pypto_build.diagnose.diverge_dump import examine_dump
+            from pypto_build.diagnose.diverge.recorded import examine_dump
 
             outcome = examine_dump(launch, given.against, limits, given.timeout)
         else:
@@ -32,7 +32,7 @@ def diverge(given: argparse.Namespace) -> int:
         return EXIT_STATUS[fault.status]
     findings = describe_run(launch, outcome, partings)
     if not outcome.findings and given.against is None:
-        from pypto_build.diagnose.diverge_program import examine_program
+        from pypto_build.diagnose.diverge.program import examine_program
 
         findings += examine_program(launch, given.data, given.program, limits, given.timeout)
     how = "in lockstep with the reference" if given.against is None else f"of {given.against} against the reference"

@@ -15,13 +15,13 @@ from functools import cached_property
 from pathlib import Path
 
 from pypto_build.diagnose.console import run_tool, tool_parser
-from pypto_build.diagnose.device_log import LogFacts, StalledTask, Where, log_files, read_logs
-from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
-from pypto_build.diagnose.graph import find_graph
+from pypto_build.diagnose.hang.device_log import LogFacts, StalledTask, Where, log_files, read_logs
 from pypto_build.diagnose.lint.orchestration import read_orchestration
 from pypto_build.diagnose.lint.wrapper import read_wrapper
-from pypto_build.diagnose.tasks import id_text
+from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.diagnose.recorded.graph import find_graph
+from pypto_build.diagnose.recorded.tasks import id_text
 from pypto_build.replay.simpler_codes import CANN_CODES, RUNTIME_CODES, TIMEOUT_CLASSES, Code
 
 _SHOWN_TASKS = 12

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _diverge(given: argparse.Namespace) -> int:
     require_torch("the reference")
-    from pypto_build.diagnose.diverge_run import diverge
+    from pypto_build.diagnose.diverge.run import diverge
 
     return diverge(given)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.tasks import Slot, TensorArgument

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import load_artifact
-from pypto_build.diagnose.diverge_compare import Limits
-from pypto_build.diagnose.diverge_lockstep import Copies, Stop, TaskFinding
-from pypto_build.diagnose.diverge_probe import Parting, Recorder, compile_probe, find_parting, read_events
+from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.lockstep import Copies, Stop, TaskFinding
+from pypto_build.diagnose.diverge.probe import Parting, Recorder, compile_probe, find_parting, read_events
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
-from pypto_build.diagnose.diverge_compare import Difference, Limits, compare_bytes
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes
 from pypto_build.pto.ops import TABLE
 from pypto_build.replay.reference.tasks import TensorArgument
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pypto_build.diagnose.console import table
-from pypto_build.diagnose.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
-from pypto_build.diagnose.evidence import SIMULATED, Evidence
-from pypto_build.diagnose.graph import Edge, Task, TaskGraph
+from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
+from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
+from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph
 
 _SHOWN_STEPS = 25
 _SHOWN_KERNELS = 20

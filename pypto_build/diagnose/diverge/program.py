@@ -17,10 +17,10 @@ import numpy as np
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.diverge_compare import Difference, Limits, describe, mask_of
-from pypto_build.diagnose.diverge_findings import MODULE, ORCHESTRATION, element_text, relative
-from pypto_build.diagnose.diverge_golden import golden_findings
-from pypto_build.diagnose.diverge_lockstep import Copies, Stop, window
+from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element_text, relative
+from pypto_build.diagnose.diverge.golden import golden_findings
+from pypto_build.diagnose.diverge.lockstep import Copies, Stop, window
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pypto_build.artifact.snapshot import snapshot
-from pypto_build.diagnose.diverge_compare import Limits, compare_bytes
+from pypto_build.diagnose.diverge.compare import Limits, compare_bytes
 from pypto_build.diagnose.findings import Finding
 from pypto_build.replay.binding import with_goldens
 from pypto_build.replay.reference.launch import Launch, Progress, in_child

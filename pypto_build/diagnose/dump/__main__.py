@@ -16,13 +16,13 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.diagnose.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.diagnose.console import one_of, run_tool, table, tool_parser
-from pypto_build.diagnose.evidence import no_record
-from pypto_build.diagnose.graph import find_graph, read_graph
-from pypto_build.diagnose.names import Names, find_names
-from pypto_build.diagnose.statistics import histogram, statistics
-from pypto_build.diagnose.tasks import TaskOrder
+from pypto_build.diagnose.dump.statistics import histogram, statistics
+from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
+from pypto_build.diagnose.recorded.evidence import no_record
+from pypto_build.diagnose.recorded.graph import find_graph, read_graph
+from pypto_build.diagnose.recorded.names import Names, find_names
+from pypto_build.diagnose.recorded.tasks import TaskOrder
 from pypto_build.replay.compare import coordinates, difference
 from pypto_build.replay.values import Array, decode, storage
 
