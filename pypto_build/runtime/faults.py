@@ -149,7 +149,7 @@ def hint_of(record: FaultRecord) -> str:
 
 
 def _kind(record: FaultRecord) -> Kind:
-    return KINDS[FaultKind(record.kind)]
+    return KINDS[record.kind]
 
 
 def _code(record: FaultRecord) -> Code:

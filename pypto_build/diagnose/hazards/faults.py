@@ -65,7 +65,7 @@ def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
 
 def _named_line(source: Path, error: ErrorInfo) -> int:
     """The one line of the orchestration that has the report's text, or asks for what was refused; else 0."""
-    asked = (_ASKED.get(FaultKind(error.fault.kind)) if error.fault else None) or f'"{error.message}"'
+    asked = (_ASKED.get(error.fault.kind) if error.fault else None) or f'"{error.message}"'
     lines = read_source(source).splitlines()
     found = [number for number, text in enumerate(lines, 1) if asked in text]
     return found[0] if len(found) == 1 else 0
