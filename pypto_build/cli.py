@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from pypto_build import __version__
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS, Status
 from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.options import GROUP, OPTIONS
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = "one program, as PATH" if given.verb == "compile" else "one artifact, as PATH or with --runtime-dir"
         print(f"pypto-build: name {what}", file=sys.stderr)
         return 2
-    if given.DEVICE is not None and (given.PLATFORM or "a2a3sim").endswith("sim"):
+    if given.DEVICE is not None and _is_simulated(given.PLATFORM):
         no_effect = f"--device {given.DEVICE} has no effect: a simulated platform has no devices"
         print(f"pypto-build: {no_effect}", file=sys.stderr)
         given.DEVICE = None
@@ -107,6 +108,12 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             with suppress(KeyboardInterrupt):
                 running.wait()
         return running.returncode
+
+
+def _is_simulated(platform: str | None) -> bool:
+    """Whether a run is on a simulated platform; one that does not exist is SCons' to refuse."""
+    named = PLATFORMS.get(platform or OPTIONS["PLATFORM"].default)
+    return named is not None and named.simulated
 
 
 def _open_pack(given: argparse.Namespace) -> Status | None:
@@ -144,7 +151,7 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     """The SCons run that does what ``given`` asks for."""
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     if given.old_dump:
-        ours = given.RUNTIME != "simpler" and (given.PLATFORM or "a2a3sim").endswith("sim")
+        ours = given.RUNTIME != "simpler" and _is_simulated(given.PLATFORM)
         options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []

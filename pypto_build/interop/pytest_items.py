@@ -22,9 +22,10 @@ import pytest
 
 from pypto_build.artifact import ArtifactError, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
+from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.interop.cases import find_cases
-from pypto_build.interop.pytest_plugin import NAMED, PASSED_ON, given, listed
-from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
+from pypto_build.interop.pytest_flags import NAMED, PASSED_ON, given, listed
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
 from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home

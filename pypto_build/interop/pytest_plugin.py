@@ -1,7 +1,7 @@
 """The pytest plugin: `pytest kernel_config.py -p a2a3`, `pytest kernel_config_scene_test.py --platform a2a3sim`.
 
-Every run of pytest in an environment with this package loads this module, so it imports nothing else of ours until
-there is something to collect, and its flags exist only in runs that are about artifacts.
+Every run of pytest in an environment with this package loads this module, so it imports tables alone until there is
+something to collect, and its flags exist only in runs that are about artifacts.
 """
 
 from __future__ import annotations
@@ -12,34 +12,15 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from pypto_build.interop.pytest_items import Manifest, SceneTestFile
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.interop.pytest_flags import FLAGS, NAMED, PASSED_ON, kept, listed
 
-PLATFORMS = ("a2a3", "a5", "a2a3sim", "a5sim")
 _MANIFEST, _SCENE_TEST = _COLLECTED = ("kernel_config.py", "kernel_config_scene_test.py")
-
-#: Flags that choose what runs, and how: names, what argparse is told.
-_FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--platform",), {"action": "append", "metavar": "P", "help": "a2a3sim, a5sim, a2a3 or a5; -p P says the same"}),
-    (("--device",), {"metavar": "LIST", "help": 'devices of hardware: "0", "4-7" or "0,2,5" (0)'}),
-    (("--case",), {"action": "append", "metavar": "C", "help": "only this case: Name, Class::Name, Class:: or ::Name"}),
-    (("--rounds",), {"metavar": "N", "help": "how often to run each case (1)"}),
-    (("--golden-data",), {"metavar": "DIR", "help": "another directory with in/ and out/ than the artifact's"}),
-    (("--runtime",), {"metavar": "R", "help": "what executes a manifest's replay: embedded, torch or simpler"}),
-)
-#: Flags that a run is given as they are: names, the newest first, what a bare one means (None: a switch), help.
-PASSED_ON: tuple[tuple[tuple[str, ...], str | None, str], ...] = (
-    (("--dump-args", "--dump-tensor"), "1", "dump arguments"),
-    (("--enable-chip-swimlane", "--enable-l2-swimlane"), "4", "write the timeline"),
-    (("--enable-pmu",), "2", "count hardware events"),
-    (("--enable-dep-gen",), None, "write the task graph"),
-)
 _CONTROLLER = "PYPTO_PYTEST_CONTROLLER"
-NAMED = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,18 +31,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         return
     os.environ[_CONTROLLER] = str(os.getpid())
     group = parser.getgroup("pypto", "artifacts")
-    rows = [(names, about) for names, about in _FLAGS]
+    rows = [(names, about) for names, about in FLAGS]
     for names, bare, doc in PASSED_ON:
         taken: dict[str, Any] = {"nargs": "?", "const": bare, "metavar": "LEVEL"} if bare else {"action": "store_true"}
         rows.append((names, {**taken, "help": doc}))
     for names, about in rows:
         with suppress(ValueError, argparse.ArgumentError):
-            group.addoption(*names, dest=_kept(names[0]), **about)
+            group.addoption(*names, dest=kept(names[0]), **about)
 
 
 def _about_artifacts(words: list[str]) -> bool:
     """Whether a command line has one of the flags (or asks for help), and something for them among its files."""
-    rows = [*(names for names, _ in _FLAGS), *(names for names, _, _ in PASSED_ON)]
+    rows = [*(names for names, _ in FLAGS), *(names for names, _, _ in PASSED_ON)]
     flags = {name for names in rows for name in names}
     if not any(word.partition("=")[0] in {*flags, "-h", "--help"} for word in words):
         return False
@@ -73,38 +54,22 @@ def _about_artifacts(words: list[str]) -> bool:
     return any(next(place.glob(depth), None) for place in directories for depth in depths)
 
 
-def given(config: pytest.Config, flag: str) -> Any:
-    """The value of a flag, wherever it was declared; None if it was not given."""
-    value = config.getoption(_kept(flag), default=None)
-    return value if value is not None else config.getoption(flag.lstrip("-").replace("-", "_"), default=None)
-
-
-def listed(config: pytest.Config, flag: str) -> list[str]:
-    """The values of a flag that may be repeated."""
-    value = given(config, flag)
-    return list(value) if isinstance(value, list) else [value] if value else []
-
-
-def _kept(flag: str) -> str:
-    return f"pypto_{flag.lstrip('-').replace('-', '_')}"
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Find the platforms, which ``-p`` may have named."""
     named = [name for name in config.getoption("plugins", default=[]) or [] if name in PLATFORMS]
-    ours = config.getoption(_kept("--platform"), default=None) is not None
+    ours = config.getoption(kept("--platform"), default=None) is not None
     named += [name for name in listed(config, "--platform") if ours or name in PLATFORMS]  # a flag of others, else
     config.stash[NAMED] = list(dict.fromkeys(named))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Manifest | SceneTestFile | None:
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Manifests and scene tests are not modules of test functions; importing them would need simpler."""
     if module_path.name not in (_MANIFEST, _SCENE_TEST) or _in_simpler(module_path):
         return None
     from pypto_build.interop.pytest_items import Manifest, SceneTestFile
 
-    kind: type[Manifest] | type[SceneTestFile] = Manifest if module_path.name == _MANIFEST else SceneTestFile
+    kind: type[pytest.File] = Manifest if module_path.name == _MANIFEST else SceneTestFile
     return kind.from_parent(parent, path=module_path)
 
 

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
-from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import changed_files
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 

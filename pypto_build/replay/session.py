@@ -20,6 +20,7 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
@@ -42,8 +43,6 @@ _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQ
 
 #: What executes the tasks: the compiled kernels, or PyTorch made from their .pto modules.
 RUNTIMES = ("embedded", "torch")
-#: platform -> whether it is simulated, which is what the embedded runtime can do.
-PLATFORMS: dict[str, bool] = {"a2a3": False, "a5": False, "a2a3sim": True, "a5sim": True}
 
 
 class Rounds(Protocol):
@@ -326,7 +325,7 @@ def _require_platform(request: Request) -> None:
         raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(RUNTIMES)}")
     if request.platform not in PLATFORMS:
         raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
-    if not PLATFORMS[request.platform]:
+    if not PLATFORMS[request.platform].simulated:
         raise ArtifactError(
             f"--platform {request.platform}",
             "is hardware, which the embedded runtime does not drive",

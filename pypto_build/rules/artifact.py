@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, detect_vintage
+from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
 from pypto_build.proof.reason import few
 from pypto_build.rules.attributes import Attribute, Rule
@@ -19,7 +20,6 @@ from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_spl
 from pypto_build.rules.steps import Step, declare_step, perform
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import PLATFORMS, Platform
 
 ARTIFACT = Rule(
     "PtoArtifact",

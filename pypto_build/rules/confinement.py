@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.options import Options
-from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.sandbox import Sandbox, find_sandbox

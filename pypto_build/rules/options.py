@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from pypto_build.toolchain import PLATFORMS
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain.launchers import LAUNCHERS
 
 

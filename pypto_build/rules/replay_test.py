@@ -14,6 +14,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.facts.platforms import Platform
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
 from pypto_build.rules.actions import complain, run_streaming, run_whole
@@ -26,7 +27,7 @@ from pypto_build.rules.python_tools import python_tool
 from pypto_build.rules.steps import Step, perform
 from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import Platform, ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 _NUMBER = (int, float)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.witness import library
 from pypto_build.rules.actions import complain
@@ -16,7 +17,7 @@ from pypto_build.rules.configuration import Configuration
 from pypto_build.rules.locks import lock_output
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
-from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
