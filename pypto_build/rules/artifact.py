@@ -11,15 +11,15 @@ from pypto_build.artifact import Artifact, detect_vintage
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
 from pypto_build.proof.reason import few
-from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.recipes import recipe_of
+from pypto_build.rules.machinery.attributes import Attribute, Rule
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.recipes import recipe_of
+from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
-from pypto_build.rules.steps import Step, declare_step, perform
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
 
 ARTIFACT = Rule(
     "PtoArtifact",

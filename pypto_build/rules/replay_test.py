@@ -17,16 +17,16 @@ from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.platforms import Platform
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
-from pypto_build.rules.actions import complain, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
-from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.compile_commands import update_compile_commands
-from pypto_build.rules.configuration import Configuration, configuration, make_room, note_use
+from pypto_build.rules.machinery.actions import complain, run_streaming, run_whole
+from pypto_build.rules.machinery.attributes import Attribute, Rule
+from pypto_build.rules.machinery.configuration import Configuration, configuration, make_room, note_use
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.steps import Step, perform
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.steps import Step, perform
 from pypto_build.rules.targets import TARGETS
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain import ToolchainError
 
 _NUMBER = (int, float)

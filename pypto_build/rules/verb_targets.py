@@ -8,12 +8,12 @@ from typing import Any
 from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError, artifact_name
-from pypto_build.rules.actions import spawn_streaming
 from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.machinery.actions import spawn_streaming
+from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.replay_test import show_results
 from pypto_build.rules.verbs import Needs, Verb
-from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.toolchain.python import own_tool
 
 

@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pypto_build
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.witness import library
-from pypto_build.rules.actions import complain
-from pypto_build.rules.configuration import Configuration
-from pypto_build.rules.locks import lock_output
+from pypto_build.rules.machinery.actions import complain
+from pypto_build.rules.machinery.configuration import Configuration
+from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.toolchain import ToolchainError
@@ -23,7 +24,7 @@ from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(pypto_build.__file__).resolve().parent
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
