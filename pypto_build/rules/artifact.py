@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto_build.artifact import Artifact, detect_vintage
 from pypto_build.facts.platforms import PLATFORMS, Platform
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
 from pypto_build.proof.reason import few
 from pypto_build.rules.completion import open_artifact
@@ -113,7 +114,7 @@ def declare_loaded(
             _declare_binaries(env, plans, steps, spliced) if plans else _prebuilt(env, artifact),
             signing,
             twin.config if twin else declare_config(env, signing),
-            twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != "simpler" else None,
+            twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
     return declared[variant]
 
@@ -122,7 +123,7 @@ def _plans(
     workspace: Workspace, place: Place, artifact: Artifact, platform: Platform, variant: str, splices: Splices
 ) -> tuple[list[Plan], list[list[Step]]]:
     """The plan of every unit and its steps; none with SKIP_COMPILE=1."""
-    if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == "simpler":
+    if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == SIMPLER:
         return [], []
     entry = artifact.orchestration.source
     detect_vintage(entry.read_text(encoding="utf-8", errors="replace"), entry)  # an unknown one ends here, in one line

@@ -11,6 +11,7 @@ from typing import Any
 import pypto_build
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS, Platform
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.witness import library
 from pypto_build.rules.machinery.actions import complain
@@ -101,11 +102,11 @@ class Workspace:
     def runtime(self, platform: Platform) -> str:
         """What executes a replay on ``platform``: hardware is driven by simpler alone."""
         runtime: str = self.options["RUNTIME"]
-        return runtime if platform.simulated else "simpler"
+        return runtime if platform.simulated else SIMPLER
 
     def variant(self, platform: Platform) -> str:
         """How binaries are built unless a rule says otherwise."""
-        if self.runtime(platform) == "simpler":
+        if self.runtime(platform) == SIMPLER:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
         return CHECKED.directory if self.options["CHECK"] else USUAL.directory
 
