@@ -9,17 +9,20 @@ In an SConstruct::
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pypto_build.rules.machinery.scons_types import Environment
 
 
-def generate(env: Any) -> None:
+def generate(env: Environment) -> None:
     """Set up a SCons environment."""
     from pypto_build.rules import tool  # the tables of this package are read without SCons too
 
     tool.generate(env)
 
 
-def exists(env: Any) -> bool:
+def exists(env: Environment) -> bool:
     """Whether the tool can be used."""
     return True
 

@@ -15,7 +15,6 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
 from pypto_build.rules.machinery.actions import run_silently
-from pypto_build.rules.machinery.confinement import confined
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
@@ -50,7 +49,8 @@ class Precompiled:
             ),
             "[headers] precompile",
             f"{recipe.main_header}, once for these flags",
-            spawn=lambda command, env: run_silently(confined(command, directory), env),
+            spawn=run_silently,
+            writes_to=directory,
             in_common=True,
         )
 

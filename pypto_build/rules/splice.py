@@ -7,7 +7,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from SCons.Action import Action as SConsAction
 
@@ -18,6 +17,7 @@ from pypto_build.proof import Action, Place
 from pypto_build.rules.completion import is_completed
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.staleness import PtoUnit, find_stale, find_units, remember
 from pypto_build.rules.machinery.steps import Step, declare_step
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
@@ -102,30 +102,30 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
 class Spliced:
     """The nodes of the spliced files, and whether none of them has to be made."""
 
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Node, ...] = ()
     proven: bool = True
 
 
-def declare_splices(env: Any, place: Place, splices: Splices) -> Spliced:
+def declare_splices(env: Environment, place: Place, splices: Splices) -> Spliced:
     """The nodes that assemble and splice."""
-    nodes: list[Any] = []
+    nodes: list[Node] = []
     proven = True
     for unit in splices.units:
         steps = _steps(workspace_of(env), place, splices, unit)
         proven = proven and all(step.proven for step in steps)
-        made: list[Any] = []
+        before: list[Node] = []
         for step in steps:
             sources = [env.File(escape(path)) for path in step.action.inputs]
-            made = list(declare_step(env, step, [*made, *sources]))
-        nodes += made
+            before = list(declare_step(env, step, [*before, *sources]))
+        nodes += before
     if nodes:
         env.AddPostAction(nodes[-1], SConsAction(_report, None))
     return Spliced(tuple(nodes), proven)
 
 
-def _report(target: Any, source: Any, env: Any) -> None:
+def _report(target: Nodes, source: Nodes, env: Environment) -> None:
     """The line that people search logs for, where kernels were spliced in this run."""
-    done = [action for action in workspace_of(env).renewed if action.name.startswith(SPLICED)]
+    done = [action for action in workspace_of(env).progress.renewed if action.name.startswith(SPLICED)]
     if done:
         print(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
 

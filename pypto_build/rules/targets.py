@@ -83,6 +83,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
+#: Targets that work on the artifact of JIT=.
+OF_AN_ARTIFACT = ("build", "replay", "splice", "pto_diff", *VERBS)
+
+
 def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
     """Raise for an option that none of ``targets`` takes.
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
 from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
@@ -151,12 +150,12 @@ class Compilation:
         return (aid,) if aid else ()
 
 
-def declare_unit(env: Any, steps: list[Step], also: Iterable[Any] = ()) -> Any:
+def declare_unit(env: Environment, steps: list[Step]) -> Node:
     """The nodes of a unit's steps; returns that of its binary."""
-    node = [env.File(escape(path)) for path in steps[0].action.inputs]
+    nodes: Nodes = [env.File(escape(path)) for path in steps[0].action.inputs]
     for step in steps:
-        node = declare_step(env, step, node)
-    return node[0]
+        nodes = declare_step(env, step, nodes)
+    return nodes[0]
 
 
 def ensure(workspace: Workspace, steps: list[Step]) -> int:
