@@ -127,7 +127,7 @@ class Session:
         return config
 
     def arguments(self) -> Any:
-        """The task arguments: tagged and made by the worker since August 2026, plain before."""
+        """The task arguments: tagged and created by the worker since August 2026, plain before."""
         try:
             from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
                 make_tensor_arg,

@@ -1,4 +1,4 @@
-"""What an action is, and what remains of one that was done."""
+"""What an action is, and what its result is."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ class InputSet(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Result(msgspec.Struct, array_like=True):
-    """What one action came to: its own inputs by name, the sets of those it was seen to read, what it wrote.
+    """The result of one action: its own inputs by name, the sets of those it was seen to read, what it wrote.
 
-    One without ``good`` says that the action failed on these inputs: what was good before is so no more. One whose
-    outputs name places where it was made says which (``located``), and holds for no others.
+    One without ``good`` says that the action failed on these inputs, so an earlier good result no longer counts. One
+    whose outputs name directories of the machine says which (``located``), and holds for no others.
     """
 
     key: str

@@ -44,7 +44,7 @@ class ArtifactTargets:
     plans: tuple[Plan, ...]
     splices: Splices
     steps: tuple[tuple[Step, ...], ...]  # of every plan
-    spliced: Spliced  # kernel files made anew from edited modules
+    spliced: Spliced  # kernel files with the bodies of edited modules
     binaries: list[Node]  # the nodes of what has to be built
     signing: Step
     config: Nodes  # [signed kernel_config.py, interface.json]

@@ -30,9 +30,12 @@ def _write(target: Nodes, source: Nodes, env: Environment) -> None:
     """Not a closure: SCons would look at everything it holds to tell whether the action changed."""
     workspace = workspace_of(env)
     for targets in env["PYPTO_SPLICED"]:
-        made = targets.artifact
+        artifact = targets.artifact
         root = workspace.outputs[targets.output]
-        written = write_completed(made, root) if is_completed(made) else write_back(targets.output, targets.splices)
+        if is_completed(artifact):
+            written = write_completed(artifact, root)
+        else:
+            written = write_back(targets.output, targets.splices)
         for path, kept in written:
             note = f", the previous one is {kept.name}" if kept else ""
             print(f"[pto->cpp] wrote {workspace.short(path)}{note}")

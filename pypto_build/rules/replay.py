@@ -20,7 +20,7 @@ from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.actions import run_streaming, run_whole
-from pypto_build.rules.machinery.configuration import Configuration, configuration, make_room, note_use
+from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, perform
@@ -177,9 +177,9 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
         return status
     replay.results.mkdir(parents=True, exist_ok=True)
     replays: Replays = env["PYPTO_REPLAYS"]
-    make_room(replay.results, replays.by_results.keys())
+    evict(replay.results, replays.by_results.keys())
     outcome = perform(workspace, replay.step)
-    replay.ran = outcome.how in ("made", "failed")
+    replay.ran = outcome.how in ("built", "failed")
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]
     ended = replay.ran and not replay.tolerant

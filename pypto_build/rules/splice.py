@@ -1,4 +1,4 @@
-"""Modules edited since their kernels were made: assemble, splice, and on request write back into the artifact."""
+"""Modules edited since their kernels were built: assemble, splice, and on request write back into the artifact."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
 
 @dataclass(frozen=True)
 class Spliced:
-    """The nodes of the spliced files, and whether none of them has to be made."""
+    """The nodes of the spliced files, and whether all of them are proven."""
 
     nodes: tuple[Node, ...] = ()
     proven: bool = True
@@ -167,24 +167,24 @@ def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]
     for unit in splices.units:
         pairs = [(output / "ptoas" / f"{unit.name}.cpp", unit.path.with_suffix(".cpp"))]
         pairs += [(file, kernel.source) for kernel in unit.kernels if (file := splices.file(kernel.name))]
-        for made, place in reversed(pairs):  # the unit last: it is what says that the others are done
-            written.append((place, replace_kept(place, made.read_bytes())))
+        for spliced, source in reversed(pairs):  # the unit last: it says that the others are done
+            written.append((source, replace_kept(source, spliced.read_bytes())))
     remember(output, splices.units)
     return written
 
 
-def replace_kept(place: Path, data: bytes) -> Path | None:
-    """Write ``place`` atomically; what was there is kept beside it under a name with ``.bak``, which is returned.
+def replace_kept(path: Path, data: bytes) -> Path | None:
+    """Write ``path`` atomically; what was there is kept beside it under a name with ``.bak``, which is returned.
 
     A ``.bak`` with another content is never overwritten: the next is ``.bak2``. None if nothing had to be kept.
     """
     kept = None
-    if place.exists() and (before := place.read_bytes()) != data:
+    if path.exists() and (before := path.read_bytes()) != data:
         names = itertools.chain([".bak"], (f".bak{number}" for number in itertools.count(2)))
-        candidates = (place.with_name(place.name + name) for name in names)
-        kept = next(path for path in candidates if not path.exists() or path.read_bytes() == before)
+        candidates = (path.with_name(path.name + name) for name in names)
+        kept = next(one for one in candidates if not one.exists() or one.read_bytes() == before)
         if not kept.exists():
             write_bytes(kept, before)
-            shutil.copystat(place, kept)
-    write_bytes(place, data)
+            shutil.copystat(path, kept)
+    write_bytes(path, data)
     return kept

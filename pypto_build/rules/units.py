@@ -29,7 +29,7 @@ _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
 @dataclass(frozen=True)
 class Unit:
-    """One source and the binary made from it. ``name`` is the path under the binaries' directory without a suffix."""
+    """One source and its binary. ``name`` is the path under the binaries' directory without a suffix."""
 
     name: str
     source: Path
@@ -43,7 +43,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Plan:
-    """How one unit is made: its recipe, and what it adds to that."""
+    """How one unit is built: its recipe, and what it adds to that."""
 
     unit: Unit
     recipe: UnitRecipe
@@ -84,11 +84,11 @@ class Compilation:
             workspace.include_dirs |= set(unit.include_dirs)
 
     def kernel(self, kernel: Kernel) -> Plan:
-        """How a kernel is made."""
+        """How a kernel is built."""
         return self._plan(kernel.binary, kernel.core_type, kernel.source, kernel.extra_include_dirs)
 
     def orchestration(self, orchestration: Orchestration) -> Plan:
-        """How an orchestration is made."""
+        """How an orchestration is built."""
         return self._plan(orchestration.binary, "orchestration", orchestration.source)
 
     def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:

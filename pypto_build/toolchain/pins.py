@@ -60,7 +60,7 @@ def pins_dir() -> Path:
 
 
 class Repository:
-    """Our own repository of one project, without a work tree, and the checkouts made from it."""
+    """Our own repository of one project, without a work tree, and its checkouts."""
 
     def __init__(self, project: str, cache: Path | None = None) -> None:
         self.project = project
@@ -106,7 +106,7 @@ class Repository:
         return self._git("show", "--no-patch", "--format=%h %cs %s", commit).strip()
 
     def checkout(self, commit: str) -> Path:
-        """The directory with the files of ``commit``, made on first use and only read after."""
+        """The directory with the files of ``commit``, written on first use and only read after."""
         place = self.directory / commit[:12]
         with _locked(self.directory / f"{commit[:12]}.lock"):
             if not (place / ".git").exists():

@@ -13,7 +13,7 @@ SOURCE, TARGET = "{source}", "{target}"
 
 
 @dataclass(frozen=True)
-class Step:
+class ToolStep:
     """One command after the compilation; ``label`` is the word it is announced by."""
 
     label: str
@@ -36,7 +36,7 @@ class UnitRecipe:
     identity: str
     compiler: tuple[str, ...]
     include_dirs: tuple[Path, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ToolStep, ...]
     also: tuple[Path, ...] = ()
     main_header: str = ""
 

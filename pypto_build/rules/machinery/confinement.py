@@ -1,7 +1,7 @@
 """SANDBOX=1: which commands run in a sandbox, and where they may write.
 
-Those do that run an artifact's code, or read its files to make something of them: compilers, linkers, the replay and
-the tools that look at a run. Our own tools that build the runtime, fetch revisions or compile a program do not.
+Confined are those that run an artifact's code or process its files: compilers, linkers, the replay and the tools that
+look at a run. Our own tools that build the runtime, fetch revisions or compile a program are not.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Step:
 
 
 def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None) -> Nodes:
-    """The nodes of a step's outputs, which are made from ``sources`` (nodes) at least."""
+    """The nodes of a step's outputs, which depend on ``sources`` at least."""
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.place.path(name))) for name in names]
     nodes = env.Command(targets, list(sources), SConsAction(_perform, _announce), PYPTO_STEP=step)
@@ -93,7 +93,7 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
     if outcome.how == "restored":
         say(*filter(None, [step.restored]))
         sys.stderr.write(outcome.said)
-    if outcome.how in ("made", "restored"):
+    if outcome.how in ("built", "restored"):
         workspace.progress.renewed.append(step.action)
     if outcome.how == "failed":
         workspace.progress.failures.append(outcome.said)
