@@ -27,11 +27,11 @@ from pypto_build.rules.targets import check_taken
 #: Rules by the name by which an environment has them: the module that is loaded when one is called, and its function.
 RULES: dict[str, tuple[str, str]] = {
     "PtoArtifact": ("artifact", "declare_artifact"),
+    "ReplayTest": ("replay_test", "declare_replay_test"),
+    "PtoProgram": ("program", "declare_program"),
     "PtoKernel": ("single", "declare_kernel"),
     "PtoOrchestration": ("single", "declare_orchestration"),
     "KernelConfig": ("single", "declare_kernel_config"),
-    "ReplayTest": ("replay_test", "declare_replay_test"),
-    "PtoProgram": ("program", "declare_program"),
 }
 
 # The only state of this package: SCons has one process for all environments of an SConstruct.
