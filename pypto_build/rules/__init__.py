@@ -29,7 +29,4 @@ def exists(env: Environment) -> bool:
 
 pypto = generate
 
-#: The variable with the file by which `pypto-build` learns how a run ended: SCons fails with 2 whatever happened.
-STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
-
-__all__ = ["STATUS_VARIABLE", "exists", "generate", "pypto"]
+__all__ = ["exists", "generate", "pypto"]

@@ -9,6 +9,9 @@ from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.rules.options import GROUP, Group, OptionError
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 
+#: The variable with the file by which `pypto-build` learns how a run ended: SCons fails with 2 whatever happened.
+STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
+
 
 @dataclass(frozen=True)
 class Target:
