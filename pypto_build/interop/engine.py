@@ -1,4 +1,4 @@
-"""simpler as what executes the rounds of a replay: a process in simpler's own Python, with the tensors in shared files.
+"""simpler executes the rounds of a replay: a process in simpler's own Python, with the tensors in shared files.
 
 Compiled code runs there, so whatever it does (crash, hang, fill memory) leaves this process whole.
 """

@@ -80,7 +80,7 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
     copies = [Copy(compiled.orchestration, beside.orchestration)]
     for kernel in artifact.kernels:
         if kernel.external:
-            continue  # PyPTO knows those by a digest of all that they include
+            continue  # PyPTO identifies those by a digest of all that they include
         code = compiled.kernels[kernel.func_id]
         name = f"incore_{kernel.func_id}_{kernel.core_type}_{kernel.source.stem}_{platform}.bin"
         library = code if PLATFORMS[platform].simulated else code.with_suffix(".elf")
@@ -121,7 +121,7 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
                 stale.unlink()
         for copy in copies:
             other = {".so": ".o", ".o": ".so"}.get(copy.target.suffix)
-            if other:  # of another platform, and older than an edited source sooner or later
+            if other:  # of another platform, and sooner or later older than its source
                 copy.target.with_suffix(other).unlink(missing_ok=True)
             with replace_file(copy.target) as file, copy.source.open("rb") as source:
                 shutil.copyfileobj(source, file)

@@ -1,4 +1,4 @@
-"""The steps of a bisection: a candidate is replayed, and what came of it is good, bad or skipped.
+"""The trials of a bisection: a candidate is replayed, and the outcome is good, bad or skipped.
 
 Only the failure that the bad end shows is "bad": the same status, the same outputs or kind of error. Any other failure
 says nothing about the culprit and is skipped.

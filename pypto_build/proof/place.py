@@ -64,8 +64,8 @@ class _Attempt:
 class Place:
     """The outputs in ``directory``.
 
-    ``roots`` name the directories that records are told by, ``watcher`` is the library that watches tools; without one,
-    nothing that is built can be proven. Methods may be called from several threads.
+    ``roots`` are the directories that names in records are relative to, ``watcher`` is the library that watches tools;
+    without one, nothing that is built can be proven. Methods may be called from several threads.
     """
 
     def __init__(self, directory: Path, store: Store, roots: Mapping[str, str | Path], watcher: Path | None) -> None:

@@ -45,13 +45,13 @@ _LIBRARIES = "/etc/ld.so.cache"
 
 @dataclass
 class Account:
-    """What was seen: files read with what the system said of each, files looked for in vain, directories listed."""
+    """What was seen: files read, each with what the system said of it; files not found; directories listed."""
 
     read: dict[str, Identity] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
-    unseen: str = ""  # a program that was started and told nothing
+    unseen: str = ""  # a program that was started and could not be watched
 
     @property
     def files(self) -> set[str]:

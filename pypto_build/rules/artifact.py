@@ -71,7 +71,7 @@ class ArtifactTargets:
         return [self.binaries_dir / plan.unit.binary for plan in self.plans]
 
     def ensure(self, workspace: Workspace) -> int:
-        """Look once more, just before the binaries are used: a source may have been edited since this run began.
+        """Check again just before the binaries are used: a source may have been edited since this run began.
 
         The status of the first step that fails.
         """
@@ -194,7 +194,7 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
 def _declare_binaries(
     env: Environment, plans: list[Plan], steps: list[list[Step]], spliced: Spliced, announced: bool
 ) -> list[Node]:
-    """The nodes of the units that have to be built; of all where the graph itself is asked for.
+    """The nodes of the units that have to be built; of all units if the whole graph is wanted.
 
     SCons spends a millisecond on every node, so what is proven has none.
     """

@@ -87,14 +87,14 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
 
 
 def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | None]]:
-    """Put what completes an artifact into it; its modules move to where PyPTO keeps them beside kernels.
+    """Write the missing files into the artifact; its modules move to where PyPTO keeps them beside kernels.
 
     Returns the files with None for each, since nothing is replaced.
     """
     built = [path for folder in ("ptoas", "kernels") for path in sorted((artifact.root / folder).rglob("*"))]
     files = [
         path for path in [*built, artifact.manifest_path] if path.is_file()
-    ]  # the manifest last: it says all is there
+    ]  # the manifest last: it says that all is there
     written: list[tuple[Path, Path | None]] = []
     for path in files:
         place = root / path.relative_to(artifact.root)

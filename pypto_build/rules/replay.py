@@ -237,7 +237,7 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
     options = workspace.options.of_the_run
     for name, value in list(options.items()):
         knowing = RUN_OPTIONS[name].runtimes
-        if runtime not in knowing and EMBEDDED not in knowing:  # the engine of the others refuses what is for ours
+        if runtime not in knowing and EMBEDDED not in knowing:  # what is for ours is refused by simpler's engine
             if value != RUN_OPTIONS[name].default:
                 only = knowing[0]
                 raise ArtifactError(f"{name}={value}", f"has no effect with RUNTIME={runtime}", f"add RUNTIME={only}")

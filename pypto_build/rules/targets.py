@@ -48,7 +48,7 @@ def _of_verb(verb: Verb) -> Target:
 
 
 TARGETS: dict[str, Target] = {
-    # The run's options change nothing that is built: they may stand there for the replay that follows.
+    # Options of the run change nothing that is built. They are taken so that only the target's name has to be edited.
     "build": Target("build JIT=x", "compile and link", frozenset(_RUN)),
     "replay": Target("replay JIT=x", "build what changed, run, compare with the golden, report", frozenset(_RUN)),
     "compile": Target(

@@ -164,7 +164,7 @@ def ensure(workspace: Workspace, steps: list[Step]) -> int:
 
 
 def begins_with(source: Path, header: str) -> bool:
-    """Whether ``source`` includes ``header`` as a first thing, so that including it before all else changes nothing.
+    """Whether ``source`` includes ``header`` first, so that including it before everything else changes nothing.
 
     Standard headers may come before it, and the definitions of qualifiers that our headers make too; other definitions
     may not. A header of this name beside the source is another one.

@@ -42,7 +42,7 @@ class Invocation:
 
     def open(self, workspace: Workspace) -> None:
         """Finish what was done in ``workspace`` when this process ends."""
-        if not self._workspaces:  # the last one comes first
+        if not self._workspaces:  # functions registered with atexit run last to first
             for step in (self._report_round, self._save, _explain_unknown_targets, self._record_failures):
                 atexit.register(step)
         self._workspaces.append(workspace)

@@ -1,4 +1,4 @@
-"""Which kernel bodies no longer are what their ``.pto`` module says, decided by content.
+"""Which kernel bodies no longer match their ``.pto`` module, decided by content.
 
 ``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies built from it. Only the
 first look, when nothing is remembered, goes by time as PyPTO does: a module newer than ``ptoas/<unit>.cpp`` has been
@@ -88,7 +88,7 @@ def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefe
     units = list(units)
     known = _load(output / RECORD)
     _check_defined(artifact, units, known)
-    # What is remembered of a module that is away, as while an editor saves it, holds when it is back.
+    # A module may be gone for a moment while an editor saves it. What is remembered of it stays valid.
     record = known | {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
     edited = [unit for unit in units if unit.digest != record[unit.name]["pto"]]
     counts = {unit.name: _what_counts(unit, record[unit.name], prefer) for unit in edited}

@@ -1,4 +1,4 @@
-"""Steps of a build: SCons orders them and shows them, their place knows whether they have to be done.
+"""Steps of a build: SCons orders and shows them, their place knows whether they have to run.
 
 Every node declared here is built always, as far as SCons goes: its action asks the place, which keeps what is proven,
 restores what the store has, and runs the command for the rest. SCons keeps no signatures.
@@ -38,7 +38,7 @@ class Step:
     spawn: Spawn = run_captured
     otherwise: str = "it was missing or had failed"
     aids: Callable[[], tuple[Aid, ...]] | None = None
-    restored: str = ""  # what is announced when the store had it; nothing where that is no news
+    restored: str = ""  # what is announced when it came from the store; empty: nothing
     again: bool = False
     recorded: bool = True
     in_common: bool = False  # all workspaces of a user share the place: one run at a time works there

@@ -28,7 +28,7 @@ _FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$
 
 
 class Verdicts:
-    """Writes the verdicts of the artifacts that are being worked on, where their own runs do not come so far.
+    """Writes the verdicts of the artifacts that are being worked on, if no replay gets as far as writing one.
 
     ``results`` are the names of targets whose status says what they found; they are no steps of a build.
     """
@@ -57,7 +57,7 @@ class Verdicts:
         failures = [failure for failure in GetBuildFailures() if failure.node]
         if any(failure.errstr == interrupt_msg or failure.status == -signal.SIGINT for failure in failures):
             report_status(_INTERRUPTED)
-            for output in self._outputs:  # what an earlier run said is said of other files
+            for output in self._outputs:  # an earlier run's verdict is about other files
                 (output / "verdict.json").unlink(missing_ok=True)
             return
         broken = [failure for failure in failures if not self._is_a_result(failure)]
@@ -83,7 +83,7 @@ class Verdicts:
         assert self._options is not None
         platform, runtime = self._options["PLATFORM"], self._options["RUNTIME"]
         verdict = Verdict(status=status, artifact=output.name, platform=platform, runtime=runtime, error=info)
-        with suppress(OSError):  # where nothing can be written, the message has to do
+        with suppress(OSError):  # if nothing can be written, the message has to do
             mark_output(output)
             write_verdict(verdict, output / "verdict.json")
 

@@ -1,4 +1,4 @@
-"""``WATCH=1``: what was asked for, again whenever a file it depends on is saved, until Ctrl-C.
+"""``WATCH=1``: runs the targets again whenever a file that they depend on is saved, until Ctrl-C.
 
 SCons and the rules are loaded once. Every round is a fork of that process, which goes on where the SConstruct called
 the tool; at its end it tells what it depended on. A saved SConstruct starts everything anew.
@@ -48,7 +48,7 @@ class Watched(msgspec.Struct):
 
     def _below(self, place: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
         entries: list[os.DirEntry[str]] = []
-        with suppress(OSError):  # gone while we look; what is beside it is looked at all the same
+        with suppress(OSError):  # it was removed while we look; the others still count
             if not os.path.isdir(place):
                 yield place, _stamp(os.stat(place))
             else:
@@ -103,7 +103,7 @@ def each_round() -> Round:
             if not watched.sources:
                 break
             spent = (time.time_ns() - begun) / 1e9
-            # What this round is the first to depend on counts as saved if that was after its beginning.
+            # A file that no round depended on before counts as changed if it was saved since this one began.
             seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
             changed = watched.wait(seen)
