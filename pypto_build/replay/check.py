@@ -12,7 +12,7 @@ from pypto_build.replay.binding import Binding, TensorArg
 from pypto_build.replay.child import InputWrite, Unwritten
 from pypto_build.replay.comparators.base import Comparator
 from pypto_build.replay.compare import coordinates, difference, first_mismatches
-from pypto_build.replay.hints import Case, find_hints, never_written
+from pypto_build.replay.hints import Case, find_hints, never_written, tainted
 from pypto_build.replay.values import Array, decode, storage
 from pypto_build.replay.verdict import ErrorInfo, OutputResult
 
@@ -119,6 +119,7 @@ class _Run:
         if result.status == "mismatch":
             initial = self._initial(tensor) if tensor.direction == "INOUT" else None
             result.hints = find_hints(Case(*decoded, tensor.dtype, found, tensor.direction, initial, hole))
+            result.tainted = found.count > 0 and bool(tainted(decoded[0]).any())
         return result
 
     def _apply(self, comparator: Comparator, decoded: tuple[Array, Array]) -> tuple[bool, str]:

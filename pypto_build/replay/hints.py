@@ -103,7 +103,7 @@ def find_hints(case: Case) -> list[str]:
     """What the mismatch looks like, most telling first; empty when it has no pattern that we know."""
     if not case.mask.any():
         return []
-    found = [_nan_in_golden(case), never_written(case.unwritten, case.shape), _tainted(case)]
+    found = [_nan_in_golden(case), never_written(case.unwritten, case.shape), _tainted_elements(case)]
     if not any(found[1:]):
         found.append(_not_finite(case))
     if not any(found[1:]):
@@ -138,12 +138,17 @@ def _nan_in_golden(case: Case) -> str | None:
     return f"the golden itself has {count} NaN, which equal nothing" if count else None
 
 
-def _tainted(case: Case) -> str | None:
-    """Bit patterns that only come of memory nobody wrote."""
-    if case.actual.dtype not in _TAINTED:
-        return None
-    bits, patterns = _TAINTED[case.actual.dtype]
-    found = np.isin(np.ascontiguousarray(case.actual).view(bits), patterns)
+def tainted(actual: Array) -> Array:
+    """Which elements have bit patterns that only come of memory nobody wrote."""
+    if actual.dtype not in _TAINTED:
+        return np.zeros(actual.shape, bool)
+    bits, patterns = _TAINTED[actual.dtype]
+    found: Array = np.isin(np.ascontiguousarray(actual).view(bits), patterns)
+    return found
+
+
+def _tainted_elements(case: Case) -> str | None:
+    found = tainted(case.actual)
     count = int(np.count_nonzero(found))
     if not count:
         return None

@@ -59,6 +59,7 @@ class OutputResult(msgspec.Struct):
     comparator: str = "allclose"
     hints: list[str] = []
     detail: str = ""
+    tainted: bool = False  # whether elements were computed from memory that no task had written; not written
 
 
 class ErrorInfo(msgspec.Struct):
@@ -121,6 +122,8 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
     ordered = {"schema": fields.pop("schema"), **fields}
     if verdict.error is not None:
         del ordered["error"]["fault"]
+    for output in ordered["outputs"]:
+        del output["tainted"]
     write_bytes(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
 
 

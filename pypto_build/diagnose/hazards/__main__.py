@@ -59,10 +59,7 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
 def _wrong(verdict: Verdict) -> Level | None:
     """How much loads of memory that nobody wrote matter: it is filled with NaN, which then shows in the outputs."""
     mismatches = [output for output in verdict.outputs if output.status == "mismatch"]
-    shows = any(
-        any(one.actual == "nan" for one in output.first) or any("no task had written" in hint for hint in output.hints)
-        for output in mismatches
-    )
+    shows = any(output.tainted or any(one.actual == "nan" for one in output.first) for output in mismatches)
     return "error" if shows else "note" if mismatches else None
 
 

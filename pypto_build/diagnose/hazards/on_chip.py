@@ -21,8 +21,6 @@ _HINTS = {
     "unordered-pipes": "let the reading pipe wait for the writing one",
     "out-of-bounds": "keep the view's offset, shape and strides inside the tensor",
 }
-_TILE = re.compile(r"tile at \w+ 0x[0-9a-f]+")
-_PIPES = re.compile(r"on (PIPE_\w+) reads .* wrote on (PIPE_\w+);")
 
 
 def error_findings(context: Context) -> Iterator[Finding]:
@@ -45,9 +43,8 @@ def _first(context: Context, error: CheckError) -> tuple[int, str, int]:
 
 def _subject(context: Context, error: CheckError) -> tuple[object, object]:
     """What makes an error another one: the tile where it is misplaced, else the places."""
-    tile = _TILE.search(error.message) if error.kind in ("capacity", "misaligned", "valid-region") else None
-    if tile:
-        return context.record.sites[error.site].kernel, tile[0]
+    if error.tile:
+        return context.record.sites[error.site].kernel, error.tile
     return context.place(error.site), error.other_site >= 0 and context.place(error.other_site)
 
 
@@ -78,10 +75,9 @@ def _finding(context: Context, error: CheckError) -> Finding:
 
 def _flags(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
     """The flag to set and wait for, before the instruction that reads, under a number that the kernel leaves free."""
-    found = _PIPES.search(error.message)
-    if not found or not line:
+    if not error.reader or not line:
         return ()
-    reader, writer = found[1], found[2]
+    reader, writer = f"PIPE_{error.reader}", f"PIPE_{error.writer}"
     text = read_source(context.artifact.root / path)
     taken = set(re.findall(rf"_flag\({writer}, {reader}, EVENT_ID(\d)\)", text))
     free = next((number for number in range(8) if str(number) not in taken), None)

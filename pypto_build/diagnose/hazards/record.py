@@ -118,7 +118,10 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class CheckError(msgspec.Struct, frozen=True):
-    """An error of an access; `other_site` is the write that a read is not ordered after, or -1."""
+    """An error of an access; `other_site` is the write that a read is not ordered after, or -1.
+
+    `reader` and `writer` are the pipes of the two, `tile` is where a tile is that is misplaced.
+    """
 
     kind: str
     message: str
@@ -128,6 +131,9 @@ class CheckError(msgspec.Struct, frozen=True):
     block: _Number
     member: _Number
     count: _Size
+    reader: str = ""
+    writer: str = ""
+    tile: str = ""
 
 
 class _Document(msgspec.Struct, frozen=True):

@@ -93,10 +93,11 @@ void CoreCheck::end() {
     if (shadow_.uses_flags() && !unordered_.empty()) {
         const CheckError &first = unordered_.front();
         if (!checker_.recording())
-            activation_->executor->report_fault(*activation_, fault(first.site, first.message, first.other_site));
+            activation_->executor->report_fault(*activation_,
+                                                fault(first.site, first.message, first.subject.other_site));
         else
             for (const CheckError &found : unordered_)
-                error(found.kind, found.site, found.message, found.other_site);
+                error(found.kind, found.site, found.message, found.subject);
     }
     if (signals_)
         signalling_.push_back(static_cast<uint32_t>(activation_->task->number));
@@ -121,21 +122,29 @@ Fault CoreCheck::fault(uint32_t site, std::string message, uint32_t other_site) 
                  {{"text", std::move(message)}, {"line_text", line(site)}, {"written_at", line(other_site)}});
 }
 
-void CoreCheck::error(const char *kind, uint32_t site, std::string message, uint32_t other_site) {
+void CoreCheck::error(const char *kind, uint32_t site, std::string message, CheckSubject subject) {
     if (!checker_.recording())
-        activation_->executor->end_with_fault(*activation_, fault(site, std::move(message), other_site));
+        activation_->executor->end_with_fault(*activation_, fault(site, std::move(message), subject.other_site));
     for (CheckError &known : errors_)
-        if (known.site == site && known.other_site == other_site && std::strcmp(known.kind, kind) == 0) {
+        if (known.site == site && known.subject.other_site == subject.other_site &&
+            std::strcmp(known.kind, kind) == 0) {
             ++known.count;
             return;
         }
-    errors_.push_back({kind, std::move(message), site, other_site, activation_->task->number,
+    errors_.push_back({kind, std::move(message), site, std::move(subject), activation_->task->number,
                        activation_->context.block_idx, activation_->member});
 }
 
-void CoreCheck::fatal(const char *kind, uint32_t site, std::string message) {
-    error(kind, site, message);
+void CoreCheck::fatal(const char *kind, uint32_t site, std::string message, CheckSubject subject) {
+    error(kind, site, message, std::move(subject));
     activation_->executor->end_with_fault(*activation_, fault(site, std::move(message), ~0u));
+}
+
+// "UB 0x40".
+std::string CoreCheck::place_of(const PyptoTileAccess &a) const {
+    return format("%s 0x%llx", kSpaces[a.space],
+                  static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
+                                                  activation_->context.memory[a.space].base));
 }
 
 // Whether the operand is a tile at all, and inside what it says it is inside of.
@@ -143,10 +152,7 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
     const char *name = sites_[site].instruction;
     const PyptoMemory &memory = activation_->context.memory[a.space];
     const int64_t at = static_cast<const uint8_t *>(a.base) - memory.base;
-    const auto tile = [&] {
-        return format("%s: the %dx%d tile at %s 0x%llx", name, a.rows, a.cols, kSpaces[a.space],
-                      static_cast<unsigned long long>(at));
-    };
+    const auto tile = [&] { return format("%s: the %dx%d tile at %s", name, a.rows, a.cols, place_of(a).c_str()); };
     if (a.base == nullptr)
         fatal("unplaced", site, format("%s: a tile has no address", name));
     if (a.row < 0 || a.col < 0 || a.row + a.height > a.rows || a.col + a.width > a.cols) {
@@ -162,9 +168,11 @@ bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) 
         fatal("capacity", site,
               format("%s is accessed up to 0x%llx, %s ends at 0x%llx", tile().c_str(),
                      static_cast<unsigned long long>(end), kSpaces[a.space],
-                     static_cast<unsigned long long>(memory.size)));
+                     static_cast<unsigned long long>(memory.size)),
+              {~0u, "", "", place_of(a)});
     if (at % kAlignment != 0)
-        error("misaligned", site, format("%s is not aligned to %lld bytes", tile().c_str(), as_long(kAlignment)));
+        error("misaligned", site, format("%s is not aligned to %lld bytes", tile().c_str(), as_long(kAlignment)),
+              {~0u, "", "", place_of(a)});
     return true;
 }
 
@@ -191,7 +199,11 @@ void CoreCheck::read(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
                 static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
                                                 activation_->context.memory[a.space].base),
                 sites_[write->site].instruction, pipe_name(write->pipe)),
-         site, write->site, activation_->task->number, activation_->context.block_idx, activation_->member});
+         site,
+         {write->site, pipe_name(pipe), pipe_name(write->pipe), {}},
+         activation_->task->number,
+         activation_->context.block_idx,
+         activation_->member});
     shadow_.forgive(*write, pipe);
 }
 
@@ -206,11 +218,9 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
         if (a.valid_row <= a.rows && a.valid_col <= a.cols)
             continue;
         return error("valid-region", number,
-                     format("%s: the %dx%d tile at %s 0x%llx has a valid region of %dx%d", instruction, a.rows, a.cols,
-                            kSpaces[a.space],
-                            static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
-                                                            activation_->context.memory[a.space].base),
-                            a.valid_row, a.valid_col));
+                     format("%s: the %dx%d tile at %s has a valid region of %dx%d", instruction, a.rows, a.cols,
+                            place_of(a).c_str(), a.valid_row, a.valid_col),
+                     {~0u, "", "", place_of(a)});
     }
     for (uint32_t i = 0; i < count; ++i) {
         runs[i] = runs_of(operands[i]);

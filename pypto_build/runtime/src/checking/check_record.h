@@ -39,11 +39,18 @@ struct CheckSite {
     const char *instruction;
 };
 
+/// What an error is about, besides its place in the code.
+struct CheckSubject {
+    uint32_t other_site = ~0u;             // of the write that a read is not ordered after
+    const char *reader = "", *writer = ""; // the pipes of both
+    std::string tile = {};                 // where a tile is that is misplaced: "UB 0x40"
+};
+
 struct CheckError {
     const char *kind;
     std::string message;
     uint32_t site;
-    uint32_t other_site = ~0u; // of the write that a read is not ordered after
+    CheckSubject subject;
     uint64_t task;
     int32_t block;
     int member;
@@ -79,14 +86,15 @@ private:
 
     uint32_t site(const char *instruction, void *address);
     void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
+    std::string place_of(const PyptoTileAccess &operand) const;
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
     void region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind);
     static bool continues(const AccessRecord &last, const AccessRecord &next);
     const ChipTensor *check_bounds(const AccessRecord &record, uint32_t site);
     void check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site);
-    void error(const char *kind, uint32_t site, std::string message, uint32_t other_site = ~0u);
+    void error(const char *kind, uint32_t site, std::string message, CheckSubject subject = {});
     /// An error after which going on might end the process, and with it everything recorded; does not return.
-    [[noreturn]] void fatal(const char *kind, uint32_t site, std::string message);
+    [[noreturn]] void fatal(const char *kind, uint32_t site, std::string message, CheckSubject subject = {});
     Fault fault(uint32_t site, std::string message, uint32_t other_site) const;
 
     Checker &checker_;

@@ -73,7 +73,10 @@ void Checker::write(const std::string &directory, bool complete) {
         for (const CheckError &error : core->errors_) {
             errors.newline().open('{').key("kind").text(error.kind).key("message").text(error.message);
             errors.key("site").number(first_site + error.site);
-            errors.key("other_site").number(error.other_site == ~0u ? -1 : int64_t{first_site} + error.other_site);
+            errors.key("other_site")
+                .number(error.subject.other_site == ~0u ? -1 : int64_t{first_site} + error.subject.other_site);
+            errors.key("reader").text(error.subject.reader).key("writer").text(error.subject.writer);
+            errors.key("tile").text(error.subject.tile);
             errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
         }
