@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from itertools import count
+from typing import Any, NoReturn
 
 from . import language
 from .dtypes import DType
-from .errors import CompileError, Place, similar
-from .ir import Block, Const, Launch, Op, Operand, Predicate, Ref
+from .errors import CompileError, SourcePosition, similar
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Values
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
 from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS
-
-if TYPE_CHECKING:
-    from .frontend import ProgramBuilder
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
@@ -38,29 +36,34 @@ _INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.l
 _SUBMISSION = ("deps", "dumps", "allow_early_resolve", "predicate")
 
 
+#: Reads another function of the program; the position is that of its caller.
+Reach = Callable[[JitFunction, SourcePosition], IrFunction]
+
+
 class ExpressionReader:
     """The function being read: its names, and the block that operations go into."""
 
-    def __init__(self, builder: ProgramBuilder, jit: JitFunction, file: str, node: ast.FunctionDef) -> None:
-        self.builder = builder
+    def __init__(self, reach: Reach, jit: JitFunction, file: str, node: ast.FunctionDef) -> None:
+        self.reach = reach
         self.jit = jit
         self.file = file
         self.node = node
         self.names = namespace_of(jit.function)
         self.symbols: dict[str, None] = {}
         self.fixed: dict[str, Const] = {}  # variables of unrolled loops
-        self.chosen: list[str] = []  # variables that hold the value of a conditional expression
         arguments = {a.arg for a in node.args.args}
         self.locals = arguments | {
             n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
+        self.values = Values()
+        self.chosen = self.made_up("chosen")  # for the values of conditional expressions
         self.block = Block()
 
     def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
-        raise CompileError(self.place(node), message, hint)
+        raise CompileError(self.position(node), message, hint)
 
-    def place(self, node: ast.AST) -> Place:
-        return Place(self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
+    def position(self, node: ast.AST) -> SourcePosition:
+        return SourcePosition(self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
 
     def static(self, node: ast.expr) -> Any:
         """The value of an expression that only uses names from outside the function."""
@@ -82,6 +85,10 @@ class ExpressionReader:
 
     def emit(self, op: Op) -> None:
         self.block.ops.append(op)
+
+    def made_up(self, stem: str) -> Iterator[str]:
+        """Variables that the program does not have."""
+        return (name for number in count() if (name := f"{stem}{number}") not in self.locals)
 
     # --- expressions -------------------------------------------------------------------------------------------------
 
@@ -159,17 +166,17 @@ class ExpressionReader:
 
     def choose(self, node: ast.expr, condition: Operand, yes: ast.expr | Const, no: ast.expr | Const) -> Operand:
         """A value that is one or the other, of which only that one is computed."""
-        name = f"chosen{len(self.chosen)}"
-        self.chosen.append(name)
+        name = next(self.chosen)
+        self.values.make(name, self.position(node))
         blocks = []
         for value in (yes, no):
             outer, self.block = self.block, Block()
             operand = value if isinstance(value, Const) else self.operand(value)
-            place = self.place(node if isinstance(value, Const) else value)
-            self.emit(Op("copy", (operand,), results=(name,), place=place))
+            position = self.position(node if isinstance(value, Const) else value)
+            self.emit(Op("copy", (operand,), results=(name,), position=position))
             made, self.block = self.block, outer
             blocks.append(made)
-        self.emit(Op("if", (condition,), blocks=tuple(blocks), place=self.place(node)))
+        self.emit(Op("if", (condition,), blocks=tuple(blocks), position=self.position(node)))
         return Ref(name)
 
     def operation(self, node: ast.expr, kind: str, *operands: Operand) -> Operand:
@@ -185,7 +192,7 @@ class ExpressionReader:
                 return Const(_FOLD[name](operands[0].value, operands[1].value))
             except (ArithmeticError, TypeError) as error:
                 self.fail(node, f"{ast.unparse(node)}: {error}")
-        return Op(name, operands, attrs, place=self.place(node))
+        return Op(name, operands, attrs, position=self.position(node))
 
     def callee(self, node: ast.expr) -> Any:
         """What is called, if it is known without running the function."""
@@ -243,12 +250,12 @@ class ExpressionReader:
             self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
         if callee.kind == "kernel" and self.jit.kind == "kernel":
             self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
-        function = self.builder.function(callee, self.place(node))
+        function = self.reach(callee, self.position(node))
         names = [p.name for p in function.params]
         if callee.kind == "kernel":
             node, launch = self.submission(node, launch, names)
         args = self.bind(node, callee.name, names, frozenset())
-        return Op("call", args, {"callee": callee.name, "launch": launch}, place=self.place(node))
+        return Op("call", args, {"callee": callee.name, "launch": launch}, position=self.position(node))
 
     def submission(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
         """What a call says of the task beside the kernel's arguments: `kernel(…, deps=[task, …])`, `dumps=[tensor, …]`,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
+
+if TYPE_CHECKING:
+    from pypto_build.compiler.ir import IrFunction
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class ProgramText:
 
     path: Path
     text: str
-    functions: dict[str, Any]
+    functions: dict[str, IrFunction]
     entry: str
     modules: dict[str, str] = field(default_factory=dict)  # unit -> the module that the compiler makes of it today
 
@@ -135,16 +138,15 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
     for index, tensor in enumerate(launch.binding.tensors):
         launch.arena.fill(index, tensor.initial)
     for param in program.functions[program.entry].params:
-        plain = param.name.partition("__ssa")[0]
-        if plain in scalars:
-            values.append(scalars[plain])
+        if param.variable in scalars:
+            values.append(scalars[param.variable])
             continue
-        tensor, index = tensors[plain]
+        tensor, index = tensors[param.variable]
         dtype = getattr(torch, tensor.dtype)
         raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
         values.append(raw.view(dtype).reshape(tensor.shape))
     namespace[program.entry](*values)
-    names = [p.name.partition("__ssa")[0] for p in program.functions[program.entry].params]
+    names = [param.variable for param in program.functions[program.entry].params]
     numbers = {
         value.untyped_storage().data_ptr(): -1 - tensors[name][1]
         for name, value in zip(names, values, strict=True)
@@ -256,8 +258,7 @@ class _Judge:
             actual = scalar_of(bits, dtype)
             if actual != value and not (isinstance(value, float) and abs(actual - value) <= 1e-6 * abs(value)):
                 scalars = self.program.functions[wanted.kernel].scalars()
-                name = scalars[number].name.partition("__ssa")[0]
-                return f"passes {name} = {actual}", f"in the program it is {value}"
+                return f"passes {scalars[number].variable} = {actual}", f"in the program it is {value}"
         return None
 
     def _unit(self, name: str) -> str:
@@ -265,7 +266,7 @@ class _Judge:
 
     def _parameter(self, wanted: Call, number: int) -> str:
         parameters = self.program.functions[wanted.kernel].tensors()
-        return str(parameters[number].name.partition("__ssa")[0])
+        return parameters[number].variable
 
     def _report(self, call: Any, wanted: Call | None, what: str, instead: str) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
@@ -322,7 +323,7 @@ class _Judge:
         detail = element_text(number, self._parameter(wanted, number), slot.shape, slot.dtype, index, difference)
         detail[1] = detail[1].replace("kernel   ", "module   ")
         detail[2] = detail[2].replace("reference", "program  ")
-        place = str(self.program.functions[wanted.kernel].place)
+        place = str(self.program.functions[wanted.kernel].position)
         source, _, source_line = place.partition(":")
         text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
         self.findings.append(
