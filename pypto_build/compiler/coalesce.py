@@ -141,9 +141,9 @@ def _copy(function: IrFunction, at: Op, operand: Operand, block: Block, before: 
             at.position, f"{variable} is needed again after it was carried on, and {type_.space} cannot be copied",
             "use a second variable, computed from the start",
         )  # fmt: skip
-    made = f"{name}_copy"
-    while made in function.values:
-        made += "_"
-    op = Op("copy_tile", (operand,), results=(made,), position=at.position)
+    copy = f"{name}_copy"
+    while copy in function.values:
+        copy += "_"
+    op = Op("copy_tile", (operand,), results=(copy,), position=at.position)
     block.ops.insert(block.ops.index(before) if before is not None else len(block.ops), op)
-    return function.values.derive(made, name, type_)
+    return function.values.derive(copy, name, type_)

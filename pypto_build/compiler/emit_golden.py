@@ -48,7 +48,7 @@ def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
         raise CompileError(entry.position, f"{jit.name} has no reference", f"decorate one with @{jit.name}.reference")
     sources = _Sources()
     reference = sources.function(jit.reference_function)
-    made = sources.function(jit.inputs_function) if jit.inputs_function else ""
+    inputs = sources.function(jit.inputs_function) if jit.inputs_function else ""
     examples = _examples(jit)
     outputs = [p.variable for p in entry.tensors() if p.direction is not Direction.IN]
     text = _HEAD.format(name=entry.name) + "".join(f"\n{line}" for line in sources.imports)
@@ -59,7 +59,7 @@ def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
     text += "".join(f"{line}\n" for line in sources.constants)
     text += _SEEDED.replace("{seed}", f" + {seed}" if seed else "")
     text += "".join(f"\n\n{source}\n" for source in sources.helpers)
-    text += f"\n\n{made}\n" if made else ""
+    text += f"\n\n{inputs}\n" if inputs else ""
     text += f"\n\n{reference}\n" + _make_inputs(jit, entry, examples) + _generate_inputs(entry, examples)
     return text + _compute(jit.reference_function, entry)
 

@@ -33,21 +33,21 @@ class FunctionEmitter(PtoWriter):
 
     def arguments(self) -> list[str]:
         signature = signature_of(self.function)
-        made: list[str] = []
+        arguments: list[str] = []
         for param in (*signature.tensors, *signature.scalars):
-            name = f"%arg{len(made)}"
+            name = f"%arg{len(arguments)}"
             if isinstance(param, TensorParam):
                 self.pointers[param.name] = name
-                made.append(f"{name}: !pto.ptr<{param.type.dtype.pto}>")
+                arguments.append(f"{name}: !pto.ptr<{param.type.dtype.pto}>")
             else:
                 self.text.names[param.name] = name
-                made.append(f"{name}: {param.type.dtype.pto}")
+                arguments.append(f"{name}: {param.type.dtype.pto}")
         for extent, _, _ in signature.extents:
-            name = f"%arg{len(made)}"
+            name = f"%arg{len(arguments)}"
             self.text.names[extent] = name
-            made.append(f"{name}: index")
-        made += [f"%{LAUNCH_IDS[name]}: i32" for name in signature.launch_ids]
-        return made
+            arguments.append(f"{name}: index")
+        arguments += [f"%{LAUNCH_IDS[name]}: i32" for name in signature.launch_ids]
+        return arguments
 
     def views(self) -> None:
         """A view of every tensor that tiles are moved from or to."""
@@ -70,21 +70,21 @@ class FunctionEmitter(PtoWriter):
 
     def strides(self, shape: tuple[Dim, ...]) -> list[str]:
         """Row-major strides; products of dynamic extents are computed."""
-        made = [self.text.constant(1)]
+        strides = [self.text.constant(1)]
         known: int | None = 1
         for extent in reversed(shape[1:]):
             if known is not None and isinstance(extent, int):
                 known *= extent
-                made.append(self.text.constant(known))
+                strides.append(self.text.constant(known))
                 continue
             if known == 1:
-                made.append(self.text.extent(extent))
+                strides.append(self.text.extent(extent))
             else:
                 name = self.text.fresh()
-                self.text.add(f"{name} = arith.muli {made[-1]}, {self.text.extent(extent)} : index")
-                made.append(name)
+                self.text.add(f"{name} = arith.muli {strides[-1]}, {self.text.extent(extent)} : index")
+                strides.append(name)
             known = None
-        return list(reversed(made))
+        return list(reversed(strides))
 
     def op(self, op: Op) -> None:
         if op.name.startswith("s."):

@@ -57,13 +57,13 @@ def generate_scene_test(
 
 
 def _params(entry: IrFunction) -> tuple[Param, ...]:
-    made = []
+    params = []
     for index, param in enumerate(entry.tensors()):
         shape = tuple(-1 if isinstance(extent, Ref) else extent for extent in param.type.shape)
-        made.append(Param(param.variable, "tensor", index, param.direction.name, param.type.dtype.torch, shape))
+        params.append(Param(param.variable, "tensor", index, param.direction.name, param.type.dtype.torch, shape))
     for index, scalar in enumerate(entry.scalars()):
-        made.append(Param(scalar.variable, "scalar", index, None, scalar.type.dtype.torch, None))
-    return tuple(made)
+        params.append(Param(scalar.variable, "scalar", index, None, scalar.type.dtype.torch, None))
+    return tuple(params)
 
 
 def _snapshot(root: Path, entry: IrFunction) -> Snapshot:

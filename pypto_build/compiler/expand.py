@@ -135,11 +135,11 @@ class _Member:
         keep = [n for n, name in enumerate(op.results) if self.mine(name)]
         blocks = []
         for source in op.blocks:
-            made = self.block(source)
-            made.yields = tuple(source.yields[n] for n in keep)
+            block = self.block(source)
+            block.yields = tuple(source.yields[n] for n in keep)
             if op.name == "for":
-                made.params = (source.params[0], *(source.params[1 + n] for n in keep))
-            blocks.append(made)
+                block.params = (source.params[0], *(source.params[1 + n] for n in keep))
+            blocks.append(block)
         args = (*op.args[:3], *(op.args[3 + n] for n in keep)) if op.name == "for" else op.args
         return replace(op, args=args, results=tuple(op.results[n] for n in keep), blocks=tuple(blocks))
 

@@ -95,8 +95,8 @@ class ExpressionReader:
     def operand(self, node: ast.expr) -> Operand:
         handler = getattr(self, f"_x_{type(node).__name__.lower()}", None)
         if handler is not None:
-            made: Operand = handler(node)
-            return made
+            value: Operand = handler(node)
+            return value
         return self.constant(node, self.static(node))
 
     def constant(self, node: ast.expr, value: Any) -> Operand:
@@ -136,14 +136,14 @@ class ExpressionReader:
         )
 
     def _x_boolop(self, node: ast.BoolOp) -> Operand:
-        made = self.operand(node.values[0])
+        left = self.operand(node.values[0])
         for value in node.values[1:]:
             if self.reads(value):  # only looked at where the first does not decide, as `i < n and flags[i] > 0` needs
                 decided = Const(isinstance(node.op, ast.Or))
-                made = self.choose(node, made, *((decided, value) if decided.value else (value, decided)))
+                left = self.choose(node, left, *((decided, value) if decided.value else (value, decided)))
             else:
-                made = self.operation(node, type(node.op).__name__, made, self.operand(value))
-        return made
+                left = self.operation(node, type(node.op).__name__, left, self.operand(value))
+        return left
 
     def reads(self, node: ast.expr) -> bool:
         """Whether an expression reads an element of a tensor."""
@@ -174,8 +174,8 @@ class ExpressionReader:
             operand = value if isinstance(value, Const) else self.operand(value)
             position = self.position(node if isinstance(value, Const) else value)
             self.emit(Op("copy", (operand,), results=(name,), position=position))
-            made, self.block = self.block, outer
-            blocks.append(made)
+            branch, self.block = self.block, outer
+            blocks.append(branch)
         self.emit(Op("if", (condition,), blocks=tuple(blocks), position=self.position(node)))
         return Ref(name)
 
@@ -183,9 +183,9 @@ class ExpressionReader:
         name = OPERATORS.get(kind)
         if name is None:
             self.fail(node, f"the operator {kind} is not part of the language", _INSTEAD.get(kind, ""))
-        return self.made(node, name, operands, {})
+        return self.folded(node, name, operands, {})
 
-    def made(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
+    def folded(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
         """The operation, or its value when everything in it is known."""
         if len(operands) == 2 and isinstance(operands[0], Const) and isinstance(operands[1], Const) and name in _FOLD:
             try:
@@ -274,10 +274,10 @@ class ExpressionReader:
         return ast.copy_location(rest, node), launch
 
     def items(self, node: ast.expr, message: str, hint: str = "") -> tuple[Operand, ...]:
-        made = self.operand(node)
-        if not isinstance(made, tuple):
+        items = self.operand(node)
+        if not isinstance(items, tuple):
             self.fail(node, message, hint)
-        return made
+        return items
 
     def predicate(self, node: ast.expr) -> Predicate:
         """The runtime reads the element when it dispatches the task, so the comparison is not one of the program's."""
@@ -321,7 +321,7 @@ class ExpressionReader:
             [ast.keyword(k, v) for k, v in keywords.items()],
         )  # fmt: skip
         args = self.bind(ast.copy_location(trimmed, node), f"pl.{name}", list(spec.operands), spec.optional)
-        return self.made(node, name, args, attrs)
+        return self.folded(node, name, args, attrs)
 
     def attribute(self, node: ast.expr) -> Any:
         value = self.static(node)

@@ -52,11 +52,11 @@ class _Flattener:
         self.fresh = _Fresh(values)
 
     def block(self, block: Block) -> Block:
-        made = Block(params=block.params)
+        flat = Block(params=block.params)
         for op in block.ops:
-            self.statement(op, made.ops)
-        made.yields = tuple(self.operand(y, made.ops) for y in block.yields)
-        return made
+            self.statement(op, flat.ops)
+        flat.yields = tuple(self.operand(y, flat.ops) for y in block.yields)
+        return flat
 
     def statement(self, op: Op, out: list[Op]) -> None:
         if op.name == "copy" and isinstance(op.args[0], Op):  # the value gets the variable's name at once
@@ -88,14 +88,14 @@ class _Inliner:
         self.fresh = _Fresh(values)
 
     def block(self, block: Block) -> Block:
-        made = Block(params=block.params, yields=block.yields)
+        expanded = Block(params=block.params, yields=block.yields)
         for op in block.ops:
             callee = self.done.get(op.callee) if op.name == "call" else None
             if callee is None or callee.kind != "inline":
-                made.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
+                expanded.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
                 continue
-            made.ops += self.expand(op, callee)
-        return made
+            expanded.ops += self.expand(op, callee)
+        return expanded
 
     def expand(self, op: Op, callee: IrFunction) -> list[Op]:
         """The callee's body with its variables renamed, then its result under the call's name."""
@@ -125,10 +125,12 @@ def _renamed(block: Block, values: dict[str, Operand]) -> Block:
         value = values.get(name)
         return value.name if isinstance(value, Ref) else name
 
-    made = Block(params=tuple(map(name_of, block.params)), yields=tuple(map_operand(y, change) for y in block.yields))
+    renamed = Block(
+        params=tuple(map(name_of, block.params)), yields=tuple(map_operand(y, change) for y in block.yields)
+    )
     for op in block.ops:
         new = map_op(op, change)
         new.results = tuple(map(name_of, op.results))
         new.blocks = tuple(_renamed(b, values) for b in op.blocks)
-        made.ops.append(new)
-    return made
+        renamed.ops.append(new)
+    return renamed

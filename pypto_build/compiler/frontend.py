@@ -212,8 +212,8 @@ class _Reader(ExpressionReader):
         self.block = Block(params=params)
         for statement in statements:
             self.statement(statement)
-        made, self.block, self._outer = self.block, outer, held
-        return made
+        block, self.block, self._outer = self.block, outer, held
+        return block
 
     def _for(self, node: ast.For) -> None:
         if node.orelse or not isinstance(node.target, ast.Name):

@@ -62,9 +62,9 @@ class Inference(RuleContext):
         outer, self.out = self.out, []
         for op in block.ops:
             self.op(op)
-        made = Block(self.out, block.params, block.yields)
+        typed = Block(self.out, block.params, block.yields)
         self.out = outer
-        return made
+        return typed
 
     def op(self, op: Op) -> None:
         if op.name in ("for", "while", "if", "scope"):
@@ -149,12 +149,12 @@ class Inference(RuleContext):
         inits = op.args[3:]
         for param, init in zip(body.params[1:], inits, strict=True):
             self.types[param] = self.carried(op, init)
-        made = self.block(body)
-        for param, value in zip(body.params[1:], made.yields, strict=True):
+        typed = self.block(body)
+        for param, value in zip(body.params[1:], typed.yields, strict=True):
             self.same(op, self.types[param], self.carried(op, value), param)
         for name, param in zip(op.results, body.params[1:], strict=True):
             self.types[name] = self.types[param]
-        self.out.append(replace(op, args=(*bounds, *inits), blocks=(made,)))
+        self.out.append(replace(op, args=(*bounds, *inits), blocks=(typed,)))
 
     def _while(self, op: Op) -> None:
         test, body = op.blocks
@@ -164,12 +164,12 @@ class Inference(RuleContext):
         outer, self.out = self.out, asked.ops
         asked.yields = (self.number(op, asked.yields[0], BOOL),)
         self.out = outer
-        made = self.block(body)
-        for name, value in zip(test.params, made.yields, strict=True):
+        typed = self.block(body)
+        for name, value in zip(test.params, typed.yields, strict=True):
             self.same(op, self.types[name], self.carried(op, value), name)
         for name, param in zip(op.results, test.params, strict=True):
             self.types[name] = self.types[param]
-        self.out.append(replace(op, blocks=(asked, made)))
+        self.out.append(replace(op, blocks=(asked, typed)))
 
     def _if(self, op: Op) -> None:
         condition = self.number(op, op.args[0], BOOL)

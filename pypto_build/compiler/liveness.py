@@ -38,12 +38,12 @@ class _Walk:
     def __init__(self, function: IrFunction) -> None:
         self.values = function.values
         self.body = function.body
-        self.made = Liveness()
+        self.found = Liveness()
 
     def run(self) -> Liveness:
         self.block(self.body, frozenset())
-        self.made.order = list(self.defined(self.body))
-        return self.made
+        self.found.order = list(self.defined(self.body))
+        return self.found
 
     def defined(self, block: Block) -> Iterator[tuple[str, Op]]:
         for op in block.ops:
@@ -71,7 +71,7 @@ class _Walk:
 
     def op(self, op: Op, live: frozenset[str]) -> frozenset[str]:
         results = self.tiles(set(op.results))
-        self.made.after[id(op)] = live | results
+        self.found.after[id(op)] = live | results
         self.clash(results, live - results)
         behind = live - results
         if op.name == "for":
@@ -98,9 +98,9 @@ class _Walk:
                 if (op.name == "matmul_acc" and operand in set(refs(op.args[0]))) or aliases:
                     continue
                 if spec is not None and spec.inplace and self.fits(result, operand):
-                    self.made.inplace.add((result, operand))
+                    self.found.inplace.add((result, operand))
                 else:
-                    self.made.interfere(result, operand)
+                    self.found.interfere(result, operand)
             if self.values.is_tile(scratch_name(op)):
                 self.clash(frozenset({scratch_name(op)}), behind | operands | results)
 
@@ -111,7 +111,7 @@ class _Walk:
         """Writing over what is read is safe when elements do not grow."""
         return self.values.tile(result).dtype.size <= self.values.tile(operand).dtype.size
 
-    def clash(self, made: frozenset[str], live: frozenset[str]) -> None:
-        for a in made:
-            for b in live | made:
-                self.made.interfere(a, b)
+    def clash(self, tiles: frozenset[str], live: frozenset[str]) -> None:
+        for a in tiles:
+            for b in live | tiles:
+                self.found.interfere(a, b)

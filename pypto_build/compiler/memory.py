@@ -61,8 +61,8 @@ class _Spaces:
         self.collect_webs(body)
         for _ in range(2):  # demands travel through extract, and natural spaces through carried values
             self.demand(body)
-        made = self.block(body)
-        function = replace(self.function, body=made, values=self.values)
+        settled = self.block(body)
+        function = replace(self.function, body=settled, values=self.values)
         return replace(function, core=infer_function_core_type(function))
 
     # --- what is known -----------------------------------------------------------------------------------------------
@@ -142,8 +142,7 @@ class _Spaces:
             self.settle(name)
         for op in block.ops:
             self.op(op, out)
-        made = Block(out, block.params, block.yields)
-        return made
+        return Block(out, block.params, block.yields)
 
     def settle(self, name: str, space: str = "") -> None:
         if self.values.is_tile(name):
@@ -212,10 +211,10 @@ class _Spaces:
             self.cross(op, name, "mat", out)
 
     def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:
-        made = f"{name}__{'Vec' if space == 'vec' else 'Mat'}"
-        self.values.derive(made, name, self.in_space(name, space))
-        self.crossed[name, space] = made
-        out.append(Op("cross", (Ref(name),), {"target": space}, (made,), position=op.position))
+        crossed = f"{name}__{'Vec' if space == 'vec' else 'Mat'}"
+        self.values.derive(crossed, name, self.in_space(name, space))
+        self.crossed[name, space] = crossed
+        out.append(Op("cross", (Ref(name),), {"target": space}, (crossed,), position=op.position))
 
     def operand(self, op: Op, number: int, space: str, out: list[Op]) -> Operand:
         """The operand in the space the instruction takes it from."""
@@ -239,13 +238,13 @@ class _Spaces:
         self.fail(op, ref, space)
 
     def moved(self, op: Op, name: str, space: str, out: list[Op]) -> str:
-        made = f"{name}_{space.capitalize()}{self.count or ''}"
-        while made in self.values:
+        moved = f"{name}_{space.capitalize()}{self.count or ''}"
+        while moved in self.values:
             self.count += 1
-            made = f"{name}_{space.capitalize()}{self.count}"
-        self.values.derive(made, name, self.in_space(name, space))
-        out.append(Op("move", (Ref(name),), {"target": space}, (made,), position=op.position))
-        return made
+            moved = f"{name}_{space.capitalize()}{self.count}"
+        self.values.derive(moved, name, self.in_space(name, space))
+        out.append(Op("move", (Ref(name),), {"target": space}, (moved,), position=op.position))
+        return moved
 
     def fail(self, op: Op, ref: Ref, space: str) -> NoReturn:
         variable = self.values[ref.name].variable

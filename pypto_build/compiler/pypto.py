@@ -89,14 +89,14 @@ def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list
 
 def _check_platform(program: str, root: Path, platform: str) -> None:
     try:
-        made = str(json.loads((root / "compiled_meta.json").read_text(encoding="utf-8"))["platform"])
+        compiled_for = str(json.loads((root / "compiled_meta.json").read_text(encoding="utf-8"))["platform"])
     except (OSError, ValueError, KeyError):
         return
-    if made.removesuffix("sim") != platform.removesuffix("sim"):
+    if compiled_for.removesuffix("sim") != platform.removesuffix("sim"):
         raise CompileError(
             SourcePosition(program),
-            f"compiles for {made}, not for {platform}",
-            f"PLATFORM={made}, or another RunConfig there",
+            f"compiles for {compiled_for}, not for {platform}",
+            f"PLATFORM={compiled_for}, or another RunConfig there",
         )
 
 

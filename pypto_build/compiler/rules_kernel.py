@@ -11,7 +11,7 @@ from .typing_rules import Rule, RuleContext, Typed
 BLOCK = 32  # bytes a row or column of a tile comes in
 
 
-def made(
+def vector_tile(
     at: RuleContext, op: Op, shape: tuple[int, int], dtype: DType, valid: tuple[Dim, Dim] | None = None
 ) -> TileType:
     """A tile in vector memory; its rows (or, for one value a row, its column) are whole 32-byte blocks."""
@@ -66,7 +66,7 @@ def _load(at: RuleContext, op: Op) -> Typed:
         valid = (extents[-2], extents[-1])
     tile = TileType((rows, cols), tensor.dtype, valid)
     if op.attrs["target"] in ("", "vec"):
-        made(at, op, tile.shape, tensor.dtype)
+        vector_tile(at, op, tile.shape, tensor.dtype)
     return replace(op, args=(op.args[0], offsets, tuple(map(Const, shape)))), tile
 
 
@@ -170,12 +170,12 @@ def _cast(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["mode"] not in _MODES:
         at.fail(op, f"pl.cast: mode is one of {', '.join(_MODES)}")
-    return op, made(at, op, x.shape, op.attrs["dtype"], x.valid)
+    return op, vector_tile(at, op, x.shape, op.attrs["dtype"], x.valid)
 
 
 def _full(at: RuleContext, op: Op) -> Typed:
     shape, dtype = _two(_static(at, op, op.args[0], "shape")), op.attrs["dtype"]
-    return replace(op, args=(at.number(op, op.args[1], dtype),)), made(at, op, shape, dtype)
+    return replace(op, args=(at.number(op, op.args[1], dtype),)), vector_tile(at, op, shape, dtype)
 
 
 def _arange(at: RuleContext, op: Op) -> Typed:
@@ -186,7 +186,7 @@ def _arange(at: RuleContext, op: Op) -> Typed:
     if dtype not in (INT32, UINT32):
         at.fail(op, f"pl.arange: {dtype} is not INT32 or UINT32")
     start = at.number(op, op.args[1], INT32) if op.args[1] != () else Const(0)
-    return replace(op, args=(start,)), made(at, op, (1, int(size.value)), dtype)
+    return replace(op, args=(start,)), vector_tile(at, op, (1, int(size.value)), dtype)
 
 
 # --- rows and columns ------------------------------------------------------------------------------------------------
@@ -194,14 +194,14 @@ def _arange(at: RuleContext, op: Op) -> Typed:
 
 def _row_reduce(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
-    return op, made(at, op, (x.shape[0], 1), x.dtype, (x.valid[0], 1)) if x.shape[0] > 1 else TileType(
+    return op, vector_tile(at, op, (x.shape[0], 1), x.dtype, (x.valid[0], 1)) if x.shape[0] > 1 else TileType(
         (1, BLOCK // x.dtype.size), x.dtype, (1, 1)
     )
 
 
 def _col_reduce(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
-    return op, made(at, op, (1, x.shape[1]), x.dtype, (1, x.valid[1]))
+    return op, vector_tile(at, op, (1, x.shape[1]), x.dtype, (1, x.valid[1]))
 
 
 def _expand(axis: int, like: bool) -> Rule:
@@ -228,7 +228,7 @@ def _reshape(at: RuleContext, op: Op) -> Typed:
         at.fail(op, f"pl.reshape: only part of {x} holds data")
     flat = x.valid[0] if x.shape[1] == 1 else x.valid[1]
     valid = shape if x.valid == x.shape else ((flat, 1) if shape[1] == 1 else (1, flat))
-    return replace(op, args=(op.args[0],)), made(at, op, shape, x.dtype, valid)
+    return replace(op, args=(op.args[0],)), vector_tile(at, op, shape, x.dtype, valid)
 
 
 def _transpose(at: RuleContext, op: Op) -> Typed:
@@ -243,7 +243,7 @@ def _concat(at: RuleContext, op: Op) -> Typed:
     extra = b.valid[1]
     cols = a.shape[1] + b.shape[1]
     valid: tuple[Dim, Dim] = (b.valid[0], cols if extra == b.shape[1] else a.shape[1])
-    return op, made(at, op, (a.shape[0], cols), a.dtype, valid)
+    return op, vector_tile(at, op, (a.shape[0], cols), a.dtype, valid)
 
 
 def _fillpad(at: RuleContext, op: Op) -> Typed:
@@ -281,7 +281,7 @@ def _gather(at: RuleContext, op: Op) -> Typed:
     x, indices = at.tile(op, 0), at.tile(op, 1)
     if indices.dtype not in (INT32, UINT32):
         at.fail(op, f"pl.gather: indices are INT32, found {indices.dtype}")
-    return op, made(at, op, indices.shape, x.dtype, indices.valid)
+    return op, vector_tile(at, op, indices.shape, x.dtype, indices.valid)
 
 
 _PATTERNS = {"P0101": 2, "P1010": 2, "P0001": 4, "P0010": 4, "P0100": 4, "P1000": 4, "P1111": 1}
@@ -294,14 +294,14 @@ def _gather_mask(at: RuleContext, op: Op) -> Typed:
     dtype = op.attrs["dtype"] or x.dtype
     if dtype.size != x.dtype.size:
         at.fail(op, f"pl.gather_mask: {dtype} and {x.dtype} differ in size")
-    return op, made(at, op, (x.shape[0], x.shape[1] // _PATTERNS[op.attrs["pattern"]]), dtype)
+    return op, vector_tile(at, op, (x.shape[0], x.shape[1] // _PATTERNS[op.attrs["pattern"]]), dtype)
 
 
 def _sort32(at: RuleContext, op: Op) -> Typed:
     x, indices = at.tile(op, 0), at.tile(op, 1)
     if x.shape[1] % 32 or indices.shape != x.shape or indices.dtype != UINT32:
         at.fail(op, f"pl.sort32: {x} and {indices}: columns come in 32, indices are UINT32 of the same shape")
-    return op, made(at, op, (x.shape[0], 2 * x.shape[1]), x.dtype)
+    return op, vector_tile(at, op, (x.shape[0], 2 * x.shape[1]), x.dtype)
 
 
 def _mrgsort(at: RuleContext, op: Op) -> Typed:
@@ -320,9 +320,9 @@ def _product(at: RuleContext, op: Op, a: TileType, b: TileType) -> TileType:
     if a.dtype != b.dtype or a.dtype not in (FP32, FP16, BF16, INT8):
         at.fail(op, f"pl.{op.name}: {a.dtype} and {b.dtype}; both are FP32, FP16, BF16 or INT8")
     for tile in (a, b):
-        for extent, box in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
-            if extent % box:
-                at.fail(op, f"pl.{op.name}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} boxes")
+        for extent, fractal in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
+            if extent % fractal:
+                at.fail(op, f"pl.{op.name}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} fractals")
     return TileType((a.shape[0], b.shape[1]), INT32 if a.dtype == INT8 else FP32, (a.valid[0], b.valid[1]))
 
 

@@ -21,14 +21,14 @@ def _slice(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     rank = len(tensor.shape)
     shape, offsets = (at.indices(op, op.args[n], rank, what) for n, what in ((1, "extents"), (2, "offsets")))
-    made = tuple(at.dim(extent) for extent in shape)
-    for axis, (extent, whole, offset) in enumerate(zip(made, tensor.shape, offsets, strict=True)):
+    extents = tuple(at.dim(extent) for extent in shape)
+    for axis, (extent, whole, offset) in enumerate(zip(extents, tensor.shape, offsets, strict=True)):
         if not (isinstance(extent, int) and isinstance(whole, int) and isinstance(offset, Const)):
             continue
         if not 0 <= int(offset.value) < whole:
             at.fail(op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}")
-    _contiguous(at, op, made, tensor.shape)
-    return replace(op, args=(op.args[0], shape, offsets)), TensorType(made, tensor.dtype)
+    _contiguous(at, op, extents, tensor.shape)
+    return replace(op, args=(op.args[0], shape, offsets)), TensorType(extents, tensor.dtype)
 
 
 def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim, ...]) -> None:
@@ -50,11 +50,11 @@ def _reshape(at: RuleContext, op: Op) -> Typed:
     if not isinstance(op.args[1], tuple):
         at.fail(op, "pl.reshape: shape is a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
-    made = tuple(at.dim(extent) for extent in shape)
-    old, new = _count(tensor.shape), _count(made)
+    extents = tuple(at.dim(extent) for extent in shape)
+    old, new = _count(tensor.shape), _count(extents)
     if old is not None and new is not None and old != new:
         at.fail(op, f"pl.reshape: {old} elements as {new}")
-    return replace(op, args=(op.args[0], shape)), TensorType(made, tensor.dtype)
+    return replace(op, args=(op.args[0], shape)), TensorType(extents, tensor.dtype)
 
 
 def _count(shape: tuple[Dim, ...]) -> int | None:

@@ -74,11 +74,11 @@ class _Lanes:
         if valid[self.axis] != extent:
             raise self.error(op, f"only part of the {_AXES[self.axis]} of {tile} holds data", "split the other axis")
         shape[self.axis] = valid[self.axis] = extent // 2
-        made = replace(tile, shape=(shape[0], shape[1]), valid=(valid[0], valid[1]))
-        run = made.shape[0] if made.is_column else made.shape[1]
+        half = replace(tile, shape=(shape[0], shape[1]), valid=(valid[0], valid[1]))
+        run = half.shape[0] if half.is_column else half.shape[1]
         if extent % 2 or run * tile.dtype.size % 32:
-            raise self.error(op, f"half of {tile} is {made}, which is not whole 32-byte blocks", "take a larger tile")
-        self.values.types[name] = made
+            raise self.error(op, f"half of {tile} is {half}, which is not whole 32-byte blocks", "take a larger tile")
+        self.values.types[name] = half
         self.halved.add(name)
 
     def error(self, op: Op, message: str, hint: str) -> CompileError:
@@ -92,8 +92,8 @@ class _Lanes:
             if op.blocks:
                 out.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
             elif op.name in ("load", "store"):
-                made = self.load(op) if op.name == "load" else self.store(op)
-                out += [*self.before, made]
+                transfer = self.load(op) if op.name == "load" else self.store(op)
+                out += [*self.before, transfer]
                 self.before = []
             elif op.name == "write":
                 out.append(self.once(op))

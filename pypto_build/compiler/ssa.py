@@ -67,8 +67,8 @@ class _Converter:
 
     def assigned(self, name: str, position: SourcePosition) -> Ref:
         kind = self.function.values[name].kind
-        made = kind in (ValueKind.TEMPORARY, ValueKind.ADDED)
-        return self.fresh(name, kind if made else ValueKind.VARIABLE, position)
+        unnamed = kind in (ValueKind.TEMPORARY, ValueKind.ADDED)
+        return self.fresh(name, kind if unnamed else ValueKind.VARIABLE, position)
 
     def convert(self) -> IrFunction:
         scope: Scope = {name: self.values.add(self.function.values[name]) for name in self.function.symbols}

@@ -20,8 +20,8 @@ def task_lines(evidence: Evidence, raw: int) -> list[str]:
     assert graph is not None
     task = graph.by_id[raw]
     lines = [evidence.title(raw) + (f", {task.block_num} blocks" if task.block_num > 1 else "")]
-    place = evidence.submitted_at(raw)
-    lines += [f"  submitted at {place}"] if place else []
+    position = evidence.submitted_at(raw)
+    lines += [f"  submitted at {position}"] if position else []
     lines += [f"  {line}" for line in _times(evidence, raw)]
     lines += _side(evidence, "waits for", graph.preds.get(raw, {}))
     lines += _side(evidence, "is waited for by", graph.succs.get(raw, {}))

@@ -13,7 +13,7 @@ from pypto_build.replay.values import Array, decode, is_float, storage
 _RTOL = {"float32": 4e-5, "float16": 1.0 / 1024, "bfloat16": 1.0 / 128}
 #: Share of elements that may be off by a unit in the last place, or by one, because a rounding went the other way.
 _ROUNDED = 0.02
-_SMALL = 1e-3  # of the greatest element
+_SMALL = 1e-3  # of the maximum
 _CONTEXT = 4
 
 

@@ -19,7 +19,7 @@ from pypto_build.replay.values import STORAGE, storage
 
 
 @dataclass(frozen=True)
-class Place:
+class Element:
     """An element of a task's argument: which argument, and its coordinates there. Outside of the argument's window the
     coordinates are empty and `offset` counts elements from the buffer's start."""
 
@@ -38,7 +38,7 @@ class TaskFinding:
     kernels: tuple[tuple[str, int, str], ...]  # role, func_id, name
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    place: Place | None = None
+    element: Element | None = None
     difference: Difference | None = None
     fault: str = ""  # what ended the reference instead
     inputs: list[bytes] = field(default_factory=list)  # what the task read, argument by argument
@@ -146,7 +146,7 @@ class Copies:
         finding.difference = describe(actual, expected, slot.dtype, mask)
         index = coordinates(finding.difference.first, slot.shape)
         offset = slot.offset + sum(i * stride for i, stride in zip(index, slot.strides, strict=True))
-        finding.place, finding.dtype, finding.shape = Place(number, index, offset), slot.dtype, slot.shape
+        finding.element, finding.dtype, finding.shape = Element(number, index, offset), slot.dtype, slot.shape
         return True
 
     def _rest_differs(self, finding: TaskFinding, limits: Limits) -> bool:
@@ -162,7 +162,7 @@ class Copies:
             mask = mask_of(actual, expected, slot.dtype, limits)
             if mask.any():
                 finding.difference = describe(actual, expected, slot.dtype, mask)
-                finding.place = Place(number, (), finding.difference.first)
+                finding.element = Element(number, (), finding.difference.first)
                 finding.dtype, finding.shape = slot.dtype, slot.shape
                 return True
         return False

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalledTensor:
-    """A tensor of a call: which memory, its first element's place there in bytes, its shape."""
+    """A tensor of a call: which memory, its its first byte there, its shape."""
 
     storage: int
     offset: int
@@ -48,7 +48,7 @@ class Call:
     tensors: tuple[CalledTensor, ...]
     scalars: tuple[tuple[str, float], ...]  # (element type, value)
     blocks: int
-    place: str
+    position: str
 
 
 @dataclass
@@ -62,9 +62,9 @@ class ProgramText:
     modules: dict[str, str] = field(default_factory=dict)  # unit -> the module that the compiler makes of it today
 
     def namespace(self) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        exec(compile(self.text, f"<{self.path.name}>", "exec"), made)
-        return made
+        namespace: dict[str, Any] = {}
+        exec(compile(self.text, f"<{self.path.name}>", "exec"), namespace)
+        return namespace
 
 
 def examine_program(
@@ -85,8 +85,8 @@ def program_of(artifact: Path) -> Path | None:
     if document is None:
         return None
     named = Path(document.program)
-    places = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
-    return next((place for place in places if place.is_file()), None)
+    paths = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def read_program(path: Path, name: str, platform: str) -> ProgramText:
@@ -99,11 +99,11 @@ def read_program(path: Path, name: str, platform: str) -> ProgramText:
     entries = entries_of(load_module(str(path)))
     entry = next((e for e in entries if e.name == name), entries[0])
     program = typed_program(build_program(entry, platform))
-    made = ProgramText(path, program_text(program), program.functions, program.entries[0].name)
+    read = ProgramText(path, program_text(program), program.functions, program.entries[0].name)
     for file, text in compile_entry(entry, path.parent, platform).items():
         if file.startswith("ptoas/") and file.endswith(".pto"):
-            made.modules[Path(file).stem] = text
-    return made
+            read.modules[Path(file).stem] = text
+    return read
 
 
 def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
@@ -158,7 +158,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
 def _renumbered(call: Call, external: dict[int, int]) -> Call:
     """Parameters of the program by their number, -1 and below."""
     tensors = tuple(CalledTensor(external.get(t.storage, t.storage), t.offset, t.shape) for t in call.tensors)
-    return Call(call.kernel, tensors, call.scalars, call.blocks, call.place)
+    return Call(call.kernel, tensors, call.scalars, call.blocks, call.position)
 
 
 def _recorded(
@@ -183,12 +183,12 @@ def _recorded(
             tensors = [a for a in arguments if hasattr(a, "shape")]
             kept.extend(tensors)
             numbers = [a for a in arguments if not hasattr(a, "shape")]
-            made = tuple(
+            called = tuple(
                 CalledTensor(t.untyped_storage().data_ptr(), t.storage_offset() * t.element_size(), tuple(t.shape))
                 for t in tensors
             )
-            place = lines[frame.f_lineno - 1].rpartition("# ")[2]
-            calls.append(Call(name, made, tuple(zip(dtypes, numbers, strict=True)), blocks, place))
+            position = lines[frame.f_lineno - 1].rpartition("# ")[2]
+            calls.append(Call(name, called, tuple(zip(dtypes, numbers, strict=True)), blocks, position))
         kernel(*arguments)
 
     return record
@@ -278,8 +278,8 @@ class _Judge:
         source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
         line = _submit_line(source, wanted)
         related: tuple[Related, ...] = ()
-        if wanted is not None and ":" in wanted.place:
-            path, number = wanted.place.split(":")[:2]
+        if wanted is not None and ":" in wanted.position:
+            path, number = wanted.position.split(":")[:2]
             related = (Related(path, int(number), f"the program calls {wanted.kernel}"),)
         hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
         return Finding(
@@ -323,8 +323,8 @@ class _Judge:
         detail = element_text(number, self._parameter(wanted, number), slot.shape, slot.dtype, index, difference)
         detail[1] = detail[1].replace("kernel   ", "module   ")
         detail[2] = detail[2].replace("reference", "program  ")
-        place = str(self.program.functions[wanted.kernel].position)
-        source, _, source_line = place.partition(":")
+        position = str(self.program.functions[wanted.kernel].position)
+        source, _, source_line = position.partition(":")
         text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
         self.findings.append(
             Finding(

@@ -21,8 +21,8 @@ from pypto_build.replay.verdict import Verdict
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("hazards", __doc__)
-    add = made.add_argument
+    options = tool_parser("hazards", __doc__)
+    add = options.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
@@ -31,8 +31,8 @@ def parser() -> argparse.ArgumentParser:
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds the replay may take (60)")
-    add_output_options(made)
-    return made
+    add_output_options(options)
+    return options
 
 
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:

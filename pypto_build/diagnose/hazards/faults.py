@@ -26,7 +26,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     error = verdict.error
     if error is None or verdict.status not in ("runtime_error", "hang"):
         return None
-    path, line = _place(artifact, error)
+    path, line = _position(artifact, error)
     return Finding(
         f"hazards/{'hang' if verdict.status == 'hang' else 'fault' if error.kind == 'runtime_error' else error.kind}",
         error.message,
@@ -39,7 +39,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     )
 
 
-def _place(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
+def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     files = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     for match in [*map(_FRAME.match, error.detail), _SCOPE.search(error.message)]:
         file = next((one for one in files if match and one.as_posix().endswith(_tail(match["path"]))), None)

@@ -16,7 +16,7 @@ _MOST_STEPS = 200
 
 
 def graph_data(evidence: Evidence) -> dict[str, Any] | None:
-    """Tasks with their places, edges by index, and for each edge why it is there; None without a graph.
+    """Tasks with their positions, edges by index, and for each edge why it is there; None without a graph.
 
     A timeline without a graph gives tasks without edges, so that both are drawn alike.
     """
