@@ -50,7 +50,7 @@ def coalesce(function: IrFunction) -> tuple[IrFunction, Liveness, Webs]:
         live = analyse(function)
         webs = Webs(live)
         for op in function.body.walk():
-            if op.name == "reshape" or (op.name == "transpose" and _in(function, op.result, "mat")):
+            if op.name == "reshape" or (op.name == "transpose" and function.values.space(op.result) == "mat"):
                 webs.union(op.ref(0).name, op.result)
         for op in function.body.walk():
             if op.name == "matmul_acc":
@@ -71,10 +71,6 @@ def _name(operand: Operand) -> str:
     if not isinstance(operand, Ref):
         raise TypeError("a tile is a value")
     return operand.name
-
-
-def _in(function: IrFunction, name: str, space: str) -> bool:
-    return function.values.is_tile(name) and function.values.tile(name).space == space
 
 
 def _carry(function: IrFunction, webs: Webs) -> bool:

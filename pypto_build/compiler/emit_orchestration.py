@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .cpp_scalars import c_type, scalar_text
 from .emit_tasks import TaskEmitter
 from .errors import CompileError
-from .ir import Block, IrFunction, Op, Program, Ref, ValueKind
+from .ir import Block, IrFunction, Op, Operand, Program, Ref, ValueKind
 from .orchestration_text import OrchestrationResult, OrchestrationText
 from .vintages import TODAY, ApiVintage
 
@@ -185,14 +185,17 @@ class OrchestrationEmitter(OrchestrationText):
 
     # --- control flow ------------------------------------------------------------------------------------------------
 
+    def carried(self, op: Op, params: tuple[str, ...], inits: tuple[Operand, ...]) -> list[str]:
+        """The variables of what a loop carries, declared with their initial values."""
+        for result, param, init in zip(op.results, params, inits, strict=True):
+            kind = self.scalar_type(result)
+            self.names[param] = self.name(result)
+            self.add(f"{kind} {self.names[param]} = {self.expression(init)};")
+        return [self.names[param] for param in params]
+
     def loop(self, op: Op) -> None:
         body = op.blocks[0]
-        targets = []
-        for result, param, init in zip(op.results, body.params[1:], op.args[3:], strict=True):
-            name = self.name(result)
-            self.add(f"{self.scalar_type(result)} {name} = {self.expression(init)};")
-            self.names[param] = name
-            targets.append(name)
+        targets = self.carried(op, body.params[1:], op.args[3:])
         start, stop, step = map(self.expression, op.args[:3])
         index = self.name(body.params[0])
         self.add(f"for (int64_t {index} = {start}; {index} < {stop}; {index} += {step}) {{")
@@ -203,12 +206,7 @@ class OrchestrationEmitter(OrchestrationText):
     def repeat(self, op: Op) -> None:
         """`while`: a condition that is one expression stands in the head, else the loop is left where it fails."""
         test, body = op.blocks
-        targets = []
-        for result, param, init in zip(op.results, test.params, op.args, strict=True):
-            name = self.name(result)
-            self.add(f"{self.scalar_type(result)} {name} = {self.expression(init)};")
-            self.names[param] = name
-            targets.append(name)
+        targets = self.carried(op, test.params, op.args)
         start = len(self.lines)
         self.nested(test)
         asked, self.lines = self.lines[start:], self.lines[:start]

@@ -112,7 +112,7 @@ class _Member:
 
     def mine(self, name: str) -> bool:
         """Whether a value exists on this core: numbers do on both."""
-        return not self.values.is_tile(name) or (self.values.tile(name).space == "vec") == (self.core == "aiv")
+        return not self.values.is_tile(name) or (self.values.space(name) == "vec") == (self.core == "aiv")
 
     def block(self, block: Block) -> Block:
         out: list[Op] = []

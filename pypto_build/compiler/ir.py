@@ -143,7 +143,13 @@ class Value:
     stem: str = ""
 
 
-AnyType = TypeVar("AnyType", TensorType, TileType, ScalarType)
+Wanted = TypeVar("Wanted")
+
+
+def _expect(found: object, wanted: type[Wanted], what: str) -> Wanted:
+    if not isinstance(found, wanted):
+        raise TypeError(f"{what} is {found}, not a {wanted.__name__}")
+    return found
 
 
 class Values(dict[str, Value]):
@@ -175,22 +181,20 @@ class Values(dict[str, Value]):
         return self.add(replace(self[source], name=name), type_)
 
     def tile(self, name: str) -> TileType:
-        return self._typed(name, TileType)
+        return _expect(self.types[name], TileType, name)
 
     def tensor(self, name: str) -> TensorType:
-        return self._typed(name, TensorType)
+        return _expect(self.types[name], TensorType, name)
 
     def scalar(self, name: str) -> ScalarType:
-        return self._typed(name, ScalarType)
+        return _expect(self.types[name], ScalarType, name)
 
     def is_tile(self, name: str) -> bool:
         return isinstance(self.types.get(name), TileType)
 
-    def _typed(self, name: str, wanted: type[AnyType]) -> AnyType:
-        found = self.types[name]
-        if not isinstance(found, wanted):
-            raise TypeError(f"{name} is {found}, not a {wanted.__name__}")
-        return found
+    def space(self, name: str) -> str:
+        """The memory of a tile, empty for what is none."""
+        return self.tile(name).space if self.is_tile(name) else ""
 
 
 # --- operations --------------------------------------------------------------------------------------------------
@@ -237,38 +241,26 @@ class Op:
 
     def ref(self, number: int) -> Ref:
         """Operand `number`, which is a value. TypeError if it is not."""
-        operand = self.args[number]
-        if not isinstance(operand, Ref):
-            raise TypeError(f"{self.name}: operand {number} is no value")
-        return operand
+        return _expect(self.args[number], Ref, f"{self.name}: operand {number}")
 
     def items(self, number: int) -> tuple[Operand, ...]:
         """Operand `number`, which is a list. TypeError if it is not."""
-        operand = self.args[number]
-        if not isinstance(operand, tuple):
-            raise TypeError(f"{self.name}: operand {number} is no list")
-        return operand
+        return _expect(self.args[number], tuple, f"{self.name}: operand {number}")
 
     @property
     def dtype(self) -> DType:
         """The element type that it computes in, or makes."""
-        dtype = self.attrs["dtype"]
-        if not isinstance(dtype, DType):
-            raise TypeError(f"{self.name} has no element type")
-        return dtype
+        return _expect(self.attrs["dtype"], DType, self.name)
 
     @property
     def callee(self) -> str:
         """The function that a `call` calls."""
-        return str(self.attrs["callee"])
+        return _expect(self.attrs["callee"], str, self.name)
 
     @property
     def launch(self) -> Launch:
         """How a `call` launches its kernel."""
-        launch = self.attrs["launch"]
-        if not isinstance(launch, Launch):
-            raise TypeError(f"{self.name} launches nothing")
-        return launch
+        return _expect(self.attrs["launch"], Launch, self.name)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class _Walk:
 
     def instruction(self, op: Op, results: frozenset[str], operands: frozenset[str], behind: frozenset[str]) -> None:
         spec = OPERATIONS.get(op.name)
-        aliases = op.name == "reshape" or (op.name == "transpose" and self.in_mat(op.result))
+        aliases = op.name == "reshape" or (op.name == "transpose" and self.values.space(op.result) == "mat")
         for result in results:
             for operand in operands - behind:
                 if (op.name == "matmul_acc" and operand in set(refs(op.args[0]))) or aliases:
@@ -103,9 +103,6 @@ class _Walk:
                     self.found.interfere(result, operand)
             if self.values.is_tile(scratch_name(op)):
                 self.clash(frozenset({scratch_name(op)}), behind | operands | results)
-
-    def in_mat(self, name: str) -> bool:
-        return self.values.is_tile(name) and self.values.tile(name).space == "mat"
 
     def fits(self, result: str, operand: str) -> bool:
         """Writing over what is read is safe when elements do not grow."""

@@ -14,6 +14,8 @@ from .ir import Block, IrFunction, Op, Operand, Program, Ref, ScalarType, TileTy
 from .operations import OPERATIONS
 
 CUBE_SPACES = ("mat", "left", "right", "acc")
+# where the operands of products have to be
+_PRODUCTS = {"matmul": {0: "left", 1: "right"}, "matmul_acc": {1: "left", 2: "right"}}
 
 
 def infer_memory(program: Program) -> Program:
@@ -83,16 +85,11 @@ class _Spaces:
                 merged = set().union(names, *(self.webs.get(n, set()) for n in names))
                 for name in merged:
                     self.webs[name] = merged
-            if op.name in ("matmul", "matmul_acc"):
+            if op.name in _PRODUCTS:
                 self.natural[op.result] = "acc"
-            elif op.name == "create_tile":
-                if op.attrs["target"]:
-                    self.natural[op.result] = op.attrs["target"]
-            elif op.name in ("load", "extract", "transpose", "reshape"):
+            elif op.name in ("create_tile", "load", "move", "extract", "transpose", "reshape"):
                 if op.attrs.get("target"):
                     self.natural[op.result] = op.attrs["target"]
-            elif op.name == "move":
-                self.natural[op.result] = op.attrs["target"]
             elif op.results and self.values.is_tile(op.result) and op.name not in ("for", "if"):
                 self.natural[op.result] = "vec"
 
@@ -100,12 +97,9 @@ class _Spaces:
         for op in reversed(block.ops):
             for inner in op.blocks:
                 self.demand(inner)
-            if op.name == "matmul":
-                self.want(op.args[0], "left")
-                self.want(op.args[1], "right")
-            elif op.name == "matmul_acc":
-                self.want(op.args[1], "left")
-                self.want(op.args[2], "right")
+            if op.name in _PRODUCTS:
+                for number, space in _PRODUCTS[op.name].items():
+                    self.want(op.args[number], space)
             elif op.name == "move":
                 self.want(op.args[0], "mat" if op.attrs["target"] in ("left", "right") else "vec")
             elif op.name in ("extract", "transpose", "reshape"):
@@ -155,10 +149,9 @@ class _Spaces:
         for name in op.results:
             self.settle(name, op.attrs.pop("space", ""))
         op.blocks = tuple(self.block(b) for b in op.blocks)
-        if op.name == "matmul":
-            op.args = (self.operand(op, 0, "left", out), self.operand(op, 1, "right", out))
-        elif op.name == "matmul_acc":
-            op.args = (op.args[0], self.operand(op, 1, "left", out), self.operand(op, 2, "right", out))
+        if op.name in _PRODUCTS:
+            spaces = _PRODUCTS[op.name]
+            op.args = tuple(self.operand(op, n, spaces[n], out) if n in spaces else a for n, a in enumerate(op.args))
         elif op.name == "store":
             self.check_store(op)
         elif op.name == "move":

@@ -45,7 +45,7 @@ def _add_scratch(function: IrFunction) -> None:
     """Scratch tiles of the instructions that want one."""
     for op in function.body.walk():
         spec, values = OPERATIONS.get(op.name), function.values
-        if spec is None or not spec.tmp or not values.is_tile(op.result) or values.tile(op.result).space != "vec":
+        if spec is None or not spec.tmp or values.space(op.result) != "vec":
             continue
         model = values.tile(_model(op, spec.tmp).name)
         values.derive(scratch_name(op), op.result, replace(model, valid=model.shape, pad="null"))

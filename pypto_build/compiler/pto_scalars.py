@@ -5,6 +5,7 @@ from __future__ import annotations
 from .dtypes import DType
 from .errors import CompileError
 from .ir import Const, Op, Values
+from .operations import COMPARISONS
 from .pto_text import Text
 
 _INTEGER = {
@@ -12,7 +13,6 @@ _INTEGER = {
     "bitwise_and": "andi", "bitwise_or": "ori", "shl": "shli", "shr": "shrsi", "and": "andi", "or": "ori",
 }  # fmt: skip
 _FLOAT = {"add": "addf", "sub": "subf", "mul": "mulf", "div": "divf", "min": "minimumf", "max": "maximumf"}
-_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
 
 
 def scalar_op(text: Text, op: Op, values: Values) -> None:
@@ -27,10 +27,11 @@ def scalar_op(text: Text, op: Op, values: Values) -> None:
         text.add(f"{text.define(op.result)} = arith.select {condition}, {a}, {b} : {dtype.pto}")
         return
     args = [text.value(a, dtype) for a in op.args]
-    if name in _COMPARE:
+    if name in COMPARISONS:
         kind = "cmpf" if dtype.is_float else "cmpi"
-        ordered = _COMPARE[name] in ("eq", "ne")
-        word = ("une" if name == "ne" else "o" + name) if dtype.is_float else name if ordered else "s" + name
+        word = (
+            ("une" if name == "ne" else "o" + name) if dtype.is_float else name if name in ("eq", "ne") else "s" + name
+        )
         text.add(f"{text.define(op.result)} = arith.{kind} {word}, {args[0]}, {args[1]} : {dtype.pto}")
     elif name == "neg":
         line = f"arith.negf {args[0]}" if dtype.is_float else f"arith.subi {text.constant(0, dtype)}, {args[0]}"

@@ -41,14 +41,8 @@ def convert_to_ssa(program: Program) -> Program:
 
 def _assigned(block: Block) -> list[str]:
     """Variables a block assigns, in order; loop indices are its own."""
-    found: dict[str, None] = {}
-    for op in block.ops:
-        for name in op.results:
-            found.setdefault(name)
-        for inner in op.blocks:
-            for name in _assigned(inner):
-                found.setdefault(name)
-    return list(found)
+    inside = ((*op.results, *(name for inner in op.blocks for name in _assigned(inner))) for op in block.ops)
+    return list(dict.fromkeys(name for names in inside for name in names))
 
 
 class _Converter:
@@ -62,13 +56,16 @@ class _Converter:
         number = self.versions[name]
         self.versions[name] += 1
         known = self.function.values[name]
+        if kind is ValueKind.VARIABLE and known.kind in (ValueKind.TEMPORARY, ValueKind.ADDED):
+            kind = known.kind
         word = _WORDS.get(kind, "ssa")
         return self.values.add(Value(spelled(name, word, number), known.variable, kind, position, known.stem))
 
-    def assigned(self, name: str, position: SourcePosition) -> Ref:
-        kind = self.function.values[name].kind
-        unnamed = kind in (ValueKind.TEMPORARY, ValueKind.ADDED)
-        return self.fresh(name, kind if unnamed else ValueKind.VARIABLE, position)
+    def define(self, variables: Sequence[str], kind: ValueKind, op: Op, scope: Scope) -> tuple[str, ...]:
+        """New values of variables, which they have from here on; the values' names."""
+        values = [self.fresh(name, kind, op.position) for name in variables]
+        scope.update(zip(variables, values, strict=True))
+        return tuple(value.name for value in values)
 
     def convert(self) -> IrFunction:
         scope: Scope = {name: self.values.add(self.function.values[name]) for name in self.function.symbols}
@@ -99,13 +96,8 @@ class _Converter:
 
     def plain(self, op: Op, scope: Scope, into: Block) -> None:
         resolved = self.resolve(op, scope)
-        resolved.results = self.pass_on(op.results, scope, [self.assigned(name, op.position) for name in op.results])
+        resolved.results = self.define(op.results, ValueKind.VARIABLE, op, scope)
         into.ops.append(resolved)
-
-    def pass_on(self, variables: Sequence[str], scope: Scope, values: Sequence[Ref]) -> tuple[str, ...]:
-        """From here on the variables have these values, whose names are returned."""
-        scope.update(zip(variables, values, strict=True))
-        return tuple(value.name for value in values)
 
     def copy(self, op: Op, scope: Scope, into: Block) -> None:
         scope[op.result] = self.resolve(op, scope).args[0]
@@ -120,18 +112,15 @@ class _Converter:
         test, source = op.blocks
         carried = [name for name in _assigned(source) if name in scope]
         inner = dict(scope)
-        iters = self.pass_on(carried, inner, self.all(carried, ValueKind.CARRIED, op))
+        iters = self.define(carried, ValueKind.CARRIED, op, inner)
         asked, body = Block(params=iters), Block()
         self.block(test, inner, asked)
         asked.yields = self.resolve(replace(op, args=test.yields), inner).args
         self.block(source, inner, body)
         body.yields = tuple(inner[name] for name in carried)
         inits = tuple(scope[name] for name in carried)
-        results = self.pass_on(carried, scope, self.all(carried, ValueKind.LEFT, op))
+        results = self.define(carried, ValueKind.LEFT, op, scope)
         into.ops.append(replace(op, args=inits, results=results, blocks=(asked, body)))
-
-    def all(self, names: Sequence[str], kind: ValueKind, op: Op) -> list[Ref]:
-        return [self.fresh(name, kind, op.position) for name in names]
 
     def loop(self, op: Op, scope: Scope, into: Block) -> None:
         source = op.blocks[0]
@@ -139,12 +128,12 @@ class _Converter:
         header = self.resolve(op, scope)
         inits = tuple(scope[name] for name in carried)
         inner = dict(scope)
-        index = self.pass_on(source.params[:1], inner, self.all(source.params[:1], ValueKind.INDEX, op))
-        iters = self.pass_on(carried, inner, self.all(carried, ValueKind.CARRIED, op))
+        index = self.define(source.params[:1], ValueKind.INDEX, op, inner)
+        iters = self.define(carried, ValueKind.CARRIED, op, inner)
         body = Block(params=(*index, *iters))
         self.block(source, inner, body)
         body.yields = tuple(inner[name] for name in carried)
-        results = self.pass_on(carried, scope, self.all(carried, ValueKind.LEFT, op))
+        results = self.define(carried, ValueKind.LEFT, op, scope)
         into.ops.append(replace(header, args=(*header.args, *inits), results=results, blocks=(body,)))
 
     def branch(self, op: Op, scope: Scope, into: Block) -> None:
@@ -161,7 +150,7 @@ class _Converter:
         merged = [name for name in changed if all(name in inner for inner in scopes)]
         for block, inner in zip(blocks, scopes, strict=True):
             block.yields = tuple(inner[name] for name in merged)
-        results = self.pass_on(merged, scope, self.all(merged, ValueKind.MERGED, op))
+        results = self.define(merged, ValueKind.MERGED, op, scope)
         into.ops.append(replace(header, results=results, blocks=tuple(blocks)))
 
 

@@ -21,7 +21,8 @@ PLAIN_FIELDS = frozenset(
     {"shapes", "strides", "ndims", "dtype", "buffer", "start_offset", "size", "addr", "launch_spec"}
 )
 
-_ADD = {
+#: What each way of adding an argument means for a manifest's signature.
+DIRECTIONS = {
     "add_input": ArgDirection.IN,
     "add_output": ArgDirection.OUT,
     "add_inout": ArgDirection.INOUT,
@@ -68,7 +69,7 @@ def _whole(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) ->
 
 
 def _add_arguments(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
-    direction = _ADD[callee(node)[0]]
+    direction = DIRECTIONS[callee(node)[0]]
     for argument in arguments:
         walk.found.touch(argument, direction)
         if owner.args is not None:
@@ -120,7 +121,7 @@ METHODS: dict[str, Method] = {
     "push_back": _push,
     "emplace_back": _push,
     **dict.fromkeys(("ref", "at", "front", "back", "get", "value", "data_as"), _same),
-    **dict.fromkeys((name for name in _ADD if name.startswith("add_")), _add_arguments),
+    **dict.fromkeys((name for name in DIRECTIONS if name.startswith("add_")), _add_arguments),
     **dict.fromkeys(("add_task", "copy_to_device", "record_tensor_pair"), _call),
 }
 
@@ -129,7 +130,7 @@ METHODS: dict[str, Method] = {
 
 
 def _make_param(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
-    direction = _ADD[callee(node)[0]]
+    direction = DIRECTIONS[callee(node)[0]]
     if arguments and direction is not ArgDirection.SCALAR:
         walk.found.touch(arguments[0], direction)
     return Value(args=TaskArgs([direction]))
@@ -231,7 +232,7 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(("rt_submit_aic_task", "pto2_rt_submit_aic_task"), _submit("aic")),
     **dict.fromkeys(("rt_submit_aiv_task", "pto2_rt_submit_aiv_task"), _submit("aiv")),
     **dict.fromkeys(("rt_submit_task", "pto2_rt_submit_task"), _submit(None)),
-    **dict.fromkeys((name for name in _ADD if name.startswith("make_")), _make_param),
+    **dict.fromkeys((name for name in DIRECTIONS if name.startswith("make_")), _make_param),
     **dict.fromkeys(("make_tensor_external", "make_tensor_strided", "from_tensor_arg", "from_task_arg"), _external),
     **dict.fromkeys(("from_u64", "bit_cast", "static_cast", "reinterpret_cast", "const_cast"), _decode),
     **dict.fromkeys(("move", "ref", "cref", "forward", "addressof"), _first),

@@ -112,18 +112,8 @@ def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     lines.append(f"makespan {analysis.makespan:,.1f} us: {', '.join(shares)}; {static}")
     steps = analysis.observed
     lines += ["", f"critical path, {_count(len(steps), 'task')}" + _cut(len(steps), _SHOWN_STEPS)]
-    rows = [
-        [
-            evidence.title(step.task).removeprefix("task "),
-            f"{step.start:.1f}",
-            f"{step.end - step.start:.1f}",
-            f"{step.compute:.1f}",
-            f"{step.stall:.1f}",
-            step.kind if step.stall else "",
-            f"{analysis.slack[step.task]:.1f}",
-        ]
-        for step in steps[:_SHOWN_STEPS]
-    ]
+    shown = steps[:_SHOWN_STEPS]
+    rows = [[evidence.title(step.task).removeprefix("task "), *analysis.row(step)] for step in shown]
     lines += table(rows, ("task", "start us", "span us", "compute", "gap us", "gap kind", "slack us"))
     lines += ["", "cores: busy and idle by cause, us"]
     return lines + _core_lines(evidence)

@@ -9,14 +9,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import progress, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
@@ -33,14 +32,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = tool_parser("flaky", __doc__)
     add = options.add_argument
-    add("artifact", type=Path, metavar="ARTIFACT_DIR")
-    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
-    add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
-    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
-    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add_run_options(options, 60.0)
     add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
-    add("--timeout", type=float, default=60.0, metavar="S", help="seconds a run may take (60)")
     add_output_options(options)
     return options
 

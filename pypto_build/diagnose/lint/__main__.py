@@ -20,10 +20,7 @@ from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, s
 from pypto_build.diagnose.lint.subject import Subject
 
 RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    arguments.check_signatures,
-    arguments.check_unpacking,
-    arguments.check_submissions,
-    arguments.check_types,
+    *arguments.ALWAYS,
     arguments.check_start_offset,
     entry.check_entry_arguments,
     entry.check_entry_directions,
