@@ -125,20 +125,20 @@ class Copies:
 
     def compare(self, finding: TaskFinding, limits: Limits) -> bool:
         """Fill in the first element that differs; False when none does."""
-        for number, slot in enumerate(self.originals):
-            if not isinstance(slot, TensorArgument) or (slot.buffer, slot.size) not in self.buffers:
+        for number, (slot, copied) in enumerate(zip(self.originals, self.slots, strict=True)):
+            if isinstance(slot, int) or isinstance(copied, int) or (slot.buffer, slot.size) not in self.buffers:
                 continue
             key = (slot.buffer, slot.size)
             real, copy = _bytes(*key), self.buffers[key].numpy()
             if np.array_equal(real, copy):
                 continue
-            if self._window_differs(number, slot, finding, limits):
+            if self._window_differs(number, slot, copied, finding, limits):
                 return True
         return self._rest_differs(finding, limits)
 
-    def _window_differs(self, number: int, slot: TensorArgument, finding: TaskFinding, limits: Limits) -> bool:
-        copied = self.slots[number]
-        assert isinstance(copied, TensorArgument)
+    def _window_differs(
+        self, number: int, slot: TensorArgument, copied: TensorArgument, finding: TaskFinding, limits: Limits
+    ) -> bool:
         actual, expected = np.ascontiguousarray(window(slot)), np.ascontiguousarray(window(copied))
         mask = mask_of(actual, expected, slot.dtype, limits)
         if not mask.any():

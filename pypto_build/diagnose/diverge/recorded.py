@@ -98,13 +98,11 @@ class _DumpHook:
             extent = sum((n - 1) * s for n, s in zip(record.shape, strides, strict=True)) + 1
             buffer = np.full(max(extent * item.itemsize, item.itemsize), fill, dtype=np.uint8)
             self.keep.append(buffer)
-            slots.append(
-                TensorArgument(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, tuple(record.shape), tuple(strides))
-            )
+            shape, strides = tuple(record.shape), tuple(strides)
+            tensor = TensorArgument(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, shape, strides)
             if index in before:
-                filled = slots[-1]
-                assert isinstance(filled, TensorArgument)
-                window(filled)[...] = self.dump.stored(before[index])
+                window(tensor)[...] = self.dump.stored(before[index])
+            slots.append(tensor)
         return slots
 
     def _differs(self, finding: TaskFinding, index: int, record: DumpedArg, slots: Sequence[Slot]) -> bool:
