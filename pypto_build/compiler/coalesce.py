@@ -19,7 +19,6 @@ class Webs:
         self.live = live
         self.parent: dict[str, str] = {}
         self.members: dict[str, set[str]] = {}
-        self.aliases: dict[str, set[str]] = {}  # tiles with the same content, which may live side by side
 
     def find(self, name: str) -> str:
         while self.parent.get(name, name) != name:

@@ -61,7 +61,7 @@ class ProgramBuilder:
         return self.done[jit.name]
 
 
-# Statements of Python that the language has not: how they are called, and what to write instead.
+# Statements of Python that the language does not have: their names, and what to write instead.
 _STATEMENTS: dict[type, tuple[str, str]] = {
     ast.Break: ("break", "put what follows under an if"),
     ast.Continue: ("continue", "put what follows under an if"),

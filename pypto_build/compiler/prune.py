@@ -38,8 +38,8 @@ def _prune(block: Block, used: set[str]) -> bool:
 
 
 def _drop_carried(op: Op, used: set[str]) -> bool:
-    """A carried value goes when neither the body nor anything behind the loop reads it; a self-yield counts as no
-    reading."""
+    """A carried value is dropped if neither the body nor anything behind the loop uses it; yielding it unchanged is no
+    use."""
     body = op.blocks[0]
     elsewhere = uses(Block(body.ops))
     for other in range(len(op.results)):

@@ -1,4 +1,4 @@
-"""Lines of a .pto function: constants collected in front, spellings of types, numbers and places."""
+"""Lines of a .pto function: constants collected in front, spellings of types, numbers and positions."""
 
 from __future__ import annotations
 

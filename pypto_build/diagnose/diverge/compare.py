@@ -62,7 +62,7 @@ def mask_of(actual: Array, expected: Array, dtype: str, limits: Limits) -> npt.N
     close = np.abs(a - e) <= atol + rtol * np.abs(e)
     mask = np.asarray(~(close | (a == e) | (np.isnan(a) & np.isnan(e))))
     if limits.rtol is None and limits.atol is None and np.count_nonzero(mask) <= _ROUNDED * mask.size:
-        # a few, and little: an operand of theirs was rounded to 16 bits, and the other way
+        # few elements, and by little: an operand was rounded to 16 bits, the other way
         mask &= ~(np.abs(a - e) <= _SMALL * scale)
     return mask
 

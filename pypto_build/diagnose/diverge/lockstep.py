@@ -42,7 +42,7 @@ class TaskFinding:
     difference: Difference | None = None
     fault: str = ""  # what ended the reference instead
     inputs: list[bytes] = field(default_factory=list)  # what the task read, argument by argument
-    inputs_differed: list[int] | None = None  # of these, those a run by the reference alone had otherwise
+    inputs_differed: list[int] | None = None  # of these, those that differ in a run by the reference alone
 
     @property
     def kernel(self) -> str:
@@ -186,11 +186,11 @@ def window(slot: TensorArgument) -> Any:
 
 
 class Stop(Exception):
-    """Ends a run that has seen what it was made for."""
+    """Ends a run once it has shown what it was started for."""
 
 
 class ReferenceInputs:
-    """The callback of a run by the reference alone, up to a finding's task: which of its inputs were otherwise."""
+    """The callback of a run by the reference alone, up to a finding's task: which of its inputs differed."""
 
     def __init__(self, artifact: Path, finding: TaskFinding, limits: Limits) -> None:
         self.references = References(artifact)

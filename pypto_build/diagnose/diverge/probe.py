@@ -214,7 +214,7 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, int
     while same < min(len(left), len(right)) and left[same] == right[same]:
         yield "equal", same, same
         same += 1
-    window = 2000  # a kernel that goes other ways is told by what follows
+    window = 2000  # a kernel that takes another branch shows in what follows
     matcher = difflib.SequenceMatcher(None, left[same : same + window], right[same : same + window], autojunk=False)
     for tag, i, i_end, j, _ in matcher.get_opcodes():
         if tag == "equal":

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalledTensor:
-    """A tensor of a call: which memory, its its first byte there, its shape."""
+    """A tensor of a call: which memory, its first byte there, its shape."""
 
     storage: int
     offset: int
@@ -128,7 +128,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
 
     namespace = program.namespace()
     calls: list[Call] = []
-    kept: list[Any] = []  # memory that is gone could be another tensor's
+    kept: list[Any] = []  # freed memory could be another tensor's
     for name, function in program.functions.items():
         if function.kind == "kernel":
             namespace[name] = _recorded(name, namespace[name], namespace, program, calls, kept)

@@ -172,7 +172,7 @@ class Record:
 
     @property
     def sites(self) -> list[AccessSite]:
-        """Places by number."""
+        """Sites by number."""
         return self.document.sites
 
     @property

@@ -1,4 +1,4 @@
-"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None for what is not."""
+"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None for what is not there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Evidence:
 
     @property
     def simulated(self) -> bool:
-        """Whether times mean little."""
+        """Whether times are a simulation's, and mean little."""
         return self.platform.endswith("sim")
 
     @cached_property
