@@ -1,4 +1,4 @@
-"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None for what is not there."""
+"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None if there is none."""
 
 from __future__ import annotations
 
