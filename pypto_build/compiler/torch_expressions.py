@@ -10,7 +10,7 @@ from pypto_build.pto.torch.converting import converted
 from pypto_build.pto.types import parse_type
 
 from .dtypes import DType
-from .ir import Const, Function, Op, Operand, Ref, ScalarType, TensorType, TileType
+from .ir import Const, IrFunction, Op, Operand, Ref, ScalarType, TensorType, TileType
 
 _BINARY = {
     "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "{a} / {b}",
@@ -43,7 +43,7 @@ _PATTERNS = {"P0101": (2, 0), "P1010": (2, 1), "P0001": (4, 0), "P0010": (4, 1),
 class Expressions:
     """The expressions of one function. `bound` are the names that its values have in the text."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: IrFunction) -> None:
         self.function = function
         self.bound: dict[str, str] = {}
 

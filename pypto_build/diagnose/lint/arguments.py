@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pypto_build.artifact import ArgDirection, Kernel
+from pypto_build.artifact.cpp.calls import DIRECTIONS
 from pypto_build.artifact.dtypes import torch_name
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.orchestration import Submit
-from pypto_build.diagnose.lint.subject import DIRECTIONS, Subject
+from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.diagnose.lint.wrapper import Unpacked
 
 
@@ -166,3 +167,7 @@ def check_start_offset(subject: Subject) -> Iterator[Finding]:
                     f"the pointer to '{item.name}' leaves out start_offset: a view is read from its buffer's start",
                     f"add + {item.name}_tensor->start_offset",
                 )
+
+
+#: What is wrong whatever a run shows.
+ALWAYS = (check_signatures, check_unpacking, check_submissions, check_types)

@@ -150,12 +150,12 @@ def _grouped(edges: Iterable[Edge], at: str, by: str) -> dict[int, dict[int, lis
     return result
 
 
-def find_graph(*places: Path) -> Path | None:
-    """The first deps.json at, in or beside one of `places`."""
-    for place in places:
-        if place.is_file():
-            return place
-        for base in (place, place.parent):
+def find_graph(*candidates: Path) -> Path | None:
+    """The first deps.json at, in or beside one of `candidates`."""
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+        for base in (candidate, candidate.parent):
             for name in _PLACES:
                 if (base / name).is_file():
                     return base / name
