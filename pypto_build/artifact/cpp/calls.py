@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from ..dtypes import torch_name
+from pypto_build.facts.dtypes import torch_name
+
 from ..records import ArgDirection, CoreType
 from .syntax import callee, line_of, source_text, template_arguments
 from .values import UNKNOWN, Ref, TaskArgs, Value, join
