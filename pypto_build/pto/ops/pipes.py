@@ -6,6 +6,7 @@ none, 1 rows in halves, 2 columns in halves, 3 and 4 the same with odd extents.
 
 from __future__ import annotations
 
+from .instruction import Instruction, instruction
 from .spec import define
 
 PIPE = "id=int dir_mask!=int slot_size!=int slot_num=int local_slot_num=int flag_base=int nosplit=bool"
@@ -76,3 +77,14 @@ define("pto.tpush", "tile:entry pipe:any", formats="P(tile,pipe) {}", attrs=TRAF
 define("pto.tpop", "tile:entry=w pipe:any", formats="P(tile,pipe) {}", attrs=TRAFFIC, family="pipe", fn="pop")
 define("pto.talloc", "tile:entry=w pipe:any", formats="P(tile,pipe) {}", attrs=TRAFFIC, family="pipe", fn="acquire")
 define("pto.tfree", "pipe:any", formats="P(pipe) {}", attrs=TRAFFIC, family="pipe", fn="free")
+
+for _name, _form, _does in (
+    ("TALLOC", "pipe, view", "waits for a free slot to write to"),
+    ("TPUSH", "pipe, tile", "puts a tile, or the slot allocated, into the pipe; waits while it is full"),
+    ("TPOP", "pipe, tile", "takes the oldest slot; waits while there is none"),
+    ("TFREE", "pipe", "gives the oldest slot taken back to the producer"),
+):
+    instruction(
+        Instruction("should" if _name != "TALLOC" else "rest", _does, (), _name, "pipes", (_form,), "any"),
+        memory="Vec, Mat, Acc", pipe="MTE2, MTE3 or FIX", writes=("tile",) if _name == "TPOP" else (),
+    )  # fmt: skip

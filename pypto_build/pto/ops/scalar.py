@@ -23,7 +23,7 @@ _INTEGER = (
 for _name, _cpp, _fn in _INTEGER:
     define(
         f"arith.{_name}", "lhs:index rhs:index", formats="$lhs , $rhs [? overflow A:overflow ?] {} : T=",
-        attrs="overflow=any", results=1, rule="scalar", family="arith", fn=_fn, cpp=_cpp,
+        attrs="overflow=any", results=1, rules="scalar", family="arith", fn=_fn, cpp=_cpp,
     )  # fmt: skip
 
 _FLOAT = (
@@ -36,7 +36,7 @@ _FLOAT = (
 for _name, _cpp, _fn in _FLOAT:
     define(
         f"arith.{_name}", "lhs:float rhs:float", formats="$lhs , $rhs [? fastmath A:fastmath ?] {} : T=",
-        attrs="fastmath=any", results=1, rule="scalar", family="arith", fn=_fn, cpp=_cpp,
+        attrs="fastmath=any", results=1, rules="scalar", family="arith", fn=_fn, cpp=_cpp,
     )  # fmt: skip
 define(
     "arith.negf",
@@ -44,7 +44,7 @@ define(
     formats="$in [? fastmath A:fastmath ?] {} : T=",
     attrs="fastmath=any",
     results=1,
-    rule="scalar",
+    rules="scalar",
     family="arith",
     fn="neg",
     cpp="-{in}",
@@ -60,7 +60,7 @@ for _name, _kind, _cpp in (
         formats="$in {} : T=",
         attrs="fastmath=any",
         results=1,
-        rule="scalar",
+        rules="scalar",
         family="arith",
         fn=_name,
         cpp=_cpp,
@@ -69,16 +69,16 @@ for _name, _kind, _cpp in (
 define(
     "arith.cmpi", "lhs:index rhs:index", formats="W:predicate , $lhs , $rhs {} : T$lhs",
     attrs="predicate!=enum(eq|ne|slt|sle|sgt|sge|ult|ule|ugt|uge)",
-    results=1, result="i1", rule="compare", family="arith_compare", fn="int",
+    results=1, result="i1", rules="compare", family="arith_compare", fn="int",
 )  # fmt: skip
 define(
     "arith.cmpf", "lhs:float rhs:float", formats="W:predicate , $lhs , $rhs [? fastmath A:fastmath ?] {} : T$lhs",
     attrs="predicate!=enum(false|oeq|ogt|oge|olt|ole|one|ord|ueq|ugt|uge|ult|ule|une|uno|true) fastmath=any",
-    results=1, result="i1", rule="compare", family="arith_compare", fn="float",
+    results=1, result="i1", rules="compare", family="arith_compare", fn="float",
 )  # fmt: skip
 define(
     "arith.select", "cond:bool on_true:any on_false:any", formats="$cond , $on_true , $on_false {} : T=",
-    results=1, rule="scalar", family="arith_select",
+    results=1, rules="scalar", family="arith_select",
 )  # fmt: skip
 
 _CASTS = (

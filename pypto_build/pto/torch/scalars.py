@@ -8,6 +8,7 @@ import struct
 from ..attributes import FloatAttr, case_of
 from ..model import Operation
 from ..ops import TABLE
+from ..ops.functions import COMPARE
 from ..types import Type
 from . import dtypes
 from .windows import joined
@@ -98,9 +99,6 @@ def _outer(text: str) -> str:
     return text[1:-1] if text.startswith("(-") else text
 
 
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-
-
 def compare(w: Writer, op: Operation) -> None:
     predicate, a, b = case_of(op.attrs["predicate"]), w.operand(op, "lhs"), w.operand(op, "rhs")
     if op.name == "arith.cmpf":
@@ -109,7 +107,7 @@ def compare(w: Writer, op: Operation) -> None:
     if predicate[0] == "u":
         size = dtypes.bits(w.value(op, "lhs").type)
         a, b = (f"natural({text}, {size})" for text in (a, b))
-    w.define(op, f"{a} {_COMPARE[predicate if predicate in _COMPARE else predicate[1:]]} {b}")
+    w.define(op, f"{a} {COMPARE[predicate if predicate in COMPARE else predicate[1:]]} {b}")
 
 
 def _compare_floats(predicate: str, a: str, b: str) -> str:
@@ -118,7 +116,7 @@ def _compare_floats(predicate: str, a: str, b: str) -> str:
     unordered = f"math.isnan({a}) or math.isnan({b})"
     if predicate in ("ord", "uno"):
         return f"not ({unordered})" if predicate == "ord" else unordered
-    test = f"{a} {_COMPARE[predicate[1:]]} {b}"
+    test = f"{a} {COMPARE[predicate[1:]]} {b}"
     if predicate[0] == "u":
         return test if predicate == "une" else f"{unordered} or {test}"
     return f"not ({unordered}) and {test}" if predicate == "one" else test

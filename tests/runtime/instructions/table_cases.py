@@ -18,7 +18,7 @@ from tests.runtime.instructions.tile_harness import Array, Tile, decode, encode,
 ROWS, COLS = 32, 32
 REGIONS = ((ROWS, COLS), (7, 19), (0, 3), (3, 0))
 SCALAR = 3
-LAYOUTS = {"row-major": "ND", "column-major": "DN", "boxed": "NZ"}
+LAYOUTS = {"row-major": "ND", "column-major": "DN", "fractal": "NZ"}
 #: Bytes between operands in vector memory.
 STRIDE = 32768
 

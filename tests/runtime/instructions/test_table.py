@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.pto.instructions import GROUPS, document
+from pypto_build.pto.ops import INSTRUCTIONS, TABLE, Instruction
+from pypto_build.pto.ops.instruction import NUMBERS, operands
 from pypto_build.runtime.build import INCLUDE_DIR
-from pypto_build.runtime.instructions import INSTRUCTIONS, NUMBERS, Instruction, document, operands
 from tests.runtime.instructions.table_cases import LAYOUTS, Case
 from tests.runtime.instructions.test_every_type import CASES, NAMES, declarations
 from tests.runtime.instructions.tile_harness import CXX, FLAGS
@@ -41,6 +43,13 @@ def test_every_instruction_has_a_row_and_every_row_an_instruction() -> None:
     assert defined() == set(INSTRUCTIONS)
 
 
+def test_every_operation_becomes_an_instruction_that_has_a_row() -> None:
+    """Or a C++ expression; what is refused needs none."""
+    named = {row.cpp for row in TABLE.values() if row.cpp.isidentifier()}
+    assert named - INSTRUCTIONS.keys() - {"TGEMV_MX"} == set()
+    assert {row.group for row in INSTRUCTIONS.values()} == {*GROUPS, "not supported"}
+
+
 def test_what_common_kernels_use_is_there() -> None:
     assert {row.name for row in INSTRUCTIONS.values() if row.rank == "must"} == set(MUST.split())
     assert not [row.name for row in INSTRUCTIONS.values() if row.unsupported and row.rank != "rest"]
@@ -63,7 +72,7 @@ def test_every_supported_instruction_is_tested() -> None:
 
 def test_the_page_is_current() -> None:
     page = REPOSITORY / "docs" / "instructions.md"
-    message = "run python -m pypto_build.runtime.instructions > docs/instructions.md"
+    message = "run python -m pypto_build.pto.instructions > docs/instructions.md"
     assert page.read_text(encoding="utf-8") == document(), message
 
 
