@@ -36,7 +36,7 @@ def arithmetic(e: Emitter, op: Operation) -> None:
 def compare(e: Emitter, op: Operation) -> None:
     predicate = case_of(op.attrs["predicate"])
     lhs, rhs = e.text(op, "lhs"), e.text(op, "rhs")
-    if op.name == "arith.cmpf":
+    if TABLE[op.name].fn == "float":
         e.define(op, _compare_floats(predicate, lhs, rhs))
         return
     sign = predicate[0] if predicate[1:] in COMPARE and predicate not in COMPARE else ""
@@ -69,9 +69,9 @@ def cast(e: Emitter, op: Operation) -> None:
     target = spell.scalar(e.resolved.results(op)[0].type)
     text = e.text(op, "in")
     source = spell.scalar(value.type if value else None)
-    if op.name in ("arith.extui", "arith.index_castui", "arith.uitofp") and source.startswith("int"):
+    if TABLE[op.name].fn in ("extui", "index_castui", "uitofp") and source.startswith("int"):
         text = f"(u{source}){text}"
-    if op.name == "arith.bitcast":
+    if TABLE[op.name].fn == "bitcast":
         e.define(op, f"__builtin_bit_cast({target}, {text})")
         return
     e.define(op, f"({target}){text}")

@@ -45,33 +45,21 @@ define(
     attrs="name!=str peer_func!=symbol",
 )  # fmt: skip
 
-for _to, _core in (("aiv", "cube"), ("aic", "vector")):
+
+def _traffic(name: str, fn: str, core: str, direction: str, ins: str, *formats: str) -> None:
+    """A step of one side; those that take no entry give one."""
     define(
-        f"pto.tpush_to_{_to}",
-        "tile:entry",
-        formats=("P(tile) {}", "ins P(tile) {}"),
-        attrs=TRAFFIC,
-        family="pipe",
-        fn="push",
-        core=_core,
-    )
-    define(
-        f"pto.talloc_to_{_to}", formats="{} -> T=", attrs=TRAFFIC, results=1, family="pipe", fn="acquire", core=_core
-    )
-for _from, _core in (("aic", "vector"), ("aiv", "cube")):
-    define(
-        f"pto.tpop_from_{_from}", "valid_row?:index valid_col?:index",
-        formats="[? N(valid_row,valid_col) ?] {} -> T=", attrs=TRAFFIC, results=1, family="pipe", fn="pop", core=_core,
+        f"pto.{name}", ins, formats=formats, attrs=TRAFFIC, results=int(formats[0].endswith("T=")), family="pipe",
+        fn=fn, core=core, direction=direction,
     )  # fmt: skip
-    define(
-        f"pto.tfree_from_{_from}",
-        "entry?:entry",
-        formats="[? P(entry) ?] {}",
-        attrs=TRAFFIC,
-        family="pipe",
-        fn="free",
-        core=_core,
-    )
+
+
+for _to, _from, _producer, _consumer in (("aiv", "aic", "cube", "vector"), ("aic", "aiv", "vector", "cube")):
+    _way, _extents = f"to_{_to}", "valid_row?:index valid_col?:index"
+    _traffic(f"tpush_to_{_to}", "push", _producer, _way, "tile:entry", "P(tile) {}", "ins P(tile) {}")
+    _traffic(f"talloc_to_{_to}", "acquire", _producer, _way, "", "{} -> T=")
+    _traffic(f"tpop_from_{_from}", "pop", _consumer, _way, _extents, "[? N(valid_row,valid_col) ?] {} -> T=")
+    _traffic(f"tfree_from_{_from}", "free", _consumer, _way, "entry?:entry", "[? P(entry) ?] {}")
 # the same with the pipe as a value
 define("pto.tpush", "tile:entry pipe:any", formats="P(tile,pipe) {}", attrs=TRAFFIC, family="pipe", fn="push")
 define("pto.tpop", "tile:entry=w pipe:any", formats="P(tile,pipe) {}", attrs=TRAFFIC, family="pipe", fn="pop")

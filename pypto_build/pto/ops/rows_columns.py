@@ -29,14 +29,14 @@ _EXPAND_SCRATCH = {"div": "with_high_precision", "max": "like(dst)", "min": "lik
 
 for _axis, _line in (("row", "row"), ("col", "column")):
     _by_row = _axis == "row"
-    for _function, _ranks, _does, _elements, _scratch in _REDUCTIONS:
-        _name, _binary = f"t{_axis}{_function.name}", _axis == "col" and _function is SUM
+    for _reduction, _ranks, _does, _elements, _scratch in _REDUCTIONS:
+        _name, _binary = f"t{_axis}{_reduction.name}", _axis == "col" and _reduction is SUM
         define(
             f"pto.{_name}", f"src:{P} tmp?:{V}=s", f"dst:{V if _by_row else P}",
             attrs="isBinary=bool" if _binary else "", inner="isBinary" if _binary else "",
             rules=f"{_axis}reduce", elements=WORDS if _by_row else _elements,
             scratch=_scratch if _by_row else "with_binary like(src) as_wide_as_valid(src)" if _binary else "",
-            family=f"{_axis}reduce", computes=_function, cpp=_name.upper(), core="vector",
+            family=f"{_axis}reduce", computes=_reduction, cpp=_name.upper(), core="vector",
             runs=Instruction(
                 _ranks[not _by_row], f"{_does} of each {_line}; 16-bit floats add up in f32", NUMBERS, layouts=PLAIN,
                 group="reduction", forms=("dst, src, tmp" if _by_row else "dst, src",),

@@ -121,6 +121,7 @@ class OpDef:
     cpp: str = ""
     core: str = ""  # `cube` or `vector`: the core that has it; empty for both
     only: str = ""
+    direction: str = ""  # of traffic through a pipe: `to_aiv` or `to_aic`
     elements: dict[str, frozenset[str]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     scratch: tuple[Rule, ...] = ()
