@@ -51,75 +51,76 @@ def _define(name: str, function: Function, ins: str, tile: str, runs: Instructio
 
 
 def binary(
-    function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
+    name: str, function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
     *, tile: str = ROWS, tmp: str = "", scratch: str = "",
 ) -> None:  # fmt: skip
     """Of two tiles."""
-    name, ins = f"t{function.name}", f"src0:{tile} src1:{tile} {tmp and f'{tmp}:{tile}=s'}"
+    ins = f"src0:{tile} src1:{tile} {tmp and f'{tmp}:{tile}=s'}"
     _define(name, function, ins, tile, _runs(rank, does, takes), elements, scratch)
 
 
 def with_number(
-    function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
-    *, name: str = "", tile: str = V, tmp: str = "", scratch: str = "",
+    name: str, function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
+    *, tile: str = V, tmp: str = "", scratch: str = "",
 ) -> None:  # fmt: skip
     """Of a tile and a number."""
     ins = f"src:{tile} scalar:scalar {tmp and f'{tmp}:{tile}=s'}"
-    _define(name or f"t{function.name}s", function, ins, tile, _runs(rank, does, takes), elements, scratch)
+    _define(name, function, ins, tile, _runs(rank, does, takes), elements, scratch)
 
 
 def unary(
-    function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
+    name: str, function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
     *, tile: str = ROWS, tmp: str = "", scratch: str = "",
 ) -> None:  # fmt: skip
     """Of one tile."""
-    ins = f"src:{tile} {tmp and f'{tmp}:{V}=s'}"
-    _define(f"t{function.name}", function, ins, tile, _runs(rank, does, takes), elements, scratch)
+    _define(name, function, f"src:{tile} {tmp and f'{tmp}:{V}=s'}", tile, _runs(rank, does, takes), elements, scratch)
 
 
-binary(ADD, "must", "src0 + src1", NUMBERS, f"{WORDS} | {ALL}")
-binary(SUB, "must", "src0 - src1", NUMBERS, f"{WORDS} | {PLAIN_NUMBERS}")
-binary(MUL, "must", "src0 * src1", NUMBERS, WORDS)
-binary(DIV, "must", "src0 / src1", NUMBERS, f"f16 f32 | {WORDS}")
-binary(MAX, "must", "max(src0, src1)", NUMBERS, f"{WORDS} | {PLAIN_NUMBERS}")
-binary(MIN, "should", "min(src0, src1)", NUMBERS, f"{WORDS} | {ALL}")
-binary(AND, "should", "src0 & src1", INTS, SHORT)
-binary(OR, "should", "src0 | src1", INTS, SHORT)
-binary(XOR, "rest", "src0 ^ src1", INTS, SHORT, tmp="tmp", scratch="a2a3:like(dst) a2a3:same_extents(dst)")
-binary(SHL, "should", "src0 << src1", INTS, "i8 i16 i32")
-binary(SHR, "should", "src0 >> src1, with the sign if there is one", INTS, "i8 i16 i32")
-binary(PRELU, "rest", "src0 > 0 ? src0 : src0 * src1", FLOATS, "f16 f32", tile=V, tmp="tmp", scratch="a2a3:bits")
+binary("tadd", ADD, "must", "src0 + src1", NUMBERS, f"{WORDS} | {ALL}")
+binary("tsub", SUB, "must", "src0 - src1", NUMBERS, f"{WORDS} | {PLAIN_NUMBERS}")
+binary("tmul", MUL, "must", "src0 * src1", NUMBERS, WORDS)
+binary("tdiv", DIV, "must", "src0 / src1", NUMBERS, f"f16 f32 | {WORDS}")
+binary("tmax", MAX, "must", "max(src0, src1)", NUMBERS, f"{WORDS} | {PLAIN_NUMBERS}")
+binary("tmin", MIN, "should", "min(src0, src1)", NUMBERS, f"{WORDS} | {ALL}")
+binary("tand", AND, "should", "src0 & src1", INTS, SHORT)
+binary("tor", OR, "should", "src0 | src1", INTS, SHORT)
+binary("txor", XOR, "rest", "src0 ^ src1", INTS, SHORT, tmp="tmp", scratch="a2a3:like(dst) a2a3:same_extents(dst)")
+binary("tshl", SHL, "should", "src0 << src1", INTS, "i8 i16 i32")
+binary("tshr", SHR, "should", "src0 >> src1, with the sign if there is one", INTS, "i8 i16 i32")
 binary(
-    REM, "rest", "src0 - floor(src0 / src1) * src1", NUMBERS, f"i32 f32 | {WORDS}", tmp="tmp",
+    "tprelu", PRELU, "rest", "src0 > 0 ? src0 : src0 * src1", FLOATS, "f16 f32", tile=V, tmp="tmp", scratch="a2a3:bits"
+)
+binary(
+    "trem", REM, "rest", "src0 - floor(src0 / src1) * src1", NUMBERS, f"i32 f32 | {WORDS}", tmp="tmp",
     scratch="a2a3:like(dst) a2a3:covers(dst,2)",
 )  # fmt: skip
-binary(FMOD, "rest", "src0 - trunc(src0 / src1) * src1", NUMBERS, WORDS)
+binary("tfmod", FMOD, "rest", "src0 - trunc(src0 / src1) * src1", NUMBERS, WORDS)
 binary(
-    POW, "rest", "src0 to the power of src1", NUMBERS, f"i8 i16 i32 f32 | {PLAIN_NUMBERS}", tmp="tmp?",
+    "tpow", POW, "rest", "src0 to the power of src1", NUMBERS, f"i8 i16 i32 f32 | {PLAIN_NUMBERS}", tmp="tmp?",
     scratch="with_floats(src0) same_extents(dst)",
 )  # fmt: skip
 for _name, _does in (("TADDRELU", "src0 + src1"), ("TSUBRELU", "src0 - src1")):
     instruction(_runs("rest", f"max({_does}, 0)", NUMBERS), name=_name, forms=("dst, src0, src1",))
 
-with_number(ADD, "must", "src + scalar", NUMBERS, f"{WORDS} | {ALL}")
-with_number(SUB, "must", "src - scalar", NUMBERS, f"{WORDS} | {ALL}")
-with_number(MUL, "must", "src * scalar", NUMBERS, f"{WORDS} | {ALL}")
-with_number(MAX, "should", "max(src, scalar)", NUMBERS, f"{WORDS} | {ALL}")
-with_number(MIN, "should", "min(src, scalar)", NUMBERS, f"{WORDS} | {ALL}")
-with_number(AND, "should", "src & scalar", INTS, SHORT, tile=ROWS)
-with_number(OR, "should", "src | scalar", INTS, SHORT, tile=ROWS)
-with_number(XOR, "rest", "src ^ scalar", INTS, SHORT, tile=ROWS, tmp="tmp?", scratch="a2a3:like(dst)")
-with_number(SHL, "should", "src << scalar", INTS, "i8 i16 i32 | i8 i16 i32 i64")
-with_number(SHR, "should", "src >> scalar", INTS, "i16 i32 | i8 i16 i32", tile=ROWS)
-with_number(PRELU, "rest", "src > 0 ? src : src * scalar", FLOATS, "f16 f32", name="tlrelu")
+with_number("tadds", ADD, "must", "src + scalar", NUMBERS, f"{WORDS} | {ALL}")
+with_number("tsubs", SUB, "must", "src - scalar", NUMBERS, f"{WORDS} | {ALL}")
+with_number("tmuls", MUL, "must", "src * scalar", NUMBERS, f"{WORDS} | {ALL}")
+with_number("tmaxs", MAX, "should", "max(src, scalar)", NUMBERS, f"{WORDS} | {ALL}")
+with_number("tmins", MIN, "should", "min(src, scalar)", NUMBERS, f"{WORDS} | {ALL}")
+with_number("tands", AND, "should", "src & scalar", INTS, SHORT, tile=ROWS)
+with_number("tors", OR, "should", "src | scalar", INTS, SHORT, tile=ROWS)
+with_number("txors", XOR, "rest", "src ^ scalar", INTS, SHORT, tile=ROWS, tmp="tmp?", scratch="a2a3:like(dst)")
+with_number("tshls", SHL, "should", "src << scalar", INTS, "i8 i16 i32 | i8 i16 i32 i64")
+with_number("tshrs", SHR, "should", "src >> scalar", INTS, "i16 i32 | i8 i16 i32", tile=ROWS)
+with_number("tlrelu", PRELU, "rest", "src > 0 ? src : src * scalar", FLOATS, "f16 f32")
 with_number(
-    REM, "rest", "src - floor(src / scalar) * scalar", NUMBERS, f"i32 f32 | {WORDS}", tile=ROWS, tmp="tmp?",
+    "trems", REM, "rest", "src - floor(src / scalar) * scalar", NUMBERS, f"i32 f32 | {WORDS}", tile=ROWS, tmp="tmp?",
     scratch="a2a3:like(dst) a2a3:covers(dst,1)",
 )  # fmt: skip
-with_number(FMOD, "rest", "src - trunc(src / scalar) * scalar", NUMBERS, WORDS, tile=ROWS)
+with_number("tfmods", FMOD, "rest", "src - trunc(src / scalar) * scalar", NUMBERS, WORDS, tile=ROWS)
 with_number(
-    POW, "rest", "src to the power of scalar", NUMBERS, f"i8 i16 i32 f32 | {PLAIN_NUMBERS}", tile=ROWS, tmp="tmp?",
-    scratch="with_floats(src) same_extents(dst)",
+    "tpows", POW, "rest", "src to the power of scalar", NUMBERS, f"i8 i16 i32 f32 | {PLAIN_NUMBERS}", tile=ROWS,
+    tmp="tmp?", scratch="with_floats(src) same_extents(dst)",
 )  # fmt: skip
 define(  # both operand orders: tile / scalar and scalar / tile
     "pto.tdivs", (f"src:{V} scalar:scalar", f"scalar:scalar src:{V}"), f"dst:{V}", attrs=PRECISION, rules="same",
@@ -132,18 +133,18 @@ define(
     runs=Instruction("must", "every element is the scalar", NUMBERS, group="element-wise"),
 )  # fmt: skip
 
-unary(Function("exp", "torch.exp({a})", "-", precise=True), "must", "exp(src)", FLOATS, "f16 f32")
-unary(Function("log", "torch.log({a})", "-", precise=True), "should", "log(src)", FLOATS, "f16 f32")
-unary(Function("sqrt", "square_root({a})", "-", precise=True), "must", "sqrt(src)", FLOATS, "f16 f32")
+unary("texp", Function("exp", "torch.exp({a})", "-", precise=True), "must", "exp(src)", FLOATS, "f16 f32")
+unary("tlog", Function("log", "torch.log({a})", "-", precise=True), "should", "log(src)", FLOATS, "f16 f32")
+unary("tsqrt", Function("sqrt", "square_root({a})", "-", precise=True), "must", "sqrt(src)", FLOATS, "f16 f32")
 unary(  # of 16 bits torch rounds in between, or not, as elements lie in memory
-    Function("rsqrt", "torch.rsqrt({a})", "-", halves="torch.rsqrt({a}.float())", precise=True),
+    "trsqrt", Function("rsqrt", "torch.rsqrt({a})", "-", halves="torch.rsqrt({a}.float())", precise=True),
     "must", "1 / sqrt(src)", FLOATS, "f16 f32", tmp="tmp?", scratch="with_high_precision",
 )  # fmt: skip
-unary(Function("recip", "torch.reciprocal({a})", "-", precise=True), "must", "1 / src", NUMBERS, "f16 f32")
-unary(Function("neg", "-{a}"), "must", "-src", NUMBERS, f"{WORDS} | {ALL}", tile=V)
-unary(Function("abs", "torch.abs({a})"), "should", "|src|", NUMBERS, "f16 f32")
-unary(Function("relu", "torch.relu({a})"), "should", "max(src, 0)", NUMBERS, "i32 f16 f32")
-unary(Function("not", "-", "~{a}"), "should", "~src", INTS, "i16 | i8 i16 i32")
+unary("trecip", Function("recip", "torch.reciprocal({a})", "-", precise=True), "must", "1 / src", NUMBERS, "f16 f32")
+unary("tneg", Function("neg", "-{a}"), "must", "-src", NUMBERS, f"{WORDS} | {ALL}", tile=V)
+unary("tabs", Function("abs", "torch.abs({a})"), "should", "|src|", NUMBERS, "f16 f32")
+unary("trelu", Function("relu", "torch.relu({a})"), "should", "max(src, 0)", NUMBERS, "i32 f16 f32")
+unary("tnot", Function("not", "-", "~{a}"), "should", "~src", INTS, "i16 | i8 i16 i32")
 
 for _name, _ins, _function, _does, _elements in (
     ("taddc", f"src0:{V} src1:{V} src2:{V}", ADD_ADD, "src0 + src1 + src2", f"{WORDS} | {ALL}"),
