@@ -1,7 +1,7 @@
 """What a tool was seen to read: a small library is preloaded into it, which writes down every file.
 
 So nothing has to be known of a compiler's rules for finding headers, or of the programs that it starts. A program that
-is linked statically cannot be watched; the account is then not ``complete``, and what it made is not recorded.
+is linked statically cannot be watched; the account then names it as ``unseen``, and what was built is not recorded.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ _STANDARD = re.compile(r"/lib(?:64)?/python3\.?\d+(?:/|\.zip)")
 _INFO = ".dist-info"
 # The beginning of what an editable installation puts on Python's path, which is no file.
 _EDITABLE = "__editable__."
+# A static program that is started as a matter of course, and what it reads: `ctypes.util.find_library` asks it for its
+# table of libraries, also when a PyTorch with CUDA is imported.
+_LDCONFIG = frozenset(f"{directory}/ldconfig{kind}" for directory in ("/sbin", "/usr/sbin") for kind in ("", ".real"))
+_LIBRARIES = "/etc/ld.so.cache"
 
 
 @dataclass
@@ -104,6 +108,10 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
                 account.loaded.add(rest)
             case "E":
                 started.add(rest)
+    for program in started & _LDCONFIG:
+        running.add(os.path.realpath(program))
+        account.loaded.add(program)
+        (account.loaded if os.path.isfile(_LIBRARIES) else account.absent).add(_LIBRARIES)
     account.unseen = _untold(started, running)
     _leave_out(account, written, tuple(str(place).rstrip("/") + "/" for place in private))
     return account

@@ -33,7 +33,8 @@ _ROUNDING_ULPS = 4
 #: Golden values below this say nothing about a factor.
 _TINY = 1e-30
 
-#: What arithmetic and conversions make of the NaN that fills memory before a run (runtime/src/poison.cpp), by dtype.
+#: What arithmetic and conversions make of the NaN that fills memory before a run (runtime/src/data/poison.cpp), by
+#: dtype.
 _TAINTED = {
     np.dtype(np.float32): (np.uint32, (0x7FC5A5A5, 0x7FE50000, 0x7FC50000, 0x7FD4A000)),
     np.dtype(np.float16): (np.uint16, (0x7EA5, 0x7E2D, 0x7F28)),

@@ -20,7 +20,7 @@ RUNTIME_DIR = Path(__file__).resolve().parent
 SOURCE_DIR = RUNTIME_DIR / "src"
 INCLUDE_DIR = RUNTIME_DIR / "include"
 MODULE_NAME = "_embedded"
-PYTHON_SOURCES = ("binding.cpp", "python_hook.cpp")
+PYTHON_DIR = SOURCE_DIR / "binding"
 
 COMPILE_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
 #: What a run's time depends on is optimized. The translation of Python's values is not: pybind11's templates take
@@ -41,7 +41,7 @@ def module_filename() -> str:
 
 def sources() -> list[Path]:
     """The module's source files."""
-    return sorted(SOURCE_DIR.glob("*.cpp"))
+    return sorted(SOURCE_DIR.rglob("*.cpp"))
 
 
 def units() -> dict[str, list[Path]]:
@@ -49,13 +49,18 @@ def units() -> dict[str, list[Path]]:
 
     Most of the time of a small source goes into the standard headers, which this way are read once a unit.
     """
-    python = [path for path in sources() if path.name in PYTHON_SOURCES]
+    python = [path for path in sources() if path.parent == PYTHON_DIR]
     return {"python": python, "library": [path for path in sources() if path not in python]}
+
+
+def unit_text(unit: str) -> str:
+    """The text of a unit, for a compiler that looks for headers in SOURCE_DIR."""
+    return "".join(f'#include "{path.relative_to(SOURCE_DIR)}"\n' for path in units()[unit])
 
 
 def headers() -> list[Path]:
     """Every header of ours the module is compiled from."""
-    return sorted([*SOURCE_DIR.glob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h")])
+    return sorted([*SOURCE_DIR.rglob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h")])
 
 
 def python_include_dirs() -> list[Path]:
@@ -117,7 +122,7 @@ def build_module(module: Path, compiler: str = "g++", jobs: int | None = None) -
 
         def compile_one(unit: str) -> None:
             text = objects[unit].with_suffix(".cpp")
-            text.write_text("".join(f'#include "{path.name}"\n' for path in units()[unit]), encoding="utf-8")
+            text.write_text(unit_text(unit), encoding="utf-8")
             _run(compile_command(unit, text, objects[unit], compiler))
 
         with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:

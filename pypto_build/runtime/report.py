@@ -1,8 +1,8 @@
 """Reads the report buffer: what a run was doing when its process died or was stopped.
 
 The runtime writes the buffer (shared memory given as option ``report``) while it runs; the layout is that of
-``src/report.h``. Reading never fails, whatever is in the buffer: kernels can write there, so half of it may be old, and
-all of it false.
+``src/crash/report.h``. Reading never fails, whatever is in the buffer: kernels can write there, so half of it may be
+old, and all of it false.
 """
 
 from __future__ import annotations

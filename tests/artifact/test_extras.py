@@ -10,7 +10,7 @@ import pytest
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.compiler import golden
-from pypto_build.diagnose import diverge
+from pypto_build.diagnose.diverge import __main__ as diverge
 
 _WAY_OUT = "needs PyTorch, which is not installed; pip install 'pypto-build[reference]'"
 

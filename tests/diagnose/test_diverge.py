@@ -11,7 +11,7 @@ import pytest
 
 from pypto_build.compiler.__main__ import main as compile_program
 from pypto_build.compiler.assembler import assemble_unit, body_of
-from pypto_build.diagnose.diverge import main
+from pypto_build.diagnose.diverge.__main__ import main
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.pto import parse_file
 from pypto_build.pto.splice import replace_body

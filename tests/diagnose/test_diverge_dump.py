@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.diagnose.diverge import main
+from pypto_build.diagnose.diverge.__main__ import main
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.replay.session import Request, replay
 from tests.replay.builder import build_artifact, embedded_module

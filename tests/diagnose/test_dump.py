@@ -9,9 +9,9 @@ import pytest
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.diagnose import dump
-from pypto_build.diagnose.args_dump import find_manifest, read_dump
-from pypto_build.diagnose.statistics import histogram, statistics
+from pypto_build.diagnose.dump import __main__ as dump
+from pypto_build.diagnose.dump.statistics import histogram, statistics
+from pypto_build.diagnose.recorded.args_dump import find_manifest, read_dump
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
 from tests.diagnose.runs import RING1, dumped, scalar, write_dump, write_json
 

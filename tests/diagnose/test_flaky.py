@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pypto_build.diagnose.findings import read_report
-from pypto_build.diagnose.flaky import main
-from pypto_build.diagnose.flaky_orders import flipping_swap, random_order
+from pypto_build.diagnose.flaky.__main__ import main
+from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from tests.diagnose.checked import copy_example
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.flaky import BUGS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.diagnose import hang
 from pypto_build.diagnose.findings import read_report
+from pypto_build.diagnose.hang import __main__ as hang
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.logs import BUGS
 from tests.diagnose.runs import vector_dag_graph, write_json

@@ -12,7 +12,7 @@ import pytest
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.diagnose import deps
+from pypto_build.diagnose.deps import __main__ as deps
 from pypto_build.diagnose.findings import Edit, Finding, Report, as_json
 from pypto_build.diagnose.report import __main__ as report
 from pypto_build.diagnose.report.error_map import error_map

@@ -15,6 +15,11 @@ from tests.toolchain.test_pins import git
 PROGRAM = "def run(tensors, scalars):\n    tensors[1][:] = 2 * tensors[0] + 1\n"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_first(runtime: Path) -> None:
+    """No test here is the one that builds the runtime."""
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The artifact of `Project`, in a workspace in which simpler's compilers are called as it calls them."""

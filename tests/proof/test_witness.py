@@ -73,6 +73,16 @@ def test_a_program_that_cannot_be_watched(watcher: Path, tmp_path: Path) -> None
     assert os.path.realpath(os.path.join(tmp_path, account.unseen)) == f"{tmp_path}/still"
 
 
+def test_the_table_of_libraries(watcher: Path, tmp_path: Path) -> None:
+    """`ctypes` starts a static program for it, of which one knows what it reads."""
+    if not os.path.isfile("/sbin/ldconfig"):
+        pytest.skip("no ldconfig on this machine")
+    account = watched(watcher, tmp_path, sys.executable, "-c", "import ctypes.util; ctypes.util.find_library('c')")
+    assert account.unseen == ""
+    assert "/sbin/ldconfig" in account.loaded
+    assert "/etc/ld.so.cache" in (account.loaded if os.path.isfile("/etc/ld.so.cache") else account.absent)
+
+
 def test_what_a_tool_makes_is_no_input(watcher: Path, tmp_path: Path) -> None:
     code = (
         "import os\n"

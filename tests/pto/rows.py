@@ -24,7 +24,7 @@ def cases() -> Iterator[Case]:
     for name, row in ON_ELEMENTS.items():
         for number, form in enumerate(row.forms):
             for full in (False, True)[: 1 + any(role.optional for role in form.ins)]:
-                words = [
+                ins, outs = (
                     " ".join(_word(r, row) for r in roles if full or not r.optional) for roles in (form.ins, form.outs)
-                ]
-                yield Case(f"{name[4:]}_{number}_{'full' if full else 'short'}", name, *words, compute=lambda: ())
+                )
+                yield Case(f"{name[4:]}_{number}_{'full' if full else 'short'}", name, ins, outs, compute=lambda: ())

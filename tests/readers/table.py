@@ -197,7 +197,7 @@ def _kernel(path: Path) -> None:
     from pypto_build.artifact.files import read_text
     from pypto_build.diagnose.hazards.declarations import _uses
     from pypto_build.diagnose.lint.wrapper import read_wrapper
-    from pypto_build.diagnose.names import argument_names
+    from pypto_build.diagnose.recorded.names import argument_names
     from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
     from pypto_build.pto.wrapper import read_entry
     from pypto_build.replay.reference import entry
@@ -328,7 +328,7 @@ def dumped_without(entries: Sequence[dict[str, object]]) -> list[dict[str, objec
 
 
 def _dump(path: Path) -> None:
-    from pypto_build.diagnose.dump import export, open_viewer, parser
+    from pypto_build.diagnose.dump.__main__ import export, open_viewer, parser
 
     (path.parent / "args.bin").write_bytes(bytes(range(48)))
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
@@ -383,9 +383,9 @@ def _records(graph: bool) -> Callable[[Path], None]:
     """Everything `scons deps` and the page show of a graph or a timeline; the other one is a good one."""
 
     def read(path: Path) -> None:
-        from pypto_build.diagnose.deps_text import path_between, summary_lines, task_lines
-        from pypto_build.diagnose.evidence import Evidence
-        from pypto_build.diagnose.graph_export import dot, trace
+        from pypto_build.diagnose.deps.export import dot, trace
+        from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
+        from pypto_build.diagnose.recorded.evidence import Evidence
         from pypto_build.diagnose.report.collect import graph_data, timeline_data
 
         other = path.with_name("chip_swimlane_records.json" if graph else "deps.json")
@@ -415,9 +415,9 @@ def _log_seeds() -> list[bytes]:
 
 
 def _log(path: Path) -> None:
-    from pypto_build.diagnose.device_log import log_files, read_logs
-    from pypto_build.diagnose.evidence import Evidence
-    from pypto_build.diagnose.hang import Hang
+    from pypto_build.diagnose.hang.__main__ import Hang
+    from pypto_build.diagnose.hang.device_log import log_files, read_logs
+    from pypto_build.diagnose.recorded.evidence import Evidence
 
     hang = Hang(read_logs(log_files(path)), Evidence(DAG, None), path.parent)
     hang.summary()
@@ -425,7 +425,7 @@ def _log(path: Path) -> None:
 
 
 def _name_map(path: Path) -> None:
-    from pypto_build.diagnose.names import find_names
+    from pypto_build.diagnose.recorded.names import find_names
 
     find_names(path.parent)
 
@@ -686,13 +686,13 @@ _STAMP = b'{"schema": 2, "golden": "0", "files": {"data/in/a.pt": "1"}, "made": 
 
 
 def _events(path: Path) -> None:
-    from pypto_build.diagnose.diverge_probe import read_events
+    from pypto_build.diagnose.diverge.probe import read_events
 
     read_events(path, [])
 
 
 def _event_seeds() -> list[bytes]:
-    from pypto_build.diagnose.diverge_probe import _HEADER
+    from pypto_build.diagnose.diverge.probe import _HEADER
 
     return [
         _HEADER.pack(b"TADD", 12, 1, 256, 4, 2, 3) + bytes(24) + _HEADER.pack(b"TSTORE", 13, -1, 0, 4, 1, 1) + bytes(4)
@@ -712,7 +712,7 @@ def _lint_kernel(path: Path) -> None:
 
 
 def _sites(path: Path) -> None:
-    from pypto_build.diagnose.sites import aliases, read_sites
+    from pypto_build.diagnose.recorded.sites import aliases, read_sites
 
     read_sites(path)
     aliases(path)
@@ -724,7 +724,7 @@ _LISTED = (
 
 
 def _listing(path: Path) -> None:
-    from pypto_build.diagnose.evidence import Evidence
+    from pypto_build.diagnose.recorded.evidence import Evidence
     from pypto_build.diagnose.report.surroundings import environment
     from pypto_build.replay.lines import _command
 
@@ -781,7 +781,7 @@ READERS: tuple[Reader, ...] = (
     Reader("isa_pin", lambda: [b"0123456789abcdef\n"], _home, mutate.damage_bytes, "pto_isa.pin", errors=(ToolchainError,)),
     Reader("bisect", lambda: [_BISECT], _bisect, mutate.damage_json, "bisect.json"),
     Reader("golden_stamp", lambda: [_STAMP], _stamp, mutate.damage_json, "data/golden.json"),
-    Reader("probe_events", _event_seeds, _events, mutate.damage_fields, "events.bin", modules=("pypto_build.diagnose.diverge_probe",)),
+    Reader("probe_events", _event_seeds, _events, mutate.damage_fields, "events.bin", modules=("pypto_build.diagnose.diverge.probe",)),
     Reader("compile_commands", lambda: [_LISTED], _listing, mutate.damage_json, "compile_commands.json"),
     Reader("binary_context", lambda: [b'{"runtime_revision": "a", "pto_isa_revision": "b"}'], _context, mutate.damage_json, "cache/binary_context.json"),
 )  # fmt: skip

@@ -11,3 +11,8 @@ from tests.rules.project import Project
 def project(tmp_path: Path) -> Project:
     """A fresh workspace."""
     return Project(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_first(runtime: Path) -> None:
+    """No test here is the one that builds the runtime."""

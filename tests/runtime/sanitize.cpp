@@ -1,7 +1,7 @@
 // Runs one artifact in an instrumented process: the runtime without Python, as tests/runtime/sanitize.py describes it
 // on standard input, a line each: kernel, orchestration, tensor, scalar, order, run.
+#include "base/types.h"
 #include "embedded_runtime.h"
-#include "types.h"
 
 #include <cstdio>
 #include <fstream>

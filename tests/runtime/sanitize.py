@@ -27,7 +27,7 @@ from pypto_build.artifact.snapshot import snapshot
 from pypto_build.replay.binding import bind, with_goldens
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.values import decode, storage
-from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, units
+from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, unit_text
 from pypto_build.toolchain.host import HostCompiler, find_compiler, kernel_flags, orchestration_flags
 from pypto_build.toolchain.platforms import PLATFORMS
 
@@ -54,7 +54,7 @@ def _compile(words: list[str]) -> None:
 def build_driver(sanitizer: str, directory: Path) -> Path:
     """The runtime and the driver as a program."""
     text = directory / "library.cpp"
-    text.write_text("".join(f'#include "{path.name}"\n' for path in units()["library"]), encoding="utf-8")
+    text.write_text(unit_text("library"), encoding="utf-8")
     target = directory / "driver"
     sources = [str(text), str(Path(__file__).with_suffix(".cpp"))]
     includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR)]

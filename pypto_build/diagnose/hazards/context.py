@@ -9,12 +9,12 @@ from pathlib import Path
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit
-from pypto_build.diagnose.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.hazards.buffers import Buffers
 from pypto_build.diagnose.hazards.places import Place, find_places
 from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
-from pypto_build.diagnose.names import artifact_names
-from pypto_build.diagnose.sites import Site, SiteArg, match_tasks, read_sites
+from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
+from pypto_build.diagnose.recorded.names import artifact_names
+from pypto_build.diagnose.recorded.sites import Site, SiteArg, match_tasks, read_sites
 
 _MEMBERS = ("AIC", "AIV0", "AIV1")
 

@@ -9,7 +9,7 @@ from pypto_build.artifact import Artifact, ArtifactError
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.wrapper import read_wrapper
-from pypto_build.diagnose.sites import read_sites
+from pypto_build.diagnose.recorded.sites import read_sites
 from pypto_build.replay.verdict import ErrorInfo, Verdict
 
 #: `#2 kernel_entry (kernels/aiv/x.cpp:12)` in the stack of a crash.

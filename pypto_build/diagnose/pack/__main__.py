@@ -15,10 +15,10 @@ from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, Snapshot
 from pypto_build.diagnose.console import run_tool, table, tool_parser
-from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.pack.contents import external_files, kind_of, tree_of
 from pypto_build.diagnose.pack.form import SUFFIX, Pack
 from pypto_build.diagnose.pack.writer import digested, write_pack
+from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
 from pypto_build.diagnose.report.surroundings import environment
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
-from pypto_build.diagnose.evidence import Evidence
+from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
 from pypto_build.diagnose.report.page import page
 from pypto_build.diagnose.report.whole import report_data

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pypto_build.diagnose.critical_path import GAP_KINDS, IDLE_CAUSES, occupancy
-from pypto_build.diagnose.deps_text import graph_levels
-from pypto_build.diagnose.evidence import SIMULATED, Evidence
-from pypto_build.diagnose.graph import Task, TaskGraph
+from pypto_build.diagnose.deps.text import graph_levels
+from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, occupancy
+from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
+from pypto_build.diagnose.recorded.graph import Task, TaskGraph
+from pypto_build.diagnose.recorded.tasks import id_text
 from pypto_build.diagnose.report.layout import place
-from pypto_build.diagnose.tasks import id_text
 
 #: Rows of the critical path on the page; the graph marks all of it.
 _MOST_STEPS = 200

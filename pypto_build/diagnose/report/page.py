@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pypto_build.diagnose.evidence import Evidence
+from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
 
 _HERE = Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.digest import file_digest
 from pypto_build.artifact.files import decode_json, read_bytes
-from pypto_build.diagnose.evidence import Evidence
+from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import version_text
 

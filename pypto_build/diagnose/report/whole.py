@@ -12,9 +12,9 @@ import msgspec
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
-from pypto_build.diagnose.evidence import Evidence
 from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
 from pypto_build.diagnose.lint.__main__ import lint
+from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
 from pypto_build.diagnose.report.error_map import error_map

@@ -1,10 +1,10 @@
 #include "embedded_runtime.h"
 
-#include "clock.h"
-#include "crash.h"
-#include "orchestrator.h"
-#include "records.h"
-#include "stall.h"
+#include "base/clock.h"
+#include "crash/crash.h"
+#include "records/records.h"
+#include "scheduling/stall.h"
+#include "submission/orchestrator.h"
 
 namespace pypto::runtime {
 

@@ -1,11 +1,11 @@
 // The embedded runtime: loads the kernels and the orchestration of one artifact and runs it on tensors.
 #pragma once
 
-#include "fault.h"
-#include "kernel_library.h"
-#include "orchestration.h"
-#include "settings.h"
-#include "staging.h"
+#include "base/fault.h"
+#include "base/settings.h"
+#include "data/staging.h"
+#include "execution/kernel_library.h"
+#include "submission/orchestration.h"
 
 #include <memory>
 #include <string>

@@ -1,0 +1,102 @@
+"""`scons deps`: what waits for what, through which tensor; where the time went; DOT, HTML and trace files on request.
+
+python -m pypto_build.diagnose.deps ARTIFACT_DIR|RECORDS [--build-dir OUT] [--task 12] [--to 15] [--export dot]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.diagnose.console import one_of, run_tool, tool_parser
+from pypto_build.diagnose.deps.export import dot, trace
+from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
+from pypto_build.diagnose.recorded.evidence import Evidence, no_record
+
+EXPORTS = ("dot", "html", "trace")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = tool_parser("deps", __doc__)
+    add = made.add_argument
+    add("place", type=Path, metavar="ARTIFACT_DIR|RECORDS", help="an artifact that was replayed, or a run's records")
+    add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
+    add("--platform", default="a2a3sim", help="where the times were taken")
+    add("--embedded", help=argparse.SUPPRESS)
+    add("--task", default="", help="number, ring:count or id of a task; several with commas")
+    add("--to", default="", metavar="TASK", help="with --task: what orders the two")
+    add("--export", default="", metavar="FORM", help="write a file: dot, html or trace")
+    add("--output", type=Path, help="the file to write (default: deps.dot, deps.html, trace.json beside the records)")
+    return made
+
+
+def _run(given: argparse.Namespace) -> int:
+    evidence = Evidence(given.place, given.build_dir, given.platform)
+    if evidence.graph is None and evidence.timeline is None:
+        place = given.build_dir or given.place
+        raise no_record(place, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
+    if given.export:
+        one_of("EXPORT", given.export, EXPORTS)
+        print(_export(evidence, given.export, given.output))
+        return 0
+    if given.to:
+        return _order(evidence, given.task, given.to)
+    if not given.task:
+        print("\n".join(summary_lines(evidence)))
+        return 0
+    if evidence.graph is None:
+        raise ArtifactError(given.build_dir or given.place, "holds no deps.json", "replay with DEP_GEN=1 first")
+    blocks = [task_lines(evidence, evidence.order.find(text)) for text in given.task.split(",")]
+    print("\n\n".join("\n".join(block) for block in blocks))
+    return 0
+
+
+def _order(evidence: Evidence, one: str, other: str) -> int:
+    """What orders two tasks; 1 if nothing does."""
+    graph = evidence.graph
+    if graph is None or not one:
+        raise ArtifactError("--to", "needs --task and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
+    ends = [evidence.order.find(one), evidence.order.find(other, "TO")]
+    chain = path_between(graph, *ends) or path_between(graph, *ends[::-1])
+    if not chain:
+        print(f"nothing orders {evidence.title(ends[0])} and {evidence.title(ends[1])}")
+        return 1
+    print(evidence.title(chain[0].pred))
+    for edge in chain:
+        print(f"  -> {evidence.title(edge.succ)}, {evidence.reason(edge)}")
+    return 0
+
+
+def _export(evidence: Evidence, form: str, output: Path | None) -> Path:
+    records = evidence.graph or evidence.timeline
+    assert records is not None
+    if form == "trace":
+        if evidence.timeline is None:
+            raise ArtifactError("EXPORT=trace", "there is no timeline", "replay with SWIMLANE=4 first")
+        name, text = "trace.json", trace(evidence)
+    elif form == "dot":
+        if evidence.graph is None:
+            raise ArtifactError("EXPORT=dot", "there is no deps.json", "replay with DEP_GEN=1 first")
+        name, text = "deps.dot", dot(evidence, evidence.graph)
+    else:
+        from pypto_build.diagnose.report.page import graph_page
+
+        name, text = "deps.html", graph_page(evidence)
+    path = output or records.path.parent / name
+    write_bytes(path, text.encode())
+    return path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
+    given = parser().parse_args(argv)
+    return run_tool("deps", lambda: _run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

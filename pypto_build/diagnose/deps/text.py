@@ -1,0 +1,174 @@
+"""The task graph and the timeline in words and columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pypto_build.diagnose.console import table
+from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
+from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
+from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph
+
+_SHOWN_STEPS = 25
+_SHOWN_KERNELS = 20
+
+
+def task_lines(evidence: Evidence, raw: int) -> list[str]:
+    """One task: what it waits for, who waits for it, through which tensors, and when it ran."""
+    graph = evidence.graph
+    assert graph is not None
+    task = graph.by_id[raw]
+    lines = [evidence.title(raw) + (f", {task.block_num} blocks" if task.block_num > 1 else "")]
+    place = evidence.submitted_at(raw)
+    lines += [f"  submitted at {place}"] if place else []
+    lines += [f"  {line}" for line in _times(evidence, raw)]
+    lines += _side(evidence, "waits for", graph.preds.get(raw, {}))
+    lines += _side(evidence, "is waited for by", graph.succs.get(raw, {}))
+    if task.args:
+        lines += ["  arguments", *(f"    {line}" for line in _arguments(evidence, task))]
+    return lines
+
+
+def _side(evidence: Evidence, heading: str, others: dict[int, list[Edge]]) -> list[str]:
+    if not others:
+        return [f"  {heading} nobody"]
+    lines = [f"  {heading}"]
+    for other, edges in others.items():
+        lines.append(f"    {evidence.title(other)}")
+        lines += [f"      {evidence.reason(edge)}" for edge in edges]
+    return lines
+
+
+def _times(evidence: Evidence, raw: int) -> list[str]:
+    analysis = evidence.analysis
+    interval = analysis.intervals.get(raw) if analysis else None
+    if analysis is None or interval is None:
+        return []
+    path = {step.task: step for step in analysis.observed}
+    words = [f"ran from {interval.start:.1f} to {interval.end:.1f} us ({interval.duration:.1f} us)"]
+    words += [f"{path[raw].kind} of {path[raw].stall:.1f} us before it"] if raw in path else []
+    words += ["on the critical path" if raw in path else f"slack {analysis.slack[raw]:.1f} us"]
+    return [", ".join(words) + (" [simulated]" if evidence.simulated else "")]
+
+
+def _arguments(evidence: Evidence, task: Task) -> list[str]:
+    rows = []
+    for arg in task.args:
+        name = evidence.names.argument(task.func_ids, arg.index)
+        shape = "x".join(map(str, arg.shape))
+        span = "{}..{}".format(*arg.span) if arg.shape else "allocated by the runtime"
+        rows.append([str(arg.index), name or "-", arg.kind, evidence.tensor(arg.tensor) or "-", arg.dtype, shape, span])
+    return table(rows, ("arg", "name", "kind", "tensor", "dtype", "shape", "bytes"))
+
+
+def summary_lines(evidence: Evidence) -> list[str]:
+    """The whole run: size of the graph, kernels, critical path, cores."""
+    lines = _graph_lines(evidence, evidence.graph) if evidence.graph else []
+    if evidence.analysis:
+        lines += ["", *_time_lines(evidence, evidence.analysis)]
+    elif evidence.graph:
+        lines += ["", "no timeline: SWIMLANE=4 records one"]
+    return lines
+
+
+def _graph_lines(evidence: Evidence, graph: TaskGraph) -> list[str]:
+    depth = graph_levels(graph)
+    widest = max(Counter(depth.values()).values(), default=0)
+    pairs = sum(pred in graph.by_id for pred, _ in graph.pairs())
+    lines = [
+        f"task graph: {_count(len(graph.order.numbers), 'task')}, {_count(pairs, 'edge')}, "
+        f"{_count(max(depth.values(), default=-1) + 1, 'level')}, up to {widest} tasks at a level"
+    ]
+    kernels = Counter(evidence.kernel(task) for task in graph.tasks if task.func_ids)
+    shown = [f"{name} x{count}" for name, count in kernels.most_common(_SHOWN_KERNELS)]
+    more = len(kernels) - len(shown)
+    lines.append("kernels: " + ", ".join(shown) + (f" and {more} more" if more else ""))
+    sources = Counter(edge.source for edge in graph.edges if edge.source)
+    if sources:
+        lines.append("edges by rule: " + ", ".join(f"{name} {count}" for name, count in sorted(sources.items())))
+    return lines
+
+
+def graph_levels(graph: TaskGraph) -> dict[int, int]:
+    """For each task the number of tasks that have to run before it, one after the other; allocations do not count."""
+    levels: dict[int, int] = {}
+    for raw in graph.topological():
+        before = [levels[pred] + (pred in graph.by_id) for pred in graph.preds.get(raw, {})]
+        levels[raw] = max(before, default=0)
+    return {raw: level for raw, level in levels.items() if raw in graph.by_id}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
+    makespan = analysis.makespan or 1.0
+    lines = [f"note: {SIMULATED}"] if evidence.simulated else []
+    shares = [f"compute {analysis.compute / makespan:.1%}"]
+    shares += [f"{kind} {analysis.stall(kind) / makespan:.1%}" for kind in GAP_KINDS]
+    static = f"longest path by durations {analysis.static_length:,.1f} us ({analysis.static_length / makespan:.1%})"
+    lines.append(f"makespan {analysis.makespan:,.1f} us: {', '.join(shares)}; {static}")
+    steps = analysis.observed
+    lines += ["", f"critical path, {_count(len(steps), 'task')}" + _cut(len(steps), _SHOWN_STEPS)]
+    rows = [
+        [
+            evidence.title(step.task).removeprefix("task "),
+            f"{step.start:.1f}",
+            f"{step.end - step.start:.1f}",
+            f"{step.compute:.1f}",
+            f"{step.stall:.1f}",
+            step.kind if step.stall else "",
+            f"{analysis.slack[step.task]:.1f}",
+        ]
+        for step in steps[:_SHOWN_STEPS]
+    ]
+    lines += table(rows, ("task", "start us", "span us", "compute", "gap us", "gap kind", "slack us"))
+    lines += ["", "cores: busy and idle by cause, us"]
+    return lines + _core_lines(evidence)
+
+
+def _cut(count: int, shown: int) -> str:
+    return f", the first {shown}" if count > shown else ""
+
+
+def _core_lines(evidence: Evidence) -> list[str]:
+    timeline = evidence.timeline
+    assert timeline is not None
+    cores = occupancy(timeline, evidence.graph)
+    total = max(sum((core.busy + sum(core.idle.values())) for core in cores), 1e-9)
+    rows = [
+        [
+            timeline.core_name(core.core),
+            str(core.tasks),
+            f"{core.busy:.1f}",
+            f"{core.busy / max(core.busy + sum(core.idle.values()), 1e-9):.0%}",
+            *(f"{core.idle[cause]:.1f}" for cause in IDLE_CAUSES),
+        ]
+        for core in cores
+    ]
+    lines = table(rows, ("core", "rows", "busy", "share", *IDLE_CAUSES))
+    shares = (f"{cause} {sum(core.idle[cause] for core in cores) / total:.1%}" for cause in IDLE_CAUSES)
+    return [*lines, f"all: busy {sum(core.busy for core in cores) / total:.1%}, " + ", ".join(shares)]
+
+
+def path_between(graph: TaskGraph, first: int, second: int) -> list[Edge]:
+    """A shortest chain of edges from one task to another; empty if nothing orders them."""
+    reached: dict[int, Edge] = {}
+    frontier: Iterable[int] = [first]
+    while frontier:
+        following = []
+        for raw in frontier:
+            for succ, edges in graph.succs.get(raw, {}).items():
+                if succ not in reached and succ != first:
+                    reached[succ] = edges[0]
+                    following.append(succ)
+        if second in reached:
+            break
+        frontier = following
+    chain: list[Edge] = []
+    while second in reached and (not chain or chain[-1].pred != first):
+        chain.append(reached[second])
+        second = chain[-1].pred
+    return chain[::-1]

@@ -1,0 +1,1 @@
+"""The first task whose output leaves the PyTorch reference."""

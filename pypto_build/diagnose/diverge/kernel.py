@@ -1,0 +1,88 @@
+"""A kernel that computes something else than its module: the instruction where the two part."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact import load_artifact
+from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.lockstep import Copies, Stop, TaskFinding
+from pypto_build.diagnose.diverge.probe import Parting, Recorder, compile_probe, find_parting, read_events
+from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.launch import Launch
+
+_VARIABLE = "PYPTO_PROBE_DIR"
+
+
+@dataclass(frozen=True)
+class KernelParting:
+    """Where one kernel of a task parts from its module; `lane` is its vector core."""
+
+    kernel: str
+    lane: int
+    module: Path
+    source: Path
+    parting: Parting
+
+
+def locate(launch: Launch, finding: TaskFinding, limits: Limits) -> list[KernelParting]:
+    """Run up to the finding's task again, with probes in its kernels. Raises ArtifactError where one cannot be
+    compiled."""
+    directory = launch.build_dir / "diverge"
+    shutil.rmtree(directory, ignore_errors=True)
+    sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
+    libraries = {
+        name: compile_probe(sources[name].source, name, sources[name].core_type, launch.platform, directory)
+        for name in dict.fromkeys(name for _, _, name in finding.kernels)
+    }
+    at_task = _AtTask(launch, finding, directory)
+    with suppress(Stop):
+        launch.run(at_task, libraries)
+    return at_task.partings(limits, {name: kernel.source for name, kernel in sources.items()})
+
+
+class _AtTask:
+    """The callback: the task's kernels with probes, its PyTorch with probes, then the end of the run."""
+
+    def __init__(self, launch: Launch, finding: TaskFinding, directory: Path) -> None:
+        self.finding, self.directory = finding, directory
+        self.recorder = Recorder()
+        self.references = References(launch.artifact, self.recorder)
+        self.slots: list[Any] = []
+        self.members: list[Any] = []
+        self.block = 0
+
+    def __call__(self, call: Any) -> None:
+        if (call.number, call.block) != (self.finding.task, self.finding.block):
+            call.run()
+            return
+        self.slots, self.block = slots_of(call), call.block or 0
+        copies = Copies(self.slots, call)
+        self.members = self.references.members(call) or []
+        with suppress(ReferenceFault):  # what it told until then counts
+            self.references.execute(call, copies.slots)
+        os.environ[_VARIABLE] = str(self.directory)
+        try:
+            call.run()
+        finally:
+            del os.environ[_VARIABLE]
+        raise Stop
+
+    def partings(self, limits: Limits, sources: Mapping[str, Path]) -> list[KernelParting]:
+        found = []
+        for member in self.members:
+            name, lane = member.name, member.lane
+            kernel = read_events(self.directory / f"{name}.{lane}.{self.block}", self.slots)
+            key = f"{member.body.function.name}{lane}"
+            module, dtypes = self.recorder.events.get(key, []), self.recorder.dtypes.get(key, [])
+            parting = find_parting(kernel, module, dtypes, limits)
+            if parting is not None:
+                found.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
+        # what a member popped is another's doing, if that one parts elsewhere
+        return sorted(found, key=lambda each: each.parting.instruction == "TPOP")

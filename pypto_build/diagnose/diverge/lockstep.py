@@ -1,0 +1,216 @@
+"""The embedded runtime and the PyTorch reference in lockstep: every task starts from the same bytes in both, and what
+it wrote is compared before the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.replay.compare import coordinates
+from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.tasks import Slot, TensorArgument
+from pypto_build.replay.values import STORAGE, storage
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element of a task's argument: which argument, and its coordinates there. Outside of the argument's window the
+    coordinates are empty and `offset` counts elements from the buffer's start."""
+
+    argument: int
+    index: tuple[int, ...]
+    offset: int
+
+
+@dataclass
+class TaskFinding:
+    """A task whose kernels computed something else than their .pto modules say."""
+
+    task: int
+    block: int | None
+    blocks: int
+    kernels: tuple[tuple[str, int, str], ...]  # role, func_id, name
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    place: Place | None = None
+    difference: Difference | None = None
+    fault: str = ""  # what ended the reference instead
+    inputs: list[bytes] = field(default_factory=list)  # what the task read, argument by argument
+    inputs_differed: list[int] | None = None  # of these, those a run by the reference alone had otherwise
+
+    @property
+    def kernel(self) -> str:
+        """`gemm_aic+gemm_aiv`."""
+        return "+".join(dict.fromkeys(name for _, _, name in self.kernels))
+
+
+@dataclass
+class Outcome:
+    """What a lockstep run found: the first finding of each kernel, in order; kernels that had no .pto module."""
+
+    tasks: int = 0
+    findings: list[TaskFinding] = field(default_factory=list)
+    unchecked: set[str] = field(default_factory=set)
+
+
+class Lockstep:
+    """The runtime's callback. `done` is told the number of each task before it runs."""
+
+    def __init__(self, artifact: Path, limits: Limits, done: Callable[[int], None] = lambda number: None) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        self.references = References(artifact)
+        self.limits = limits
+        self.done = done
+        self.outcome = Outcome()
+        self._seen: set[str] = set()
+
+    def __call__(self, call: Any) -> None:
+        self.done(call.number)
+        self.outcome.tasks = max(self.outcome.tasks, call.number + 1)
+        finding = TaskFinding(call.number, call.block, call.block_num, tuple(tuple(k) for k in call.kernels))
+        if finding.kernel in self._seen or finding.kernel in self.outcome.unchecked:
+            call.run()
+            return
+        slots = slots_of(call)
+        copies = Copies(slots, call)
+        inputs = copies.arguments()
+        try:
+            known = self.references.execute(call, copies.slots)
+        except ReferenceFault as fault:
+            known, finding.fault = True, fault.message
+        call.run()
+        if not known:
+            self.outcome.unchecked.add(finding.kernel)
+        elif finding.fault or copies.compare(finding, self.limits):
+            finding.inputs = inputs
+            self._seen.add(finding.kernel)
+            self.outcome.findings.append(finding)
+
+
+class Copies:
+    """The buffers that a task writes, copied; the reference gets the copies, the kernels the originals."""
+
+    def __init__(self, slots: list[Slot], call: Any) -> None:
+        import torch
+
+        self.originals = slots
+        self.buffers: dict[tuple[int, int], Any] = {}
+        self.slots: list[Slot] = []
+        directions = [getattr(argument, "direction", "") for argument in call.args]
+        written = {
+            (slot.buffer, slot.size)
+            for slot, direction in zip(slots, directions, strict=True)
+            if isinstance(slot, TensorArgument) and direction != "IN"
+        }
+        for slot in slots:
+            if isinstance(slot, TensorArgument) and (slot.buffer, slot.size) in written:
+                key = (slot.buffer, slot.size)
+                if key not in self.buffers:
+                    self.buffers[key] = torch.from_numpy(_bytes(*key).copy())
+                self.slots.append(slot._replace(buffer=self.buffers[key].data_ptr()))
+            else:
+                self.slots.append(slot)
+
+    def arguments(self) -> list[bytes]:
+        """What the arguments hold now."""
+        return [window(slot).tobytes() if isinstance(slot, TensorArgument) else b"" for slot in self.originals]
+
+    def compare(self, finding: TaskFinding, limits: Limits) -> bool:
+        """Fill in the first element that differs; False when none does."""
+        for number, slot in enumerate(self.originals):
+            if not isinstance(slot, TensorArgument) or (slot.buffer, slot.size) not in self.buffers:
+                continue
+            key = (slot.buffer, slot.size)
+            real, copy = _bytes(*key), self.buffers[key].numpy()
+            if np.array_equal(real, copy):
+                continue
+            if self._window_differs(number, slot, finding, limits):
+                return True
+        return self._rest_differs(finding, limits)
+
+    def _window_differs(self, number: int, slot: TensorArgument, finding: TaskFinding, limits: Limits) -> bool:
+        copied = self.slots[number]
+        assert isinstance(copied, TensorArgument)
+        actual, expected = np.ascontiguousarray(window(slot)), np.ascontiguousarray(window(copied))
+        mask = mask_of(actual, expected, slot.dtype, limits)
+        if not mask.any():
+            return False
+        finding.difference = describe(actual, expected, slot.dtype, mask)
+        index = coordinates(finding.difference.first, slot.shape)
+        offset = slot.offset + sum(i * stride for i, stride in zip(index, slot.strides, strict=True))
+        finding.place, finding.dtype, finding.shape = Place(number, index, offset), slot.dtype, slot.shape
+        return True
+
+    def _rest_differs(self, finding: TaskFinding, limits: Limits) -> bool:
+        """Writes beside the arguments' windows, in the buffers they lie in."""
+        for number, slot in enumerate(self.originals):
+            key = (slot.buffer, slot.size) if isinstance(slot, TensorArgument) else None
+            if key is None or key not in self.buffers or not isinstance(slot, TensorArgument):
+                continue
+            usable = slot.size // np.dtype(STORAGE[slot.dtype]).itemsize * np.dtype(STORAGE[slot.dtype]).itemsize
+            actual, expected = (
+                side[:usable].view(STORAGE[slot.dtype]) for side in (_bytes(*key), self.buffers[key].numpy())
+            )
+            mask = mask_of(actual, expected, slot.dtype, limits)
+            if mask.any():
+                finding.difference = describe(actual, expected, slot.dtype, mask)
+                finding.place = Place(number, (), finding.difference.first)
+                finding.dtype, finding.shape = slot.dtype, slot.shape
+                return True
+        return False
+
+
+def _bytes(address: int, size: int) -> Any:
+    import ctypes
+
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), dtype=np.uint8)
+
+
+def window(slot: TensorArgument) -> Any:
+    """An argument's elements as stored, in its shape; shares memory with the buffer."""
+    dtype = np.dtype(STORAGE[slot.dtype])
+    whole = _bytes(slot.buffer, slot.size)
+    whole = whole[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    strides = tuple(stride * dtype.itemsize for stride in slot.strides)
+    if 0 in slot.shape:
+        return np.zeros(slot.shape, dtype)
+    return np.lib.stride_tricks.as_strided(whole[slot.offset :], slot.shape, strides)
+
+
+class Stop(Exception):
+    """Ends a run that has seen what it was made for."""
+
+
+class ReferenceInputs:
+    """The callback of a run by the reference alone, up to a finding's task: which of its inputs were otherwise."""
+
+    def __init__(self, artifact: Path, finding: TaskFinding, limits: Limits) -> None:
+        self.references = References(artifact)
+        self.finding, self.limits = finding, limits
+
+    def __call__(self, call: Any) -> None:
+        finding = self.finding
+        if (call.number, call.block) == (finding.task, finding.block):
+            finding.inputs_differed = self._compare(call)
+            raise Stop
+        if not self.references.execute(call):
+            call.run()
+
+    def _compare(self, call: Any) -> list[int]:
+        differing = []
+        for number, (slot, before) in enumerate(zip(slots_of(call), self.finding.inputs, strict=True)):
+            if not isinstance(slot, TensorArgument) or call.args[number].direction == "OUT":
+                continue
+            expected = np.ascontiguousarray(window(slot))
+            actual = storage(before, slot.dtype, slot.shape)
+            if mask_of(actual, expected, slot.dtype, self.limits).any():
+                differing.append(number)
+        return differing

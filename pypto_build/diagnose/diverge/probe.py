@@ -1,0 +1,266 @@
+"""Which instruction of a kernel parts from its module: both tell what every instruction wrote, and the first pair that
+differs names the lines.
+
+The kernel's C++ is compiled once more with a probe behind each instruction; the module's PyTorch is generated with
+probes of its own. What they tell is matched instruction by instruction.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import read_bytes
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes
+from pypto_build.pto.ops import TABLE
+from pypto_build.replay.reference.tasks import TensorArgument
+
+_HEADER = struct.Struct("<24sIiQIII4x")
+#: Number of each memory as the runtime counts them, by its name in .pto.
+SPACES = {"vec": 0, "mat": 1, "left": 2, "right": 3, "acc": 4, "bias": 5, "scaling": 6}
+_NAMES = {number: space for space, number in SPACES.items()}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What one instruction wrote: `rows` x `cols` elements at a byte address of a memory, or at one of a tensor's
+    buffer when `space` is gm."""
+
+    line: int
+    name: str
+    space: str
+    address: int
+    rows: int
+    cols: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where a kernel leaves its module: both lines, both instructions, and what differs."""
+
+    pto_line: int
+    cpp_line: int
+    operation: str
+    instruction: str
+    what: str
+    difference: Difference | None = None
+    index: tuple[int, int] = (0, 0)
+
+
+# --- the kernel's side ------------------------------------------------------------------------------------------------
+
+_INSTRUCTION = re.compile(r"^(\s*)(T[A-Z0-9_]+|MGATHER|MSCATTER)(?:<[^;]*>)?\(([^;]*)\);\s*$")
+_SET_VALUE = re.compile(r"^\s*(\w+)\.SetValue\([^;]*\);\s*$")
+_SECOND = {"TPUSH", "TPOP"}
+_KNOWN = {d.cpp for d in TABLE.values() if d.cpp and d.cpp.isupper()} | _SECOND
+
+
+def instrument(source: str) -> str:
+    """The kernel with a probe behind every instruction; lines keep their numbers."""
+    return "\n".join(_with_probe(line) for line in source.split("\n"))
+
+
+def _with_probe(line: str) -> str:
+    found = _INSTRUCTION.match(line)
+    if found is not None and found[2] in _KNOWN:
+        operands = _split(found[3])
+        position = 1 if found[2] in _SECOND else 0
+        if len(operands) > position and re.fullmatch(r"\w+", operands[position]):
+            return f'{line} PYPTO_PROBE("{found[2]}", {operands[position]});'
+    element = _SET_VALUE.match(line)
+    return f'{line} PYPTO_PROBE("SetValue", {element[1]});' if element is not None else line
+
+
+def _split(text: str) -> list[str]:
+    """Operands at the top level."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "(<[") - (char in ")>]")
+        if char == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [*parts, text[start:].strip()]
+
+
+def compile_probe(source: Path, name: str, core_type: str, platform: str, directory: Path) -> Path:
+    """The instrumented kernel as a library. Raises a build_error."""
+    from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
+    from pypto_build.toolchain.platforms import PLATFORMS
+
+    text = instrument(source.read_text(encoding="utf-8"))
+    directory.mkdir(parents=True, exist_ok=True)
+    made, library = directory / f"{name}.cpp", directory / f"{name}.so"
+    made.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
+    compiler = find_compiler()
+    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type)]
+    words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
+    words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(made), "-o", str(library)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = next((line for line in done.stderr.splitlines() if "error:" in line), done.stderr.strip()[:200])
+        raise ArtifactError(source, f"cannot be compiled with probes: {reason}", kind="build_error")
+    return library
+
+
+def read_events(path: Path, tensors: Sequence[object]) -> list[Event]:
+    """What a probed kernel told; addresses in global memory become offsets within the task's buffers."""
+    if not path.is_file():
+        return []
+    data, at, events = read_bytes(path), 0, []
+    while at + _HEADER.size <= len(data):
+        name, line, space, address, element, rows, cols = _HEADER.unpack_from(data, at)
+        at += _HEADER.size
+        size = element * rows * cols
+        if size < 0 or at + size > len(data):
+            break  # the kernel ended while it wrote this one
+        if space < 0:
+            address = _within(address, tensors)
+        text = name.rstrip(b"\0").decode(errors="replace")
+        events.append(Event(line, text, _NAMES.get(space, "gm"), address, rows, cols, data[at : at + size]))
+        at += size
+    return events
+
+
+def _within(address: int, tensors: Sequence[object]) -> int:
+    for slot in tensors:
+        if isinstance(slot, TensorArgument) and slot.buffer <= address < slot.buffer + slot.size:
+            return address - slot.buffer
+    return -1
+
+
+# --- the module's side ------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """What the generated PyTorch calls as `_probe`; events by function and vector core: `gemm_aiv1`."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[Event]] = {}
+        self.dtypes: dict[str, list[str]] = {}
+
+    def __call__(self, line: int, name: str, target: object) -> None:
+        import sys
+
+        frame = sys._getframe(1)
+        key = frame.f_code.co_name + str(frame.f_globals.get("_current_sb", [0])[0])
+        event, dtype = _event(line, name, target)
+        self.events.setdefault(key, []).append(event)
+        self.dtypes.setdefault(key, []).append(dtype)
+
+
+def _event(line: int, name: str, target: Any) -> tuple[Event, str]:
+    import torch
+
+    if hasattr(target, "memory"):
+        rows, cols = target.valid
+        value, own = target.read(rows, cols), target.memory
+        space = own.space
+        address = target.address if own.space else -1
+    else:
+        value = target.elements()
+        rows, cols = value.numel() // max(value.shape[-1], 1), value.shape[-1]
+        space = "gm"
+        address = target.start.offset * value.element_size()
+    dtype = str(value.dtype).removeprefix("torch.")
+    raw = value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
+    return Event(line, name, space, address, rows, cols, raw), dtype
+
+
+# --- matching ---------------------------------------------------------------------------------------------------------
+
+_SAME = {"TMOV": "TEXTRACT", "TINSERT": "TEXTRACT", "TRESHAPE": "TEXTRACT", "TFILLPAD_INPLACE": "TFILLPAD",
+         "TFILLPAD_EXPAND": "TFILLPAD"}  # fmt: skip
+_TERNARY = {"taddc": "TADD", "tsubc": "TADD", "taddsc": "TADD", "tsubsc": "TADD"}
+
+
+def instruction_of(operation: str) -> str:
+    """The C++ instruction of a .pto operation."""
+    name = operation.removeprefix("pto.")
+    if name.startswith(("tpush", "tpop")):
+        return name[:5].upper() if name.startswith("tpush") else "TPOP"
+    cpp = TABLE[operation].cpp
+    return "SetValue" if "SetValue" in cpp else _TERNARY.get(name, cpp)
+
+
+def find_parting(
+    kernel: Sequence[Event], module: Sequence[Event], dtypes: Sequence[str], limits: Limits
+) -> Parting | None:
+    """The first instruction that wrote something else, elsewhere, or more or less than its counterpart."""
+    left = [_SAME.get(e.name, e.name) for e in kernel]
+    right = [_SAME.get(instruction_of(e.name), instruction_of(e.name)) for e in module]
+    for kind, here, there in _pairs(left, right):
+        if kind == "equal":
+            found = _compare(kernel[here], module[there], dtypes[there], limits)
+            if found is not None:
+                return found
+        else:
+            return _structural(kind, kernel, module, here, there)
+    return None
+
+
+def _pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Positions that belong together, and where one side has something else."""
+    same = 0
+    while same < min(len(left), len(right)) and left[same] == right[same]:
+        yield "equal", same, same
+        same += 1
+    window = 2000  # a kernel that goes other ways is told by what follows
+    matcher = difflib.SequenceMatcher(None, left[same : same + window], right[same : same + window], autojunk=False)
+    for tag, i, i_end, j, _ in matcher.get_opcodes():
+        if tag == "equal":
+            for step in range(i_end - i):
+                yield "equal", same + i + step, same + j + step
+        elif tag == "delete" and set(left[same + i : same + i_end]) <= {"TADD", "TSUB", "TADDS", "TSUBS", "TEXTRACT"}:
+            continue  # instructions that an operation is made of
+        else:
+            yield tag, same + i, same + j
+
+
+def _structural(kind: str, kernel: Sequence[Event], module: Sequence[Event], here: int, there: int) -> Parting:
+    mine = kernel[here] if here < len(kernel) else None
+    theirs = module[there] if there < len(module) else None
+    if theirs is None:
+        assert mine is not None
+        last = module[-1].line if module else 0
+        return Parting(last, mine.line, "", mine.name, f"the kernel executes {mine.name} where the module has ended")
+    wanted = instruction_of(theirs.name)
+    if mine is None:
+        last = kernel[-1].line if kernel else 0
+        return Parting(theirs.line, last, theirs.name, "", f"the kernel ends where the module executes {theirs.name}")
+    what = f"the kernel executes {mine.name} where the module has {theirs.name} ({wanted})"
+    if kind == "insert":
+        what = f"the kernel goes on to {mine.name} without {theirs.name} ({wanted})"
+    return Parting(theirs.line, mine.line, theirs.name, mine.name, what)
+
+
+def _compare(kernel: Event, module: Event, dtype: str, limits: Limits) -> Parting | None:
+    both = (module.line, kernel.line, module.name, kernel.name)
+    if kernel.space == "gm" and module.space == "gm" and kernel.address != module.address:
+        return Parting(
+            *both, f"it writes at byte {kernel.address} of the tensor's buffer, the module at {module.address}"
+        )
+    if (kernel.rows, kernel.cols) != (module.rows, module.cols) and len(kernel.data) != len(module.data):
+        return Parting(
+            *both, f"it writes {kernel.rows} x {kernel.cols} elements, the module {module.rows} x {module.cols}"
+        )
+    difference = (
+        compare_bytes(kernel.data, module.data, dtype, limits) if len(kernel.data) == len(module.data) else None
+    )
+    if difference is not None:
+        index = tuple(int(i) for i in np.unravel_index(difference.first, (max(module.rows, 1), max(module.cols, 1))))
+        return Parting(*both, "it writes other values", difference, (index[0], index[1]))
+    if -1 not in (kernel.address, module.address) and kernel.address != module.address and kernel.name != "TPOP":
+        return Parting(
+            *both, f"its tile lies at byte {kernel.address} of {kernel.space}, in the module at {module.address}"
+        )
+    return None

@@ -1,0 +1,392 @@
+"""When every kernel agrees with its module: is the module wrong, or the orchestration?
+
+The program that the artifact was made of is the judge. Its PyTorch runs first and tells which kernels it calls with
+what; the artifact's tasks have to be the same calls, and each module has to compute what the program's kernel computes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element_text, relative
+from pypto_build.diagnose.diverge.golden import golden_findings
+from pypto_build.diagnose.diverge.lockstep import Copies, Stop, window
+from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.replay.compare import coordinates
+from pypto_build.replay.reference.hook import References, slots_of
+from pypto_build.replay.reference.launch import Launch, Progress, in_child
+from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
+
+
+@dataclass(frozen=True)
+class CalledTensor:
+    """A tensor of a call: which memory, its first element's place there in bytes, its shape."""
+
+    storage: int
+    offset: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call of the program, and where it stands."""
+
+    kernel: str
+    tensors: tuple[CalledTensor, ...]
+    scalars: tuple[tuple[str, float], ...]  # (element type, value)
+    blocks: int
+    place: str
+
+
+@dataclass
+class ProgramText:
+    """A program's PyTorch and its typed functions."""
+
+    path: Path
+    text: str
+    functions: dict[str, Any]
+    entry: str
+    modules: dict[str, str] = field(default_factory=dict)  # unit -> the module that the compiler makes of it today
+
+    def namespace(self) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        exec(compile(self.text, f"<{self.path.name}>", "exec"), made)
+        return made
+
+
+def examine_program(
+    launch: Launch, data: Path | None, program: Path | None, limits: Limits, timeout_s: float
+) -> list[Finding]:
+    """What is wrong with the modules or the orchestration of an artifact whose kernels agree with their modules."""
+    path = program or program_of(launch.artifact)
+    if path is None:
+        return golden_findings(launch, data, limits, timeout_s, "if the program is at hand, name it with PROGRAM=")
+    progress = Progress()
+    found = in_child(lambda: _with_program(launch, path, limits), progress, timeout_s)
+    return found or golden_findings(launch, data, limits, timeout_s, f"{path} itself, or its reference, is wrong")
+
+
+def program_of(artifact: Path) -> Path | None:
+    """The program that an artifact names as its own, if it is still there."""
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    if document is None:
+        return None
+    named = Path(document.program)
+    places = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_program(path: Path, name: str, platform: str) -> ProgramText:
+    """A program's PyTorch; `name` is that of its orchestration where there are several. Raises CompileError."""
+    from pypto_build.compiler.driver import compile_entry
+    from pypto_build.compiler.frontend import build_program
+    from pypto_build.compiler.load import entries_of, load_module
+    from pypto_build.compiler.torch_program import program_text, typed_program
+
+    entries = entries_of(load_module(str(path)))
+    entry = next((e for e in entries if e.name == name), entries[0])
+    program = typed_program(build_program(entry, platform))
+    made = ProgramText(path, program_text(program), program.functions, program.entries[0].name)
+    for file, text in compile_entry(entry, path.parent, platform).items():
+        if file.startswith("ptoas/") and file.endswith(".pto"):
+            made.modules[Path(file).stem] = text
+    return made
+
+
+def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
+    import torch
+
+    torch.set_num_threads(1)
+    program = read_program(path, Path(launch.interface.orchestration.source).stem, launch.platform)
+    calls = record_calls(launch, program)
+    judge = _Judge(launch, program, calls, limits)
+    with suppress(Stop):
+        launch.run(judge)
+        judge.ended()
+    return judge.findings
+
+
+# --- the program's calls ----------------------------------------------------------------------------------------
+
+
+def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
+    """What the program calls on the launch's inputs, in order."""
+    import torch
+
+    namespace = program.namespace()
+    calls: list[Call] = []
+    kept: list[Any] = []  # memory that is gone could be another tensor's
+    for name, function in program.functions.items():
+        if function.kind == "kernel":
+            namespace[name] = _recorded(name, namespace[name], namespace, program, calls, kept)
+    values: list[Any] = []
+    tensors = {t.name: (t, i) for i, t in enumerate(launch.binding.tensors)}
+    scalars = {s.name: s.value for s in launch.binding.scalars}
+    for index, tensor in enumerate(launch.binding.tensors):
+        launch.arena.fill(index, tensor.initial)
+    for param in program.functions[program.entry].params:
+        plain = param.name.partition("__ssa")[0]
+        if plain in scalars:
+            values.append(scalars[plain])
+            continue
+        tensor, index = tensors[plain]
+        dtype = getattr(torch, tensor.dtype)
+        raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
+        values.append(raw.view(dtype).reshape(tensor.shape))
+    namespace[program.entry](*values)
+    names = [p.name.partition("__ssa")[0] for p in program.functions[program.entry].params]
+    numbers = {
+        value.untyped_storage().data_ptr(): -1 - tensors[name][1]
+        for name, value in zip(names, values, strict=True)
+        if hasattr(value, "shape")
+    }
+    return [_renumbered(call, numbers) for call in calls]
+
+
+def _renumbered(call: Call, external: dict[int, int]) -> Call:
+    """Parameters of the program by their number, -1 and below."""
+    tensors = tuple(CalledTensor(external.get(t.storage, t.storage), t.offset, t.shape) for t in call.tensors)
+    return Call(call.kernel, tensors, call.scalars, call.blocks, call.place)
+
+
+def _recorded(
+    name: str,
+    kernel: Callable[..., None],
+    namespace: dict[str, Any],
+    program: ProgramText,
+    calls: list[Call],
+    kept: list[Any],
+) -> Callable[..., None]:
+    import sys
+
+    lines = program.text.splitlines()
+    dtypes = [p.type.dtype.pto for p in program.functions[name].scalars()]
+
+    def record(*arguments: Any) -> None:
+        block, blocks = namespace.get("_program_block", [0, 1])
+        if block == 0:
+            frame = sys._getframe(1)
+            while frame.f_code.co_name == "spmd" and frame.f_back is not None:
+                frame = frame.f_back
+            tensors = [a for a in arguments if hasattr(a, "shape")]
+            kept.extend(tensors)
+            numbers = [a for a in arguments if not hasattr(a, "shape")]
+            made = tuple(
+                CalledTensor(t.untyped_storage().data_ptr(), t.storage_offset() * t.element_size(), tuple(t.shape))
+                for t in tensors
+            )
+            place = lines[frame.f_lineno - 1].rpartition("# ")[2]
+            calls.append(Call(name, made, tuple(zip(dtypes, numbers, strict=True)), blocks, place))
+        kernel(*arguments)
+
+    return record
+
+
+# --- the artifact's tasks ----------------------------------------------------------------------------------------
+
+
+class _Judge:
+    """The callback of the artifact's run: the first task that is not the program's call, or whose module computes
+    something else than the program's kernel."""
+
+    def __init__(self, launch: Launch, program: ProgramText, calls: list[Call], limits: Limits) -> None:
+        self.launch, self.program, self.calls, self.limits = launch, program, calls, limits
+        self.references = References(launch.artifact)
+        self.kernels = program.namespace()
+        self.findings: list[Finding] = []
+        self.bases: dict[int, int] = {
+            -1 - i: _address(launch.arena.tensor(i)) for i in range(len(launch.binding.tensors))
+        }
+        self.tasks = 0
+
+    def __call__(self, call: Any) -> None:
+        self.tasks = max(self.tasks, call.number + 1)
+        wanted = self.calls[call.number] if call.number < len(self.calls) else None
+        if not call.block:
+            wrong = self._orchestration(call, wanted)
+            if wrong:
+                self._report(call, wanted, *wrong)
+        assert wanted is not None
+        self._module(call, wanted)
+        call.run()
+
+    def ended(self) -> None:
+        """The run is over: were there as many tasks as calls?"""
+        if self.tasks < len(self.calls):
+            wanted = self.calls[self.tasks]
+            text = f"the orchestration ends after {self.tasks} tasks, the program goes on to {wanted.kernel}"
+            self.findings.append(self._orchestration_finding(text, (), wanted))
+
+    def _orchestration(self, call: Any, wanted: Call | None) -> tuple[str, str] | None:
+        """What of a task is not as in the program: (what it is, detail)."""
+        names = [name for _, _, name in call.kernels]
+        if wanted is None:
+            return f"submits {'+'.join(names)}", f"the program ends after {len(self.calls)} kernels"
+        unit = {name: self._unit(name) for name in names}
+        if any(wanted.kernel not in (name, unit[name]) for name in names):
+            return f"submits {'+'.join(names)}", f"the program calls {wanted.kernel}"
+        if call.block_num != wanted.blocks:
+            return f"runs on {call.block_num} blocks", f"in the program on {wanted.blocks}"
+        slots = slots_of(call)
+        tensors = [s for s in slots if isinstance(s, TensorArgument)]
+        for number, (slot, tensor) in enumerate(zip(tensors, wanted.tensors, strict=False)):
+            name = self._parameter(wanted, number)
+            if tuple(slot.shape) != tensor.shape:
+                return f"gives {name} the shape {list(slot.shape)}", f"in the program it is {list(tensor.shape)}"
+            size = np.dtype(_numpy(slot.dtype)).itemsize
+            address = slot.buffer + slot.offset * size
+            base = self.bases.setdefault(tensor.storage, address - tensor.offset)
+            if address != base + tensor.offset:
+                return (
+                    f"gives {name} a view that starts {_elements(address - base, size)} into its tensor",
+                    f"in the program it starts {_elements(tensor.offset, size)} into it",
+                )
+        numbers = [s for s in slots if isinstance(s, int)]
+        for number, (bits, (dtype, value)) in enumerate(zip(numbers, wanted.scalars, strict=False)):
+            actual = scalar_of(bits, dtype)
+            if actual != value and not (isinstance(value, float) and abs(actual - value) <= 1e-6 * abs(value)):
+                scalars = self.program.functions[wanted.kernel].scalars()
+                name = scalars[number].name.partition("__ssa")[0]
+                return f"passes {name} = {actual}", f"in the program it is {value}"
+        return None
+
+    def _unit(self, name: str) -> str:
+        return re.sub(r"_ai[cv]$", "", name)
+
+    def _parameter(self, wanted: Call, number: int) -> str:
+        parameters = self.program.functions[wanted.kernel].tensors()
+        return str(parameters[number].name.partition("__ssa")[0])
+
+    def _report(self, call: Any, wanted: Call | None, what: str, instead: str) -> None:
+        names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
+        text = f"task {call.number} {names}: the orchestration {what}; {instead}"
+        self.findings.append(self._orchestration_finding(text, (call.number,), wanted))
+        raise Stop
+
+    def _orchestration_finding(self, text: str, tasks: tuple[int, ...], wanted: Call | None) -> Finding:
+        source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
+        line = _submit_line(source, wanted)
+        related: tuple[Related, ...] = ()
+        if wanted is not None and ":" in wanted.place:
+            path, number = wanted.place.split(":")[:2]
+            related = (Related(path, int(number), f"the program calls {wanted.kernel}"),)
+        hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
+        return Finding(
+            ORCHESTRATION, text, relative(self.launch.artifact, source), line, hint, tasks=tasks, related=related
+        )
+
+    def _module(self, call: Any, wanted: Call) -> None:
+        """The task's module and the program's kernel on the same bytes."""
+        slots = slots_of(call)
+        ours, theirs = Copies(slots, call), Copies(slots, call)
+        if not self.references.execute(call, ours.slots):
+            return
+        tensors = [s for s in theirs.slots if isinstance(s, TensorArgument)][: len(wanted.tensors)]
+        arguments: list[Any] = [_tensor(slot) for slot in tensors]
+        parameters = iter([*arguments, *(value for _, value in wanted.scalars)])
+        kernel = self.kernels[wanted.kernel]
+        order = self.program.functions[wanted.kernel].params
+        values = _in_order(order, list(parameters))
+        for block in [call.block] if call.block is not None else range(call.block_num):
+            if "_program_block" in self.kernels:
+                self.kernels["_program_block"][:] = [block, call.block_num]
+            kernel(*values)
+        for number, (mine, other) in enumerate(zip(ours.slots, theirs.slots, strict=True)):
+            if not isinstance(mine, TensorArgument) or not isinstance(other, TensorArgument):
+                continue
+            if mine.buffer == other.buffer:  # an input
+                continue
+            actual, expected = np.ascontiguousarray(window(mine)), np.ascontiguousarray(window(other))
+            mask = mask_of(actual, expected, mine.dtype, self.limits)
+            if mask.any() and number < len(wanted.tensors):
+                self._report_module(call, wanted, number, mine, describe(actual, expected, mine.dtype, mask))
+
+    def _report_module(
+        self, call: Any, wanted: Call, number: int, slot: TensorArgument, difference: Difference
+    ) -> None:
+        names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
+        body = self.references.members(call)
+        path = body[0].body.unit.path if body else self.launch.artifact
+        line, lines = self._changed_lines(path)
+        index = coordinates(difference.first, slot.shape)
+        detail = element_text(number, self._parameter(wanted, number), slot.shape, slot.dtype, index, difference)
+        detail[1] = detail[1].replace("kernel   ", "module   ")
+        detail[2] = detail[2].replace("reference", "program  ")
+        place = str(self.program.functions[wanted.kernel].place)
+        source, _, source_line = place.partition(":")
+        text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
+        self.findings.append(
+            Finding(
+                MODULE, text,
+                relative(self.launch.artifact, path), line,
+                "the kernel agrees with its module, and the module is wrong: correct it, or compile the program again",
+                detail=(*detail, *lines), tasks=(call.number,), kernel=names,
+                related=(Related(source, int(source_line.partition(":")[0] or 0), "the program's kernel"),),
+            )
+        )  # fmt: skip
+        raise Stop
+
+    def _changed_lines(self, path: Path) -> tuple[int, list[str]]:
+        """Where the module differs from what the compiler makes of the program today."""
+        from pypto_build.pto import parse, parse_file
+        from pypto_build.pto.diff import diff_modules
+
+        fresh = self.program.modules.get(path.stem)
+        if fresh is None:
+            return 0, []
+        differences = diff_modules(parse_file(str(path)), parse(fresh, path.name))
+        for difference in differences:
+            shown = [f"- {path.name}:{number}: {text}" for number, text in difference.removed[:3]]
+            shown += [f"+ as compiled today: {text}" for _, text in difference.added[:3]]
+            return difference.removed[0][0] if difference.removed else 0, shown
+        return 0, []
+
+
+def _in_order(params: Any, values: list[Any]) -> list[Any]:
+    """Values, tensors first, in the order of a kernel's parameters."""
+    tensors = [v for v in values if hasattr(v, "shape")]
+    scalars = [v for v in values if not hasattr(v, "shape")]
+    return [tensors.pop(0) if type(p.type).__name__ == "TensorType" else scalars.pop(0) for p in params]
+
+
+def _tensor(slot: TensorArgument) -> Any:
+    import torch
+
+    from pypto_build.replay.reference.tasks import memory
+
+    dtype = getattr(torch, slot.dtype)
+    whole = memory(slot.buffer, slot.size)[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    return torch.as_strided(whole, slot.shape, slot.strides, slot.offset)
+
+
+def _numpy(dtype: str) -> str:
+    from pypto_build.replay.values import STORAGE
+
+    return STORAGE[dtype]
+
+
+def _address(data: memoryview) -> int:
+    return int(np.frombuffer(data, dtype=np.uint8).ctypes.data) if len(data) else 0
+
+
+def _elements(count: int, size: int) -> str:
+    return f"{count // size} elements" if count % size == 0 else f"{count} bytes"
+
+
+def _submit_line(source: Path, wanted: Call | None) -> int:
+    """The line that submits a kernel, where only one does: the comment `Task N: kernel` or the call behind it."""
+    if wanted is None or not source.is_file():
+        return 0
+    lines = read_source(source).splitlines()
+    named = [number for number, line in enumerate(lines, 1) if re.search(rf"//.*\b{re.escape(wanted.kernel)}\b", line)]
+    return named[0] if len(named) == 1 else 0

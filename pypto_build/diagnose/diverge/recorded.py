@@ -1,0 +1,132 @@
+"""A recorded run against the reference: what each task of a dump wrote, computed again from what it read.
+
+The artifact runs here too, which tells the kernels and blocks of each task and what it reads here; the reference runs
+on the dump's own bytes, so a run on hardware can be examined anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.diagnose.diverge.compare import Limits, describe, mask_of
+from pypto_build.diagnose.diverge.lockstep import Outcome, Place, TaskFinding, window
+from pypto_build.diagnose.recorded.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
+from pypto_build.replay.compare import coordinates
+from pypto_build.replay.reference.hook import References, slots_of
+from pypto_build.replay.reference.launch import Launch, Progress, in_child
+from pypto_build.replay.reference.tasks import Slot, TensorArgument, run_blocks
+from pypto_build.replay.values import STORAGE, Array
+
+
+def examine_dump(launch: Launch, place: Path, limits: Limits, timeout_s: float) -> Outcome:
+    """The tasks of a dump that wrote something else than their modules say. Raises a usage error for no dump."""
+    manifest = find_manifest(place)
+    if manifest is None:
+        raise ArtifactError(f"--against {place}", "holds no dump of arguments", "record one with DUMP=2")
+    dump, progress = read_dump(manifest), Progress()
+
+    def work() -> Outcome:
+        callback = _DumpHook(launch.artifact, dump, limits, progress.set)
+        launch.run(callback)
+        if not callback.matched:
+            raise ArtifactError(
+                manifest, "has no task of this artifact's run", "name a dump of the same artifact and data"
+            )
+        return callback.outcome
+
+    return in_child(work, progress, timeout_s)
+
+
+class _DumpHook:
+    def __init__(self, artifact: Path, dump: ArgsDump, limits: Limits, done: Callable[[int], None]) -> None:
+        self.references, self.dump, self.limits, self.done = References(artifact), dump, limits, done
+        self.records: dict[int, list[DumpedArg]] = {}
+        for record in dump.records:
+            self.records.setdefault(record.task_id, []).append(record)
+        self.outcome, self.matched = Outcome(), 0
+        self.keep: list[Array] = []
+
+    def __call__(self, call: Any) -> None:
+        self.done(call.number)
+        records = self.records.get(call.task_id, [])
+        if records and not call.block:
+            self.matched += 1
+            self.outcome.tasks += 1
+            self._examine(call, records)
+        call.run()
+
+    def _examine(self, call: Any, records: Sequence[DumpedArg]) -> None:
+        finding = TaskFinding(call.number, None, 1, tuple(tuple(k) for k in call.kernels))
+        members = self.references.members(call)
+        if members is None:
+            self.outcome.unchecked.add(finding.kernel)
+            return
+        local = slots_of(call)
+        before = {r.index: r for r in records if r.stage == "before" and r.kind == "tensor"}
+        after = {r.index: r for r in records if r.stage == "after" and r.kind == "tensor"}
+        runs = [self._slots(local, before, after, fill) for fill in (0, 0xFF)]
+        try:
+            for slots in runs:
+                run_blocks(members, slots, call.block_num)
+        except (RuntimeError, IndexError, ValueError) as error:
+            finding.fault = str(error)
+            self.outcome.findings.append(finding)
+            return
+        for index, record in sorted(after.items()):
+            if self._differs(finding, index, record, [slots[index] for slots in runs]):
+                finding.inputs_differed = self._inputs(local, before)
+                self.outcome.findings.append(finding)
+                return
+
+    def _slots(
+        self, local: Sequence[Slot], before: dict[int, DumpedArg], after: dict[int, DumpedArg], fill: int
+    ) -> list[Slot]:
+        """The task's arguments with the dump's content; what was not recorded before the task is filled with a byte."""
+        made: list[Slot] = []
+        for index, slot in enumerate(local):
+            record = before.get(index) or after.get(index)
+            if not isinstance(slot, TensorArgument) or record is None:
+                made.append(slot)
+                continue
+            strides = record.strides or slot.strides
+            item = np.dtype(STORAGE[record.dtype])
+            extent = sum((n - 1) * s for n, s in zip(record.shape, strides, strict=True)) + 1
+            buffer = np.full(max(extent * item.itemsize, item.itemsize), fill, dtype=np.uint8)
+            self.keep.append(buffer)
+            made.append(
+                TensorArgument(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, tuple(record.shape), tuple(strides))
+            )
+            if index in before:
+                filled = made[-1]
+                assert isinstance(filled, TensorArgument)
+                window(filled)[...] = self.dump.stored(before[index])
+        return made
+
+    def _differs(self, finding: TaskFinding, index: int, record: DumpedArg, slots: Sequence[Slot]) -> bool:
+        recorded = np.ascontiguousarray(self.dump.stored(record))
+        one, other = (np.ascontiguousarray(window(slot)) for slot in slots if isinstance(slot, TensorArgument))
+        mask = mask_of(recorded, one, record.dtype, self.limits)
+        mask &= ~(one.view(np.uint8).reshape(*one.shape, -1) != other.view(np.uint8).reshape(*one.shape, -1)).any(-1)
+        if not mask.any():
+            return False
+        finding.difference = describe(recorded, one, record.dtype, mask)
+        at = coordinates(finding.difference.first, record.shape)
+        finding.place, finding.dtype, finding.shape = Place(index, at, 0), record.dtype, tuple(record.shape)
+        return True
+
+    def _inputs(self, local: Sequence[Slot], before: dict[int, DumpedArg]) -> list[int]:
+        """Which of the recorded inputs are not what the task reads here."""
+        differing = []
+        for index, record in sorted(before.items()):
+            slot = local[index]
+            if not isinstance(slot, TensorArgument) or record.role == "output":
+                continue
+            recorded, here = np.ascontiguousarray(self.dump.stored(record)), np.ascontiguousarray(window(slot))
+            if mask_of(recorded, here, record.dtype, self.limits).any():
+                differing.append(index)
+        return differing

@@ -1,0 +1,70 @@
+"""The work of `diverge`: the lockstep run or the recorded dump, then what its first parting is due to."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.findings import describe_run
+from pypto_build.diagnose.diverge.kernel import KernelParting, locate
+from pypto_build.diagnose.diverge.lockstep import Lockstep, Outcome, ReferenceInputs, Stop, TaskFinding
+from pypto_build.diagnose.findings import deliver
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
+from pypto_build.replay.verdict import EXIT_STATUS
+
+
+def diverge(given: argparse.Namespace) -> int:
+    """What `given` asks for; returns the exit status."""
+    limits = Limits(given.rtol, given.atol)
+    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    partings: dict[int, list[KernelParting]] = {}
+    try:
+        if given.against is not None:
+            from pypto_build.diagnose.diverge.recorded import examine_dump
+
+            outcome = examine_dump(launch, given.against, limits, given.timeout)
+        else:
+            outcome, partings = examine_run(launch, limits, given.timeout)
+    except RunFault as fault:
+        print(f"diverge: {fault.error.message}{f'; {fault.error.hint}' if fault.error.hint else ''}", file=sys.stderr)
+        return EXIT_STATUS[fault.status]
+    findings = describe_run(launch, outcome, partings)
+    if not outcome.findings and given.against is None:
+        from pypto_build.diagnose.diverge.program import examine_program
+
+        findings += examine_program(launch, given.data, given.program, limits, given.timeout)
+    how = "in lockstep with the reference" if given.against is None else f"of {given.against} against the reference"
+    print(f"[diverge] {outcome.tasks} tasks {how}")
+    return deliver("diverge", given.artifact, findings, given, given.build_dir)
+
+
+def examine_run(launch: Launch, limits: Limits, timeout_s: float) -> tuple[Outcome, dict[int, list[KernelParting]]]:
+    """The findings of a lockstep run, and for each of them where its kernels part from their modules."""
+    progress = Progress()
+
+    def lockstep() -> Outcome:
+        callback = Lockstep(launch.artifact, limits, progress.set)
+        launch.run(callback)
+        return callback.outcome
+
+    outcome = in_child(lockstep, progress, timeout_s)
+    partings: dict[int, list[KernelParting]] = {}
+    for number, finding in enumerate(outcome.findings):
+        if number == 0:
+            finding.inputs_differed = in_child(
+                lambda: _inputs(launch, outcome.findings[0], limits), progress, timeout_s
+            )
+        partings[number] = in_child(lambda f=finding: locate(launch, f, limits), progress, timeout_s)  # type: ignore[misc]
+    return outcome, partings
+
+
+def _inputs(launch: Launch, finding: TaskFinding, limits: Limits) -> list[int] | None:
+    """Which inputs of a task a run by the reference alone had otherwise."""
+    callback = ReferenceInputs(launch.artifact, finding, limits)
+    try:
+        launch.run(callback)
+    except Stop:
+        return finding.inputs_differed
+    return None

@@ -1,0 +1,1 @@
+"""What the dump of a run holds."""

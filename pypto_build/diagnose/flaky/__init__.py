@@ -1,0 +1,1 @@
+"""Which outputs of a run depend on the order of its tasks."""

@@ -1,0 +1,264 @@
+"""`scons flaky`: runs seeded random legal orders and says which outputs depend on the order, and on which two tasks.
+
+python -m pypto_build.diagnose.flaky ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH [--rounds N] [--seed N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact.pt import read_pt
+from pypto_build.diagnose.console import progress, run_tool, tool_parser
+from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
+from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay import Request, replay
+from pypto_build.replay.compare import coordinates
+from pypto_build.replay.run_options import RunOption
+from pypto_build.replay.verdict import Verdict
+
+_TOLD_INDICES = 4
+_TOLD_WRITERS = 6
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = tool_parser("flaky", __doc__)
+    add = made.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR")
+    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
+    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
+    add("--timeout", type=float, default=60.0, metavar="S", help="seconds a run may take (60)")
+    add_output_options(made)
+    return made
+
+
+class Failed(Exception):
+    """A run that gave no result: the verdict says why."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(str(verdict.error or verdict.status))
+        self.verdict = verdict
+
+
+@dataclass
+class Outputs:
+    """The bytes of every output of a run."""
+
+    values: dict[str, bytes] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
+
+    def varying(self, other: Outputs) -> dict[str, Any]:
+        """For each output that differs the flat indices of its elements that do."""
+        found = {}
+        for name, value in self.values.items():
+            if value != other.values[name]:
+                size = ITEMSIZE[self.dtypes[name]]
+                one, two = (np.frombuffer(v, dtype=np.uint8).reshape(-1, size) for v in (value, other.values[name]))
+                found[name] = np.flatnonzero((one != two).any(axis=1))
+        return found
+
+
+class Runner:
+    """Runs one artifact in any order, each run in a process of its own."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.place = given.build_dir / "flaky"
+        self.runs = 0
+
+    def run(self, **options: RunOption) -> Outputs:
+        """The outputs of one run. Raises `Failed`."""
+        given = self.given
+        request = Request(
+            artifact_dir=given.artifact,
+            build_dir=given.build_dir,
+            results=self.place,
+            embedded=given.embedded,
+            platform=given.platform,
+            data=given.data,
+            seed=given.seed,
+            timeout_s=given.timeout,
+            options=options,
+            all_goldens=False,
+        )
+        verdict = replay(request, write=None)
+        self.runs += 1
+        if verdict.status not in ("pass", "mismatch", "unchecked"):
+            raise Failed(verdict)
+        outputs = Outputs()
+        for path in sorted((self.place / "actual").glob("*.pt")):
+            tensor = read_pt(path)
+            outputs.values[path.stem] = bytes(tensor.data)
+            outputs.shapes[path.stem] = tuple(tensor.shape)
+            outputs.dtypes[path.stem] = tensor.dtype
+        return outputs
+
+
+def _run(given: argparse.Namespace) -> int:
+    runner = Runner(given)
+    try:
+        base = runner.run(serial=True, dep_gen=True)
+        evidence = Evidence(given.artifact, runner.place, given.platform)
+        graph = evidence.graph
+        assert graph is not None
+        tasks, pairs = [task.id for task in graph.tasks], graph.pairs()
+        findings = []
+        again = base.varying(runner.run(serial=True))
+        if again:
+            findings.append(_same_order(again, base))
+        else:
+            findings = _orders(runner, evidence, base, tasks, pairs)
+    except Failed as failed:
+        print(f"flaky: a run ended: {failed}", file=sys.stderr)
+        return failed.verdict.exit_status
+    return deliver("flaky", given.artifact, findings, given, given.build_dir)
+
+
+def _orders(
+    runner: Runner, evidence: Evidence, base: Outputs, tasks: list[int], pairs: list[tuple[int, int]]
+) -> list[Finding]:
+    """Run the orders, up to the first that changes an output; then look for the two tasks that do it."""
+    given = runner.given
+    refused = 0
+    for number in progress(range(given.rounds), "running orders", given.rounds):
+        order = random_order(tasks, pairs, given.seed + number)
+        try:
+            found = base.varying(runner.run(order=list(order)))
+        except Failed as failed:
+            if failed.verdict.status == "hang":
+                raise
+            refused += 1  # the orchestration itself waits for tasks that this order has later
+            continue
+        if found:
+            swap = flipping_swap(tasks, order, lambda o: _differs(runner, base, o))
+            print(f"[flaky] order {number} (seed {given.seed + number}) of {given.rounds} differs, {runner.runs} runs")
+            return [_order_finding(evidence, base, found, swap)]
+    told = f", {refused} could not be kept" if refused else ""
+    print(f"[flaky] {given.rounds} orders of {len(tasks)} tasks{told}")
+    return []
+
+
+def _differs(runner: Runner, base: Outputs, order: list[int]) -> bool:
+    try:
+        return bool(base.varying(runner.run(order=list(order))))
+    except Failed:
+        return False
+
+
+def _same_order(found: dict[str, Any], base: Outputs) -> Finding:
+    return Finding(
+        rule="flaky/same-order",
+        message=f"{_varying(found, base)} though the tasks ran one by one in the same order",
+        hint="look at the members of groups and at memory that is read before it is written: scons hazards",
+    )
+
+
+def _varying(found: dict[str, Any], base: Outputs) -> str:
+    """`output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
+    name, places = next(iter(found.items()))
+    shape = base.shapes[name]
+    total = int(np.prod(shape, dtype=np.int64))
+    first = [str(coordinates(int(at), shape)) for at in places[:_TOLD_INDICES]]
+    others = [f"'{other}'" for other in list(found)[1:]]
+    more = f" (so do {', '.join(others)})" if others else ""
+    return f"output '{name}' varies in {len(places)} of {total} elements, first at {', '.join(first)}{more}"
+
+
+def _order_finding(
+    evidence: Evidence, base: Outputs, found: dict[str, Any], swap: tuple[list[int], int] | None
+) -> Finding:
+    name, places = next(iter(found.items()))
+    writers = _writers(evidence, name, int(places[0]) * ITEMSIZE[base.dtypes[name]])
+    detail = [f"written by {', '.join(map(evidence.title, writers[:_TOLD_WRITERS]))}"] if writers else []
+    if swap is None:
+        return Finding("flaky/order", f"{_varying(found, base)} with the order of the tasks", detail=tuple(detail))
+    position = swap[1]
+    one, other = swap[0][position], swap[0][position + 1]
+    shared = _shared(evidence, one, other)
+    path, line, related = _place(evidence, one, other, shared)
+    assert evidence.graph is not None
+    numbers = tuple(evidence.graph.order.numbers.get(raw, -1) for raw in (one, other))
+    return Finding(
+        rule="flaky/order",
+        message=f"{_varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
+        f"which nothing orders{_through(shared)}",
+        path=path,
+        line=line,
+        hint="order the two: scons hazards names the declaration to change",
+        detail=tuple(detail),
+        tasks=tuple(number for number in numbers if number >= 0),
+        related=related,
+    )
+
+
+def _writers(evidence: Evidence, name: str, byte: int) -> list[int]:
+    """The tasks whose written arguments hold a byte of an output."""
+    assert evidence.graph is not None
+    return [
+        task.id
+        for task in evidence.graph.tasks
+        if any(
+            arg.writes and evidence.tensor(arg.tensor) == name and arg.span[0] <= byte < arg.span[1]
+            for arg in task.args
+        )
+    ]
+
+
+def _shared(evidence: Evidence, one: int, other: int) -> list[tuple[int, int]]:
+    """Pairs of arguments of two tasks in one buffer, of which one is written."""
+    assert evidence.graph is not None
+    first, second = evidence.graph.by_id[one].args, evidence.graph.by_id[other].args
+    pairs = [
+        (i, j)
+        for i, a in enumerate(first)
+        for j, b in enumerate(second)
+        if a.tensor is not None and a.tensor == b.tensor
+    ]
+    return sorted(pairs, key=lambda pair: not (first[pair[0]].writes or second[pair[1]].writes))
+
+
+def _through(shared: list[tuple[int, int]]) -> str:
+    return "" if shared else "; they share no argument, so what they race for is passed in another way"
+
+
+def _place(
+    evidence: Evidence, one: int, other: int, shared: list[tuple[int, int]]
+) -> tuple[str, int, tuple[Related, ...]]:
+    """The line of the second task's argument that both have, and that of the first."""
+    sites = [evidence.sites.get(raw) for raw in (one, other)]
+    if evidence.artifact is None or sites[1] is None:
+        return "", 0, ()
+    source = evidence.artifact.orchestration.source
+    path = source.relative_to(evidence.artifact.root).as_posix()
+    if not shared:
+        return path, sites[1].line, ()
+    lines = [
+        site.args[index].line if site and index < len(site.args) else 0
+        for site, index in zip(sites, shared[0], strict=True)
+    ]
+    related = (Related(path, lines[0], f"{evidence.title(one)} declares it here"),) if lines[0] else ()
+    return path, lines[1] or sites[1].line, related
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 where every order gives the same outputs, 1 where not, else the exit status of a run that failed."""
+    given = parser().parse_args(argv)
+    return run_tool("flaky", lambda: _run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

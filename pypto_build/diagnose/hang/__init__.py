@@ -1,0 +1,1 @@
+"""What the logs of simpler say about a hang or a fault."""

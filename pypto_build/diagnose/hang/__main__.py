@@ -1,0 +1,253 @@
+"""`scons hang LOG=dir`: what the logs of a run on simpler say about a hang or a fault, in words and names.
+
+    python -m pypto_build.diagnose.hang [ARTIFACT_DIR] --log DIR [--build-dir OUT]
+
+With the artifact, func_ids become kernels; with a deps.json (in the logs' directory, or of a replay with DEP_GEN=1,
+whose ids are the same) task ids become numbers, kernels, source lines, and what each waits for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pypto_build.diagnose.console import run_tool, tool_parser
+from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.hang.device_log import LogFacts, StalledTask, Where, log_files, read_logs
+from pypto_build.diagnose.lint.orchestration import read_orchestration
+from pypto_build.diagnose.lint.wrapper import read_wrapper
+from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.diagnose.recorded.graph import find_graph
+from pypto_build.diagnose.recorded.tasks import id_text
+from pypto_build.replay.simpler_codes import CANN_CODES, RUNTIME_CODES, TIMEOUT_CLASSES, Code
+
+_SHOWN_TASKS = 12
+
+
+class Hang:
+    """The logs' facts with names."""
+
+    def __init__(self, facts: LogFacts, evidence: Evidence, root: Path) -> None:
+        self.facts, self.evidence, self.root = facts, evidence, root
+
+    def culprit(self) -> StalledTask | None:
+        """The running task that was submitted last; without a picture of the stall the one the scheduler names."""
+        running = [task for task in self.facts.stalled if task.state == "RUNNING"]
+        if running:
+            return max(running, key=self._position)
+        timeout = self.facts.timeout
+        if timeout is None or timeout.task is None:
+            return None
+        return StalledTask(timeout.task, "RUNNING", 0, 0, self._func_ids(timeout.task))
+
+    def _position(self, task: StalledTask) -> tuple[int, int]:
+        return self.evidence.order.numbers.get(task.id, -1), task.id
+
+    def _func_ids(self, raw: int) -> tuple[int, ...]:
+        graph = self.evidence.graph
+        if graph is not None:
+            task = graph.by_id.get(raw)
+            return task.func_ids if task else ()
+        return self._by_order.get(raw & 0xFFFFFFFF, ((), 0))[0]
+
+    @cached_property
+    def _by_order(self) -> dict[int, tuple[tuple[int, ...], int]]:
+        """Kernels and lines by id, for an orchestration without loops: every line that makes a task makes one."""
+        artifact, timeout = self.evidence.artifact, self.facts.timeout
+        if artifact is None or timeout is None:
+            return {}
+        read = read_orchestration(artifact.orchestration.source, "")
+        made = [(line, ()) for line in read.allocations] + [(s.line, s.func_ids) for s in read.submits]
+        if len(made) != timeout.total:
+            return {}
+        return {number: (func_ids, line) for number, (line, func_ids) in enumerate(sorted(made))}
+
+    def title(self, task: StalledTask) -> str:
+        """`task 3 (1:4) kernel_mul on core=8(AIV0)`."""
+        names = self.evidence.names
+        func_ids = task.func_ids or self._func_ids(task.id)
+        words = [f"task {self.evidence.order.label(task.id) if self.evidence.graph else id_text(task.id)}"]
+        words += [names.joined(func_ids)] if func_ids else []
+        core = self.facts.timeout.core if self.facts.timeout else None
+        if task.cores:
+            words.append(f"on {task.cores}")
+        elif task.state == "RUNNING" and core is not None and self.facts.timeout and task.id == self.facts.timeout.task:
+            words.append(f"on core {core}")
+        return " ".join(words)
+
+    # -- findings -----------------------------------------------------------------------------------------------
+
+    def findings(self) -> list[Finding]:
+        """One finding: the cause that the logs name, at the source line it leads to."""
+        facts = self.facts
+        if facts.fault:
+            path, line = self._kernel_place(self.culprit())
+            hint = "look at the kernel's TASSIGN addresses and tile sizes: scons pto_check, scons lint"
+            return [self._finding("hang/core-fault", facts.fault, hint, path, line, facts.fault_at)]
+        if facts.timeout is not None:
+            return [self._timeout()]
+        number = facts.code or (-facts.exception if facts.exception and -200 < facts.exception < 0 else None)
+        if number is not None:
+            code = RUNTIME_CODES.get(number, Code(f"code {number}", "a code of a newer runtime", "look it up there"))
+            return [self._coded(f"hang/{code.name.lower()}", f"{code.name} ({number}): {code.message}", code)]
+        if facts.cann is not None:
+            code = CANN_CODES.get(facts.cann, Code("CANN", "an error of CANN", "read the device log", "runtime"))
+            message = f"CANN {facts.cann} ({code.name}): {code.message}"
+            return [self._finding("hang/cann", message, code.hint, "", 0, facts.cann_at)]
+        return []
+
+    def _timeout(self) -> Finding:
+        timeout = self.facts.timeout
+        assert timeout is not None
+        code = TIMEOUT_CLASSES.get(timeout.name, TIMEOUT_CLASSES["unknown"])
+        task = self.culprit() if timeout.name == "S1" else self._first("READY" if timeout.name == "S3" else "WAIT")
+        message = f"{timeout.name} {code.name}: {code.message}" + (f": {self.title(task)}" if task else "")
+        if timeout.name == "S1":
+            path, line = self._kernel_place(task)
+        else:
+            path, line = self._submit_place(task)
+        rule = f"hang/{code.name}"
+        return self._finding(rule, message, code.hint, path, line, self.facts.timeout_at, task)
+
+    def _first(self, state: str) -> StalledTask | None:
+        found = [task for task in self.facts.stalled if task.state == state]
+        return min(found, key=self._position) if found else None
+
+    def _coded(self, rule: str, message: str, code: Code) -> Finding:
+        path = ""
+        if code.about == "orchestration" and self.evidence.artifact:
+            path = self._short(self.evidence.artifact.orchestration.source)
+        return self._finding(rule, message, code.hint, path, 0, self.facts.code_at)
+
+    def _finding(
+        self,
+        rule: str,
+        message: str,
+        hint: str,
+        path: str,
+        line: int,
+        at: Where | None,
+        task: StalledTask | None = None,
+    ) -> Finding:
+        related = (Related(str(at.path), at.line, "said here"),) if at else ()
+        number = self.evidence.order.numbers.get(task.id) if task and self.evidence.graph else None
+        return Finding(
+            rule,
+            message,
+            path,
+            line,
+            hint,
+            detail=tuple(self.waits(task)) if task else (),
+            tasks=(number,) if number is not None else (),
+            kernel=self.evidence.names.joined(task.func_ids or self._func_ids(task.id)) if task else "",
+            related=related,
+        )
+
+    def _kernel_place(self, task: StalledTask | None) -> tuple[str, int]:
+        """The kernel's entry: the loop, if it has one that never ends by its looks, else the function that works."""
+        func_ids = (task.func_ids or self._func_ids(task.id)) if task else ()
+        known = next((self.evidence.names.kernels[i] for i in func_ids if i in self.evidence.names.kernels), None)
+        if known is None or known.source is None:
+            return "", 0
+        wrapper = read_wrapper(known.source, known.name)
+        line = wrapper.called.line if wrapper.called else wrapper.code.line(wrapper.entry[0]) if wrapper.entry else 0
+        return self._short(known.source), line
+
+    def _submit_place(self, task: StalledTask | None) -> tuple[str, int]:
+        place = self.evidence.submitted_at(task.id) if task else ""
+        if task and not place and self.evidence.artifact:
+            line_ = self._by_order.get(task.id & 0xFFFFFFFF, ((), 0))[1]
+            return (self._short(self.evidence.artifact.orchestration.source), line_) if line_ else ("", 0)
+        path, _, line = place.rpartition(":")
+        return (path, int(line)) if path else ("", 0)
+
+    def _short(self, path: Path) -> str:
+        root = self.evidence.artifact.root if self.evidence.artifact else self.root
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+    # -- text ---------------------------------------------------------------------------------------------------
+
+    def waits(self, task: StalledTask) -> list[str]:
+        """What a stalled task waits for that had not ended."""
+        graph = self.evidence.graph
+        if graph is None:
+            missing = task.fanin - task.met
+            return [f"{missing} of its {task.fanin} predecessors had not ended"] if missing > 0 else []
+        unfinished = {stalled.id for stalled in self.facts.stalled}
+        lines = []
+        for pred, edges in graph.preds.get(task.id, {}).items():
+            if pred in unfinished or (not unfinished and task.state == "WAIT"):
+                lines.append(f"waits for {self.evidence.title(pred)}, {self.evidence.reason(edges[0])}")
+        if task.state == "RUNNING":
+            after = [self.evidence.title(succ) for succ in graph.succs.get(task.id, {})]
+            lines += (
+                [f"waited for by {', '.join(after[:4])}" + (f" and {len(after) - 4} more" if len(after) > 4 else "")]
+                if after
+                else []
+            )
+        return lines
+
+    def summary(self) -> list[str]:
+        """Progress, the codes, and every task that had not ended."""
+        facts, lines = self.facts, []
+        if facts.timeout:
+            timeout = facts.timeout
+            orchestration = "done" if timeout.orchestration_done else "not done"
+            lines.append(
+                f"{timeout.done} of {timeout.total} tasks had ended; {timeout.running} running, {timeout.ready} ready, "
+                f"{timeout.waiting} waiting; orchestration {orchestration}"
+            )
+        if facts.code is not None and facts.code in RUNTIME_CODES:
+            lines.append(f"runtime code {facts.code}: {RUNTIME_CODES[facts.code].name}")
+        if facts.cann is not None:
+            known = CANN_CODES.get(facts.cann)
+            lines.append(f"CANN code {facts.cann}" + (f": {known.name}, {known.message}" if known else ""))
+        culprit = self.culprit()
+        if culprit is not None:
+            lines.append(f"last dispatched: {self.title(culprit)}")
+        stalled = sorted(facts.stalled, key=self._position)
+        for task in stalled[:_SHOWN_TASKS]:
+            lines.append(f"  {task.state:8}{self.title(task)}")
+            lines += [f"            {line}" for line in self.waits(task)]
+        if len(stalled) > _SHOWN_TASKS:
+            lines.append(f"  and {len(stalled) - _SHOWN_TASKS} more")
+        return lines
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = tool_parser("hang", __doc__)
+    add = made.add_argument
+    add("artifact", type=Path, nargs="?", metavar="ARTIFACT_DIR", help="the artifact that ran, for names and lines")
+    add("--log", type=Path, required=True, metavar="DIR", help="a log, or a directory of the host's and the device's")
+    add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed here, for its deps.json")
+    add("--platform", default="a2a3", help="what it ran on")
+    add_output_options(made)
+    return made
+
+
+def _run(given: argparse.Namespace) -> int:
+    facts = read_logs(log_files(given.log))
+    beside = given.log if given.log.is_dir() else given.log.parent
+    records = beside if find_graph(beside) else given.build_dir
+    place = given.artifact or beside
+    hang = Hang(facts, Evidence(place, records, given.platform), beside)
+    if facts.empty:
+        print(f"[hang] {given.log}: no error, no stall, no fault is told of in these logs")
+        return 0
+    for line in hang.summary():
+        print(line)
+    return deliver("hang", place, hang.findings(), given)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Explain the logs: 1 if they tell of a fault, 0 if they do not, 2 if there are none."""
+    given = parser().parse_args(argv)
+    return run_tool("hang", lambda: _run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

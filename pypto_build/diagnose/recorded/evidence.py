@@ -1,0 +1,160 @@
+"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None for what is not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.diagnose.recorded.critical_path import Analysis, analyse
+from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, find_graph, read_graph
+from pypto_build.diagnose.recorded.names import Names, find_names
+from pypto_build.diagnose.recorded.sites import Site, aliases, match_tasks, read_sites, tensor_names
+from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text
+from pypto_build.diagnose.recorded.timeline import Timeline, find_timeline, read_timeline
+from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict
+
+#: Said wherever times of a simulated platform are shown.
+SIMULATED = (
+    "simulated platform: times are this machine's, not the NPU's; only their order and proportions mean something"
+)
+
+
+def no_record(place: Path, missing: str, way_out: str) -> ArtifactError:
+    """The error where a run left nothing to look at: it ended too early, or was not asked to record."""
+    with suppress(ArtifactError):
+        verdict = read_verdict(place / "verdict.json")
+        if verdict.exit_status > EXIT_STATUS["mismatch"] and verdict.error:
+            ended = f"{missing}: the replay ended with {verdict.status} ({verdict.error.message})"
+            return ArtifactError(place, ended, "mend that first")
+    return ArtifactError(place, missing, way_out)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One run. `place` is the artifact or a directory with records, `build_dir` where the artifact was replayed."""
+
+    place: Path
+    build_dir: Path | None
+    platform: str = "a2a3sim"
+
+    @property
+    def _places(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.build_dir, self.place) if path is not None)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether times mean little."""
+        return self.platform.endswith("sim")
+
+    @cached_property
+    def artifact(self) -> Artifact | None:
+        """The artifact, if `place` is one."""
+        try:
+            return load_artifact(self.place)
+        except ArtifactError:
+            return None
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """The verdict of the run."""
+        try:
+            return read_verdict(self.build_dir / "verdict.json") if self.build_dir else None
+        except ArtifactError:
+            return None
+
+    @cached_property
+    def graph(self) -> TaskGraph | None:
+        """The task graph."""
+        path = find_graph(*self._places)
+        return read_graph(path) if path else None
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """The timeline."""
+        path = find_timeline(*self._places)
+        return read_timeline(path) if path else None
+
+    @cached_property
+    def analysis(self) -> Analysis | None:
+        """The timeline related with the graph."""
+        return analyse(self.timeline, self.graph) if self.timeline and self.timeline.rows else None
+
+    @cached_property
+    def names(self) -> Names:
+        """Names of kernels and arguments: those of the artifact, else of the build, else beside the records."""
+        records = self.graph or self.timeline
+        return find_names(self.place, *self._places, *([records.path.parent] if records else []))
+
+    @cached_property
+    def order(self) -> TaskOrder:
+        """Numbers of the tasks."""
+        if self.graph:
+            return self.graph.order
+        return TaskOrder.guessed(row.task for row in self.timeline.rows) if self.timeline else TaskOrder({})
+
+    @cached_property
+    def sites(self) -> dict[int, Site]:
+        """Where each task was submitted, as far as that is certain."""
+        if not self.graph or not self.artifact:
+            return {}
+        return match_tasks(self.graph, read_sites(self.artifact.orchestration.source))
+
+    @cached_property
+    def _tensors(self) -> dict[int, str]:
+        if not self.graph or not self.artifact:
+            return {}
+        return tensor_names(self.graph, self.sites, aliases(self.artifact.orchestration.source))
+
+    # -- words --------------------------------------------------------------------------------------------------
+
+    def kernel(self, task: Task) -> str:
+        """The kernels of a task by name."""
+        return self.names.joined(task.func_ids)
+
+    def title(self, raw: int) -> str:
+        """`task 3 (1:4) kernel_mul`, `allocation 1:0`."""
+        task = self.graph.by_id.get(raw) if self.graph else None
+        if task is None:
+            return f"allocation {id_text(raw)}" if self.graph else f"task {self.order.label(raw)}"
+        return f"task {self.order.label(raw)} {self.kernel(task)}"
+
+    def tensor(self, raw: int | None) -> str:
+        """A buffer's name in the orchestration, or nothing."""
+        return self._tensors.get(raw, "") if raw is not None else ""
+
+    def argument(self, task: Task, index: int) -> str:
+        """`arg 0 'a'`."""
+        name = self.names.argument(task.func_ids, index)
+        return f"arg {index}" + (f" '{name}'" if name else "")
+
+    def submitted_at(self, raw: int) -> str:
+        """`orchestration/x.cpp:48`, or nothing where several lines may have submitted the task."""
+        site = self.sites.get(raw)
+        if site is None or self.artifact is None:
+            return ""
+        return f"{self.artifact.orchestration.source.relative_to(self.artifact.root)}:{site.line}"
+
+    def reason(self, edge: Edge) -> str:
+        """Why `edge.succ` waits: through which tensor and argument, and by which rule."""
+        task = self.graph.by_id.get(edge.succ) if self.graph else None
+        if edge.arg < 0 or task is None:
+            return "explicit dependency" if edge.arg < 0 and edge.source in ("explicit", "") else edge.source
+        name = self.tensor(edge.tensor)
+        words = [f"through {name}:" if name else "through", self.argument(task, edge.arg)]
+        arg = next((arg for arg in task.args if arg.index == edge.arg), None)
+        if arg is not None and arg.shape:
+            words.append(f"{arg.dtype}[{', '.join(map(str, arg.shape))}]")
+            words.append("bytes {}..{}".format(*arg.span))
+        rule = _RULES.get((edge.source, edge.overlap), edge.source)
+        return " ".join(words) + (f" ({rule})" if rule else "")
+
+
+_RULES = {
+    ("creator", ""): "it holds what that task allocated",
+    ("tensormap", "covered"): "that task wrote all of it",
+    ("tensormap", "other"): "that task wrote into it, or may have",
+    ("explicit", ""): "explicit",
+}

@@ -1,0 +1,251 @@
+"""Reads the task graph of a run, `deps.json`, of every vintage, and answers who waits for whom.
+
+Since 2026-08-13 edges carry flags, since 2026-05-20 slices have strides and a first element; before they have offsets.
+The first form (2026-05-11) has nothing but pairs of ids. What a form lacks is empty here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.shapes import row_major_strides
+from pypto_build.diagnose.recorded.records import extents, read_document, whole, wholes
+from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text, parse_id
+from pypto_build.facts.dtypes import ITEMSIZE, torch_name
+
+_AGAIN = "run again with DEP_GEN=1"
+_PLACES = ("deps.json", "dfx_outputs/deps.json")
+
+
+@dataclass(frozen=True)
+class TaskArg:
+    """One tensor argument of a task. `tensor` is None for an output that the runtime allocates."""
+
+    index: int
+    kind: str
+    tensor: int | None
+    dtype: str
+    shape: tuple[int, ...]
+    start_offset: int = 0
+    strides: tuple[int, ...] = ()
+
+    @property
+    def reads(self) -> bool:
+        """Whether its content before the task counts. `UNKNOWN` is what an argument without dependencies prints as."""
+        return self.kind in ("INPUT", "INOUT", "UNKNOWN", "NO_DEP")
+
+    @property
+    def writes(self) -> bool:
+        """Whether the task gives it content."""
+        return self.kind in ("OUTPUT", "INOUT", "OUTPUT_EXISTING")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First byte and one past the last, counted from the start of the buffer."""
+        itemsize = ITEMSIZE.get(self.dtype, 1)
+        if 0 in self.shape:
+            return self.start_offset * itemsize, self.start_offset * itemsize
+        reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=False))
+        return self.start_offset * itemsize, (self.start_offset + reach + 1) * itemsize
+
+
+@dataclass(frozen=True)
+class Task:
+    """One submitted task; `func_ids` are those of its active lanes (AIC, AIV0, AIV1)."""
+
+    id: int
+    func_ids: tuple[int, ...] = ()
+    lanes: tuple[int, ...] = (-1, -1, -1)
+    block_num: int = 1
+    manual: bool = False
+    args: tuple[TaskArg, ...] = ()
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`succ` waits for `pred`, because of argument `arg` of `succ` (-1: explicitly)."""
+
+    pred: int
+    succ: int
+    arg: int = -1
+    source: str = ""
+    tensor: int | None = None
+    overlap: str = ""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A buffer at one address and version."""
+
+    id: int
+    address: int
+    version: int
+    dtype: str
+    numel: int
+
+
+@dataclass(frozen=True)
+class TaskGraph:
+    """Tasks in the order of their submission, edges, buffers."""
+
+    path: Path
+    tasks: tuple[Task, ...]
+    edges: tuple[Edge, ...]
+    tensors: Mapping[int, Tensor] = field(default_factory=dict)
+
+    @cached_property
+    def by_id(self) -> dict[int, Task]:
+        """The tasks by id."""
+        return {task.id: task for task in self.tasks}
+
+    @cached_property
+    def order(self) -> TaskOrder:
+        """The tasks' numbers: those that run a kernel, in order. All of them, where the form does not tell."""
+        with_kernel = [task.id for task in self.tasks if task.func_ids]
+        return TaskOrder.of(with_kernel or [task.id for task in self.tasks])
+
+    @cached_property
+    def preds(self) -> dict[int, dict[int, list[Edge]]]:
+        """For each task what it waits for: edges by predecessor."""
+        return _grouped(self.edges, "succ", "pred")
+
+    @cached_property
+    def succs(self) -> dict[int, dict[int, list[Edge]]]:
+        """For each task who waits for it: edges by successor."""
+        return _grouped(self.edges, "pred", "succ")
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Each pair of tasks with an edge once, predecessor first."""
+        return list(dict.fromkeys((edge.pred, edge.succ) for edge in self.edges))
+
+    def topological(self) -> list[int]:
+        """All ids, predecessors first; raises a usage error if the edges form a cycle."""
+        left = {task.id: len(self.preds.get(task.id, {})) for task in self.tasks}
+        for edge in self.edges:  # allocations stand in edges only
+            left.setdefault(edge.pred, 0)
+        ready = [raw for raw, count in left.items() if count == 0]
+        done: list[int] = []
+        for raw in ready:
+            done.append(raw)
+            for succ in self.succs.get(raw, {}):
+                left[succ] -= 1
+                if left[succ] == 0:
+                    ready.append(succ)
+        if len(done) != len(left):
+            stuck = next(raw for raw, count in left.items() if count > 0)
+            raise ArtifactError(self.path, f"its edges form a cycle through task {self.order.label(stuck)}", _AGAIN)
+        return done
+
+
+def _grouped(edges: Iterable[Edge], at: str, by: str) -> dict[int, dict[int, list[Edge]]]:
+    result: dict[int, dict[int, list[Edge]]] = {}
+    for edge in edges:
+        result.setdefault(getattr(edge, at), {}).setdefault(getattr(edge, by), []).append(edge)
+    return result
+
+
+def find_graph(*places: Path) -> Path | None:
+    """The first deps.json at, in or beside one of `places`."""
+    for place in places:
+        if place.is_file():
+            return place
+        for base in (place, place.parent):
+            for name in _PLACES:
+                if (base / name).is_file():
+                    return base / name
+    return None
+
+
+def read_graph(path: Path) -> TaskGraph:
+    """The graph at `path`. Raises a usage error naming file and field for anything else."""
+    document = read_document(path, _AGAIN)
+    if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
+        raise ArtifactError(path, "is no task graph: it has no edges[]", _AGAIN)
+    tensors = {entry.id: entry for entry in _each(path, document, "tensors", _tensor)}
+    tasks = list({task.id: task for task in _each(path, document, "tasks", _task)}.values())
+    edges = _each(path, document, "edges", _edge)
+    if not tasks:
+        ids = dict.fromkeys(raw for edge in edges for raw in (edge.pred, edge.succ))
+        tasks = [Task(raw) for raw in sorted(ids)]
+    known = {task.id for task in tasks}
+    for number, edge in enumerate(edges):
+        if edge.succ not in known:
+            raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is no task of the graph", _AGAIN)
+    return TaskGraph(path, tuple(tasks), tuple(edges), tensors)
+
+
+def _each(path: Path, document: Mapping[str, Any], field_name: str, read: Any) -> list[Any]:
+    items: list[Any] = []
+    try:
+        for entry in _list(document.get(field_name) or []):
+            items.append(read(entry))  # noqa: PERF401 - the number of items says which one is at fault
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        message = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)[:200]
+        raise ArtifactError(f"{path}: {field_name}[{len(items)}]", message, _AGAIN) from None
+    return items
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("is no list")
+    return value
+
+
+def _task(entry: Mapping[str, Any]) -> Task:
+    lanes = wholes(entry.get("kernel_ids", []), -1, (1 << 31) - 1)
+    return Task(
+        id=parse_id(entry["task_id"]),
+        func_ids=tuple(dict.fromkeys(i for i in lanes if i >= 0)),
+        lanes=lanes or (-1, -1, -1),
+        block_num=whole(entry.get("block_num", 1), 0, (1 << 31) - 1),
+        manual=entry.get("scope") == "manual",
+        args=tuple(_arg(arg) for arg in _list(entry.get("args", []))),
+    )
+
+
+def _arg(entry: Mapping[str, Any]) -> TaskArg:
+    raw = entry.get("tensor_id")
+    shape = extents(entry.get("shape", []))
+    strides = entry.get("strides")
+    return TaskArg(
+        index=whole(entry["idx"]),
+        kind=str(entry["type"]),
+        tensor=None if raw is None else parse_id(raw),
+        dtype=torch_name(str(entry.get("dtype", ""))) or "",
+        shape=shape,
+        start_offset=whole(entry.get("start_offset", 0)),
+        strides=row_major_strides(shape) if strides is None else wholes(strides),
+    )
+
+
+def _edge(entry: Any) -> Edge:
+    if isinstance(entry, list):
+        return Edge(parse_id(entry[0]), parse_id(entry[1]))
+    raw = entry.get("tensor_id")
+    return Edge(
+        pred=parse_id(entry["pred"]),
+        succ=parse_id(entry["succ"]),
+        arg=whole(entry.get("arg", -1)),
+        source=str(entry.get("source", "")),
+        tensor=None if raw is None else parse_id(raw),
+        overlap=str(entry.get("overlap", "")),
+    )
+
+
+def _tensor(entry: Mapping[str, Any]) -> Tensor:
+    numel = entry.get("buffer_numel")
+    if numel is None:
+        numel = math.prod(extents(entry.get("raw_shapes", [])))
+    return Tensor(
+        id=parse_id(entry["tensor_id"]),
+        address=parse_id(entry.get("buffer_addr", 0)),
+        version=whole(entry.get("version", 0)),
+        dtype=torch_name(str(entry.get("dtype", ""))) or "",
+        numel=whole(numel, 0),
+    )

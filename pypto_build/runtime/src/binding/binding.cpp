@@ -1,0 +1,351 @@
+// The Python module `_embedded`: Runtime(platform).load_kernel/.load_orchestration/.run, RuntimeFault.
+//
+// Translates Python values, nothing else; every rule lives in the C++ library.
+#include "base/types.h"
+#include "binding/python_hook.h"
+#include "crash/containment.h"
+#include "data/compare.h"
+#include "embedded_runtime.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace py = pybind11;
+
+namespace pypto::runtime {
+
+namespace {
+
+PyObject *fault_type = nullptr;
+
+} // namespace
+
+[[noreturn]] void raise_fault(const Fault &fault) {
+    const std::string text = fault.hint.empty() ? fault.message : fault.message + "; " + fault.hint;
+    py::object error = py::reinterpret_borrow<py::object>(fault_type)(text);
+    error.attr("kind") = fault.kind;
+    error.attr("message") = fault.message;
+    error.attr("hint") = fault.hint;
+    error.attr("code") = static_cast<int>(fault.code);
+    error.attr("code_name") = code_name(fault.code);
+    error.attr("task") = fault.task == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task));
+    error.attr("task_id") = fault.task_id == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task_id));
+    error.attr("kernel") = fault.kernel.empty() ? py::object(py::none()) : py::object(py::str(fault.kernel));
+    PyErr_SetObject(fault_type, error.ptr());
+    throw py::error_already_set();
+}
+
+namespace {
+
+template <typename Function> auto guarded(Function function) {
+    try {
+        return function();
+    } catch (const FaultError &error) {
+        raise_fault(error.fault);
+    }
+}
+
+DataType known_type(const std::string &name) {
+    DataType dtype{};
+    if (!parse_type(name, dtype))
+        throw_usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
+    return dtype;
+}
+
+Direction parse_direction(const std::string &name) {
+    if (name == "IN")
+        return Direction::In;
+    if (name == "OUT")
+        return Direction::Out;
+    if (name == "INOUT")
+        return Direction::InOut;
+    throw_usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
+}
+
+std::vector<Direction> parse_directions(const std::vector<std::string> &names) {
+    std::vector<Direction> directions;
+    for (const std::string &name : names)
+        directions.push_back(parse_direction(name));
+    return directions;
+}
+
+/// Memory given as an address or as an object with a buffer. Buffers are held until the run is over.
+struct Memory {
+    uint8_t *address = nullptr;
+    uint64_t bytes = 0; // 0 for addresses: the owner vouches for the size
+};
+
+Memory parse_memory(const py::handle &value, std::vector<py::buffer_info> &held, bool writable) {
+    if (py::isinstance<py::int_>(value))
+        return {reinterpret_cast<uint8_t *>(value.cast<uint64_t>()), 0};
+    held.push_back(py::reinterpret_borrow<py::buffer>(value).request(writable));
+    const py::buffer_info &info = held.back();
+    return {static_cast<uint8_t *>(info.ptr), static_cast<uint64_t>(info.size * info.itemsize)};
+}
+
+TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<py::buffer_info> &held) {
+    const auto fields = item.cast<py::sequence>();
+    if (fields.size() != 4 && fields.size() != 5)
+        throw_usage_error(format("tensor %zu has %zu fields", index, fields.size()),
+                          "give (memory, shape, dtype, direction[, name])");
+    TensorParameter tensor;
+    tensor.shape = fields[1].cast<std::vector<uint32_t>>();
+    tensor.dtype = known_type(fields[2].cast<std::string>());
+    tensor.direction = parse_direction(fields[3].cast<std::string>());
+    tensor.name = fields.size() == 5 ? fields[4].cast<std::string>() : format("#%zu", index);
+    const Memory memory = parse_memory(fields[0], held, tensor.direction != Direction::In);
+    tensor.address = memory.address;
+    tensor.bytes = element_bytes(tensor.dtype);
+    for (const uint32_t size : tensor.shape)
+        tensor.bytes *= size;
+    if (memory.bytes && memory.bytes < tensor.bytes)
+        throw_usage_error(format("tensor %s needs %llu bytes, its buffer has %llu", tensor.name.c_str(),
+                                 static_cast<unsigned long long>(tensor.bytes),
+                                 static_cast<unsigned long long>(memory.bytes)),
+                          "pass a contiguous buffer of the tensor's shape");
+    return tensor;
+}
+
+uint64_t byte_count(const py::buffer_info &info) {
+    return static_cast<uint64_t>(info.size * info.itemsize);
+}
+
+py::object compare_buffers(const py::buffer &actual, const py::buffer &expected, const std::string &dtype, double rtol,
+                           double atol) {
+    DataType type{};
+    const py::buffer_info left = actual.request(), right = expected.request();
+    if (!parse_type(dtype, type) || byte_count(left) != byte_count(right))
+        return py::none();
+    const uint64_t count = byte_count(left) / element_bytes(type);
+    const auto closeness = compare(type, left.ptr, right.ptr, count, rtol, atol);
+    return closeness ? py::object(py::make_tuple(closeness->max_abs, closeness->max_rel)) : py::object(py::none());
+}
+
+bool same_bytes(const py::buffer &left, const py::buffer &right) {
+    const py::buffer_info one = left.request(), other = right.request();
+    return byte_count(one) == byte_count(other) && std::memcmp(one.ptr, other.ptr, byte_count(one)) == 0;
+}
+
+template <typename T> void parse_rings(const py::handle &value, const std::string &name, T (&limits)[kRings]) {
+    std::vector<uint64_t> values;
+    if (py::isinstance<py::int_>(value))
+        values.assign(kRings, value.cast<uint64_t>());
+    else
+        values = value.cast<std::vector<uint64_t>>();
+    if (values.size() != kRings)
+        throw_usage_error(format("option %s has %zu values", name.c_str(), values.size()),
+                          "give one number or four, one a ring");
+    for (uint32_t ring = 0; ring < kRings; ++ring)
+        if (values[ring] != 0) // 0 keeps what the environment or the default says
+            limits[ring] = static_cast<T>(values[ring]);
+}
+
+using Setter = void (*)(Settings &, const py::handle &, std::vector<py::buffer_info> &);
+
+template <auto Member> void assign(Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+    using Field = std::remove_reference_t<decltype(settings.*Member)>;
+    settings.*Member = value.cast<Field>();
+}
+
+const std::map<std::string, Setter> kOptions = {
+    {"seed", assign<&Settings::seed>},
+    {"strict", assign<&Settings::strict>},
+    {"poison", assign<&Settings::poison>},
+    {"protect_inputs", assign<&Settings::protect_inputs>},
+    {"parameter_order", assign<&Settings::parameter_order>},
+    {"log_level", assign<&Settings::log_level>},
+    {"dump_format", assign<&Settings::dump_format>},
+    {"dump_args", assign<&Settings::dump_args>},
+    {"dep_gen", assign<&Settings::dep_gen>},
+    {"accesses", assign<&Settings::accesses>},
+    {"swimlane", assign<&Settings::swimlane>},
+    {"scope_stats", assign<&Settings::scope_stats>},
+    {"output_dir", assign<&Settings::output_dir>},
+    {"graph", assign<&Settings::graph>},
+    {"dump_select", assign<&Settings::dump_select>},
+    {"dump_tasks", assign<&Settings::dump_tasks>},
+    {"order",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         settings.task_order = value.cast<std::vector<uint64_t>>();
+         settings.order = Order::Listed;
+     }},
+    {"shuffle",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         if (value.cast<bool>())
+             settings.order = Order::Shuffled;
+     }},
+    {"serial",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         if (value.cast<bool>())
+             settings.order = Order::Serial;
+     }},
+    {"ring_task_window",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         parse_rings(value, "ring_task_window", settings.limits.task_window);
+     }},
+    {"ring_heap", [](Settings &settings, const py::handle &value,
+                     std::vector<py::buffer_info> &) { parse_rings(value, "ring_heap", settings.limits.heap_bytes); }},
+    {"ring_dep_pool",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+         parse_rings(value, "ring_dep_pool", settings.limits.dependency_pool);
+     }},
+    {"report",
+     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+         const Memory memory = parse_memory(value, held, true);
+         settings.report = memory.address;
+         settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
+     }},
+};
+
+Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &held) {
+    Settings settings;
+    settings.limits = limits_from_environment();
+    for (const auto &item : options) {
+        const std::string name = item.first.cast<std::string>();
+        if (name == "on_task")
+            continue; // the caller's: it outlives the settings
+        const auto option = kOptions.find(name);
+        if (option == kOptions.end())
+            throw_usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
+        option->second(settings, item.second, held);
+    }
+    if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
+        throw_usage_error("option order names a task twice", "name each task once");
+    check_limits(settings.limits);
+    return settings;
+}
+
+RunResult run(EmbeddedRuntime &runtime, const py::sequence &tensors, const std::vector<uint64_t> &scalars,
+              const py::dict &options) {
+    return guarded([&] {
+        std::vector<py::buffer_info> held;
+        std::vector<TensorParameter> parameters;
+        for (size_t i = 0; i < tensors.size(); ++i)
+            parameters.push_back(parse_tensor(tensors[i], i, held));
+        Settings settings = parse_options(options, held);
+        std::optional<PythonHook> hook;
+        if (options.contains("on_task") && !options["on_task"].is_none()) {
+            settings.hook = &hook.emplace(options["on_task"], runtime.kernels());
+            if (settings.order == Order::Parallel)
+                settings.order = Order::Serial;
+        }
+        try {
+            const py::gil_scoped_release released;
+            return runtime.run(parameters, scalars, settings);
+        } catch (const FaultError &) {
+            if (hook)
+                hook->rethrow();
+            throw;
+        }
+    });
+}
+
+} // namespace
+
+} // namespace pypto::runtime
+
+PYBIND11_MODULE(_embedded, module) {
+    using namespace pypto::runtime;
+    module.doc() = "The embedded runtime of pypto-build: replays compiled artifacts on this machine.";
+
+    fault_type = PyErr_NewExceptionWithDoc(
+        "_embedded.RuntimeFault",
+        "A run failed. Attributes: kind, message, hint, code, code_name, task (number in submission order), task_id "
+        "(ring << 32 | number in the ring), kernel; the last three may be None.",
+        PyExc_RuntimeError, nullptr);
+    module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
+    module.attr("REPORT_BYTES") = report_bytes();
+
+    py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")
+        .def_readonly("tensor", &Unwritten::tensor, "index among the tensors of the run")
+        .def_readonly("count", &Unwritten::count)
+        .def_readonly("first", &Unwritten::first, "flat indices of the first ones");
+    py::class_<InputWrite>(module, "InputWrite", "The first write to a tensor declared IN.")
+        .def_readonly("tensor", &InputWrite::tensor)
+        .def_readonly("offset", &InputWrite::offset, "bytes from the tensor's first element")
+        .def_property_readonly("task",
+                               [](const InputWrite &write) {
+                                   return write.task == kNoTask ? py::object(py::none())
+                                                                : py::object(py::int_(write.task));
+                               })
+        .def_readonly("kernel", &InputWrite::kernel)
+        .def_readonly("in_copy", &InputWrite::in_copy, "it changed a copy of the tensor, not the tensor itself");
+    py::class_<RunResult>(module, "RunResult")
+        .def_readonly("tasks", &RunResult::tasks, "kernels run; a task skipped by its predicate counts")
+        .def_readonly("run_s", &RunResult::run_s, "seconds from the orchestration's start to the last task's end")
+        .def_readonly("unwritten", &RunResult::unwritten)
+        .def_readonly("input_writes", &RunResult::input_writes)
+        .def_readonly("graph", &RunResult::graph, "with option graph: the content of deps.json, else empty");
+    define_hook(module);
+
+    module.def("compare", compare_buffers,
+               "compare(actual, expected, dtype, rtol, atol) -> (max_abs, max_rel), or None unless all elements of two "
+               "contiguous buffers are finite and close.");
+    module.def("same_bytes", same_bytes, "Whether two contiguous buffers hold the same bytes.");
+
+    module.attr("COMMANDS") = kCommands;
+    module.attr("RESULTS") = kResults;
+    module.def(
+        "fork_guarded",
+        [](int control, int news, int commands, int results, int output, int errors, bool hide_memory, bool terminal) {
+            PyOS_BeforeFork();
+            const int32_t guard =
+                fork_guarded({control, news, commands, results, output, errors}, hide_memory, terminal);
+            const int reason = errno;
+            if (guard == 0)
+                PyOS_AfterFork_Child();
+            else
+                PyOS_AfterFork_Parent();
+            if (guard < 0) {
+                errno = reason;
+                PyErr_SetFromErrno(PyExc_OSError);
+                throw py::error_already_set();
+            }
+            return guard;
+        },
+        py::kw_only(), py::arg("control"), py::arg("news"), py::arg("commands"), py::arg("results"), py::arg("output"),
+        py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"),
+        "Fork a child that cannot leave, given ends of pipes; 0 in the child (which finds COMMANDS and RESULTS), else "
+        "the process that watches over it, which tells `news`.");
+    module.def("flush_output", flush_output, "Let out what C and C++ code has printed.");
+    module.def("remove_segments", remove_segments, py::arg("creator"), py::arg("since"),
+               "Remove the System V shared memory that a process made, or that others made since a time (in seconds) "
+               "and left; the number of segments.");
+
+    py::class_<EmbeddedRuntime>(module, "Runtime")
+        .def(py::init([](const std::string &platform, int threads) {
+                 return guarded([&] { return std::make_unique<EmbeddedRuntime>(platform, threads); });
+             }),
+             py::arg("platform"), py::arg("threads") = 0)
+        .def(
+            "load_kernel",
+            [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
+               const std::string &path, const std::optional<std::vector<std::string>> &signature) {
+                guarded([&] {
+                    runtime.load_kernel(func_id, name, core_type, path);
+                    if (signature)
+                        runtime.set_signature(func_id, parse_directions(*signature));
+                    return 0;
+                });
+            },
+            py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
+            py::arg("signature") = py::none(), "`signature`: IN, OUT or INOUT for each tensor; labels dumps.")
+        .def(
+            "load_orchestration",
+            [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,
+               const std::string &config_name) {
+                guarded([&] {
+                    runtime.load_orchestration(path, function_name, config_name);
+                    return 0;
+                });
+            },
+            py::arg("path"), py::arg("function_name") = "", py::arg("config_name") = "")
+        .def("run", &run, py::arg("tensors"), py::arg("scalars") = std::vector<uint64_t>{},
+             py::arg("options") = py::dict(),
+             "Runs the orchestration on (memory, shape, dtype, direction[, name]) tensors and 64-bit scalars.");
+}

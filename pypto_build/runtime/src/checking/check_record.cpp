@@ -1,0 +1,420 @@
+#include "checking/check_record.h"
+#include "checking/source_line.h"
+#include "data/poison.h"
+#include "execution/executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr const char *kSpaces[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B"};
+constexpr const char *kPipeNames[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX"};
+constexpr int64_t kAlignment = 32;
+constexpr int kLayoutDN = 1, kLayoutNZ = 2; // pto::Layout
+
+const char *pipe_name(uint32_t pipe) {
+    return pipe < kPipes ? kPipeNames[pipe] : "?";
+}
+
+long long as_long(int64_t value) {
+    return static_cast<long long>(value);
+}
+
+// The runs of a matrix of h x w elements, as rows or, where only those are contiguous, as columns.
+template <typename Emit>
+void emit_matrix(uint64_t base, int64_t h, int64_t w, int64_t row_stride, int64_t col_stride, int64_t element,
+                 Emit emit) {
+    if (col_stride == 1 || w == 1)
+        emit(base, h, row_stride * element, w * element);
+    else if (row_stride == 1 || h == 1)
+        emit(base, w, col_stride * element, h * element);
+    else
+        for (int64_t r = 0; r < h; ++r)
+            emit(base + static_cast<uint64_t>(r * row_stride * element), w, col_stride * element, element);
+}
+
+template <typename Emit> void emit_view(const PyptoGlobalAccess &a, Emit emit) {
+    const int64_t *n = a.shape, element = a.element;
+    for (int64_t i = 0; i < n[0]; ++i)
+        for (int64_t j = 0; j < n[1]; ++j)
+            for (int64_t k = 0; k < n[2]; ++k) {
+                const int64_t index = (i * n[1] + j) * n[2] + k;
+                const int64_t row = a.layout == kLayoutNZ ? k * n[3] : a.layout == kLayoutDN ? 0 : index * n[3];
+                const int64_t col = a.layout == kLayoutNZ   ? (i * n[1] + j) * n[4]
+                                    : a.layout == kLayoutDN ? index * n[4]
+                                                            : 0;
+                const int64_t h = std::min(a.rows - row, n[3]), w = std::min(a.cols - col, n[4]);
+                const int64_t offset = i * a.stride[0] + j * a.stride[1] + k * a.stride[2];
+                if (h > 0 && w > 0)
+                    emit_matrix(reinterpret_cast<uint64_t>(a.base) + static_cast<uint64_t>(offset * element), h, w,
+                                a.stride[3], a.stride[4], element, emit);
+            }
+}
+
+CoreCheck &recorder_of(PyptoCoreContext *context) {
+    return *static_cast<Activation *>(context->runtime)->check;
+}
+
+void hook_tiles(PyptoCoreContext *context, const char *instruction, uint32_t pipe, const PyptoTileAccess *operands,
+                uint32_t count) {
+    recorder_of(context).tiles(instruction, pipe, operands, count, __builtin_return_address(0));
+}
+void hook_global(PyptoCoreContext *context, const char *instruction, uint32_t, const PyptoGlobalAccess *access) {
+    recorder_of(context).global(instruction, *access, __builtin_return_address(0));
+}
+void hook_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
+    recorder_of(context).order(kind, from, to, id);
+}
+constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order};
+
+} // namespace
+
+// --- one core ---
+
+void CoreCheck::begin(Activation &activation) {
+    activation_ = &activation;
+    activation.check = this;
+    activation.context.check = &kHooks;
+    ++calls_;
+    epoch_ = 1;
+    known_ = {};
+    phase_ = 0;
+    signals_ = false;
+    slots_.clear();
+    unordered_.clear();
+    shadow_.begin(activation.context);
+}
+
+void CoreCheck::end() {
+    if (shadow_.uses_flags() && !unordered_.empty()) {
+        const CheckError &first = unordered_.front();
+        if (!checker_.recording())
+            activation_->executor->report_fault(*activation_, fault(first.site, first.message, first.other_site));
+        else
+            for (const CheckError &found : unordered_)
+                error(found.kind, found.site, found.message, found.other_site);
+    }
+    if (signals_)
+        signalling_.push_back(static_cast<uint32_t>(activation_->task->number));
+    activation_->check = nullptr;
+    activation_ = nullptr;
+}
+
+uint32_t CoreCheck::site(const char *instruction, void *address) {
+    const auto [place, fresh] = places_.try_emplace(reinterpret_cast<uint64_t>(address));
+    if (fresh) {
+        place->second.number = static_cast<uint32_t>(sites_.size());
+        sites_.push_back({reinterpret_cast<uint64_t>(address), activation_->kernel->func_id, instruction});
+    }
+    return place->second.number;
+}
+
+Fault CoreCheck::fault(uint32_t site, std::string message, uint32_t other_site) const {
+    const auto line = [&](uint32_t number) {
+        return number == ~0u ? std::string() : source_line(reinterpret_cast<const void *>(sites_[number].address));
+    };
+    const std::string place = line(site), written = line(other_site);
+    if (!written.empty())
+        message += ", written at " + written;
+    if (!place.empty())
+        message += " (" + place + ")";
+    return make_fault(Code::KernelFault, std::move(message), "scons hazards shows every such place");
+}
+
+void CoreCheck::error(const char *kind, uint32_t site, std::string message, uint32_t other_site) {
+    if (!checker_.recording())
+        activation_->executor->end_with_fault(*activation_, fault(site, std::move(message), other_site));
+    for (CheckError &known : errors_)
+        if (known.site == site && known.other_site == other_site && std::strcmp(known.kind, kind) == 0) {
+            ++known.count;
+            return;
+        }
+    errors_.push_back({kind, std::move(message), site, other_site, activation_->task->number,
+                       activation_->context.block_idx, activation_->member});
+}
+
+void CoreCheck::fatal(const char *kind, uint32_t site, std::string message) {
+    error(kind, site, message);
+    activation_->executor->end_with_fault(*activation_, fault(site, std::move(message), ~0u));
+}
+
+// Whether the operand is a tile at all, and inside what it says it is inside of.
+bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) {
+    const char *name = sites_[site].instruction;
+    const PyptoMemory &memory = activation_->context.memory[a.space];
+    const int64_t at = static_cast<const uint8_t *>(a.base) - memory.base;
+    const auto tile = [&] {
+        return format("%s: the %dx%d tile at %s 0x%llx", name, a.rows, a.cols, kSpaces[a.space],
+                      static_cast<unsigned long long>(at));
+    };
+    if (a.base == nullptr)
+        fatal("unplaced", site, format("%s: a tile has no address", name));
+    if (a.row < 0 || a.col < 0 || a.row + a.height > a.rows || a.col + a.width > a.cols) {
+        error("outside-tile", site,
+              format("%s is accessed at rows %d to %d, columns %d to %d", tile().c_str(), a.row, a.row + a.height - 1,
+                     a.col, a.col + a.width - 1));
+        return false;
+    }
+    if (at < 0 || static_cast<uint64_t>(at) >= memory.size)
+        return false; // another memory's: an address that the kernel computed from a tile's own
+    const int64_t end = at + runs.start + (runs.count - 1) * runs.stride + runs.length;
+    if (static_cast<uint64_t>(end) > memory.size)
+        fatal("capacity", site,
+              format("%s is accessed up to 0x%llx, %s ends at 0x%llx", tile().c_str(),
+                     static_cast<unsigned long long>(end), kSpaces[a.space],
+                     static_cast<unsigned long long>(memory.size)));
+    if (at % kAlignment != 0)
+        error("misaligned", site, format("%s is not aligned to %lld bytes", tile().c_str(), as_long(kAlignment)));
+    return true;
+}
+
+void CoreCheck::read(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, uint32_t site) {
+    bool any = false;
+    const int64_t missing = shadow_.first_unwritten(a.space, runs, any);
+    if (missing >= 0 && (!(a.access & PYPTO_CARRY) || !any)) {
+        error("never-written", site,
+              format("%s: reads %s at %s 0x%llx of the %dx%d tile at 0x%llx, which nothing in this kernel has written",
+                     sites_[site].instruction, any ? "bytes" : "a tile", kSpaces[a.space],
+                     static_cast<unsigned long long>(missing), a.rows, a.cols,
+                     static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
+                                                     activation_->context.memory[a.space].base)));
+        shadow_.write(a.space, runs, pipe, site); // one error, however often it is read again
+    }
+    const ShadowWrite *write = shadow_.unordered(a.space, runs, pipe);
+    if (write == nullptr)
+        return;
+    unordered_.push_back(
+        {"unordered-pipes",
+         format("%s on PIPE_%s reads the %dx%d tile at %s 0x%llx, which %s wrote on PIPE_%s; no set_flag and wait_flag "
+                "order the two",
+                sites_[site].instruction, pipe_name(pipe), a.rows, a.cols, kSpaces[a.space],
+                static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
+                                                activation_->context.memory[a.space].base),
+                sites_[write->site].instruction, pipe_name(write->pipe)),
+         site, write->site, activation_->task->number, activation_->context.block_idx, activation_->member});
+    shadow_.forgive(*write, pipe);
+}
+
+void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
+                      void *address) {
+    const uint32_t number = site(instruction, address);
+    Runs runs[8];
+    bool usable[8];
+    count = std::min<uint32_t>(count, 8);
+    for (uint32_t i = 0; i < count; ++i) {
+        const PyptoTileAccess &a = operands[i];
+        if (a.valid_row <= a.rows && a.valid_col <= a.cols)
+            continue;
+        return error("valid-region", number,
+                     format("%s: the %dx%d tile at %s 0x%llx has a valid region of %dx%d", instruction, a.rows, a.cols,
+                            kSpaces[a.space],
+                            static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
+                                                            activation_->context.memory[a.space].base),
+                            a.valid_row, a.valid_col));
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        runs[i] = runs_of(operands[i]);
+        usable[i] = runs[i].count > 0 && fits(operands[i], runs[i], number);
+        runs[i].start +=
+            static_cast<const uint8_t *>(operands[i].base) - activation_->context.memory[operands[i].space].base;
+    }
+    for (uint32_t i = 0; i < count; ++i)
+        if (usable[i] && operands[i].access & PYPTO_READ)
+            read(operands[i], runs[i], pipe, number);
+    shadow_.next_instruction(pipe);
+    for (uint32_t i = 0; i < count; ++i)
+        if (usable[i] && operands[i].access & PYPTO_WRITE)
+            shadow_.write(operands[i].space, runs[i], pipe, number);
+}
+
+void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
+    if (kind == PYPTO_SIGNAL)
+        signals_ = true;
+    else if (from >= kPipes || to >= kPipes)
+        return;
+    else if (kind == PYPTO_SET_FLAG)
+        shadow_.set_flag(from, to, id);
+    else if (kind == PYPTO_WAIT_FLAG)
+        shadow_.wait_flag(from, to, id);
+    else
+        shadow_.barrier(from);
+}
+
+void CoreCheck::global(const char *instruction, const PyptoGlobalAccess &access, void *address) {
+    const uint32_t number = site(instruction, address);
+    emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
+        region(base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length), number,
+               access.access);
+    });
+}
+
+// Overlapping rows (a broadcast) are one region from the first byte to the last.
+void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind) {
+    if (static_cast<int64_t>(stride) <= static_cast<int64_t>(length) && rows > 1) {
+        if (static_cast<int64_t>(stride) < 0) {
+            base += (rows - 1) * stride;
+            stride = 0 - stride;
+        }
+        if (stride <= length) {
+            length += (rows - 1) * stride;
+            rows = 1;
+        }
+    }
+    AccessRecord next{base,
+                      rows > 1 ? stride : 0,
+                      length,
+                      static_cast<uint32_t>(rows),
+                      static_cast<uint32_t>(activation_->task->number),
+                      site,
+                      activation_->context.block_idx,
+                      epoch_,
+                      known_,
+                      phase_,
+                      static_cast<uint8_t>(activation_->member),
+                      kind,
+                      1};
+    const ChipTensor *tensor = check_bounds(next, site);
+    if (!checker_.recording())
+        return;
+    if (tensor != nullptr && kind == PYPTO_READ)
+        check_written(next, *tensor, site);
+    Place &place = places_[sites_[site].address];
+    if (place.call == calls_ && continues(records_[place.record], next)) {
+        AccessRecord &last = records_[place.record];
+        if (next.base == last.base + last.length) {
+            last.length += next.length;
+        } else {
+            last.stride = last.rows == 1 ? next.base - last.base : last.stride;
+            last.rows += next.rows;
+        }
+        ++last.count;
+        return;
+    }
+    place.call = calls_;
+    place.record = records_.size();
+    records_.push_back(next);
+}
+
+// Whether `next` goes on where `last` ends: columns beside columns, bytes after bytes, or rows below rows.
+bool CoreCheck::continues(const AccessRecord &last, const AccessRecord &next) {
+    if (last.kind != next.kind || last.epoch != next.epoch || last.phase != next.phase || last.known != next.known)
+        return false;
+    if (last.rows > 1 && next.rows == last.rows && next.stride == last.stride && next.base == last.base + last.length &&
+        last.length + next.length <= last.stride)
+        return true;
+    if (last.rows == 1 && next.rows == 1 && next.base == last.base + last.length)
+        return true;
+    if (next.length != last.length)
+        return false;
+    const uint64_t stride = last.rows > 1 ? last.stride : next.base - last.base;
+    return stride > last.length && stride < uint64_t{1} << 40 && (next.rows == 1 || next.stride == stride) &&
+           next.base == last.base + last.rows * stride;
+}
+
+// The tensor that holds all of a region; none for the slots of pipes.
+const ChipTensor *CoreCheck::check_bounds(const AccessRecord &record, uint32_t site) {
+    const uint64_t begin = record.base, end = record.base + (record.rows - 1) * record.stride + record.length;
+    for (const auto &[low, high] : slots_)
+        if (begin >= low && end <= high)
+            return nullptr;
+    const std::vector<ChipTensor> &tensors = activation_->task->tensors;
+    const auto reach = [&](const ChipTensor &t) { return t.buffer.addr + t.buffer.size; };
+    for (const ChipTensor &tensor : tensors)
+        if (begin >= tensor.buffer.addr && end <= reach(tensor))
+            return &tensor;
+    const ChipTensor *touched = nullptr; // of several the lowest in memory: the one that the access begins in
+    for (const ChipTensor &tensor : tensors)
+        if (begin < reach(tensor) && end > tensor.buffer.addr &&
+            (!touched || tensor.buffer.addr < touched->buffer.addr))
+            touched = &tensor;
+    const char *instruction = sites_[site].instruction, *does = record.kind & PYPTO_WRITE ? "writes" : "reads";
+    if (!touched)
+        fatal("out-of-bounds", site,
+              format("%s: %s %llu bytes of global memory that belong to no argument of the task", instruction, does,
+                     static_cast<unsigned long long>(end - begin)));
+    fatal("out-of-bounds", site,
+          format("%s: %s bytes %lld to %lld of tensor argument %zu, whose buffer has %llu bytes", instruction, does,
+                 as_long(static_cast<int64_t>(begin - touched->buffer.addr)),
+                 as_long(static_cast<int64_t>(end - touched->buffer.addr)),
+                 static_cast<size_t>(touched - tensors.data()), static_cast<unsigned long long>(touched->buffer.size)));
+}
+
+// Whether a load finds memory as it was before anybody wrote it. No harm by itself: what is loaded may not be used.
+void CoreCheck::check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site) {
+    const uint32_t element = element_bytes(tensor.dtype);
+    std::vector<uint64_t> first;
+    for (uint32_t row = 0; row < record.rows; ++row) {
+        const uint64_t begin = record.base + row * record.stride;
+        if (begin % element == 0 &&
+            find_poison(reinterpret_cast<const uint8_t *>(begin), record.length / element, tensor.dtype, 0, first) > 0)
+            return error("unwritten", site, {});
+    }
+}
+
+void CoreCheck::acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot,
+                         uint64_t bytes) {
+    const uint64_t low = reinterpret_cast<uint64_t>(slot);
+    if (std::find(slots_.begin(), slots_.end(), std::make_pair(low, low + bytes)) == slots_.end())
+        slots_.emplace_back(low, low + bytes);
+    const std::lock_guard<std::mutex> lock(checker_.mutex_);
+    const auto &clocks = producing ? ring.freed_clocks : ring.full_clocks;
+    const uint64_t awaited = producing ? number - slots : number;
+    if ((producing && number < slots) || awaited >= clocks.size())
+        return;
+    for (int i = 0; i < kMembers; ++i)
+        known_[i] = std::max(known_[i], clocks[awaited][i]);
+}
+
+void CoreCheck::advances(PipeRing &ring, bool producing, uint64_t number) {
+    const std::lock_guard<std::mutex> lock(checker_.mutex_);
+    auto &clocks = producing ? ring.full_clocks : ring.freed_clocks;
+    if (clocks.size() <= number)
+        clocks.resize(number + 1);
+    for (int i = 0; i < kMembers; ++i)
+        clocks[number][i] = std::max(clocks[number][i], i == activation_->member ? epoch_ : known_[i]);
+    ++epoch_;
+}
+
+// --- all cores ---
+
+CoreCheck *Checker::core(int index) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<CoreCheck> &core = cores_[index];
+    if (!core)
+        core = std::make_unique<CoreCheck>(*this);
+    return core.get();
+}
+
+void Checker::edge(const Edge &edge) {
+    if (recording_ && edge.flags & DEP_WAIT)
+        pending_.emplace_back(edge.producer, edge.source);
+}
+
+void Checker::submitted(const Task &task) {
+    if (!recording_)
+        return;
+    tasks_.push_back({task.id,
+                      task.number,
+                      {task.kernels[0], task.kernels[1], task.kernels[2]},
+                      task.block_num,
+                      task.manual_scope,
+                      task.arguments,
+                      task.tensors,
+                      std::move(pending_),
+                      host_waits_.size()});
+    pending_.clear();
+}
+
+void Checker::waited(const std::vector<ProducerEdge> &producers, bool and_readers) {
+    if (!recording_)
+        return;
+    std::vector<uint64_t> ids;
+    for (const ProducerEdge &producer : producers)
+        ids.push_back(producer.task);
+    host_waits_.emplace_back(std::move(ids), and_readers);
+}
+
+} // namespace pypto::runtime

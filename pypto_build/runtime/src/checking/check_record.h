@@ -1,0 +1,148 @@
+// The checked build's recorder: every access of an instruction to global memory, as regions with task, block, lane and
+// place in the code; and the errors of on-chip accesses, which end the task or, when accesses are recorded, are kept.
+#pragma once
+
+#include "checking/check_shadow.h"
+#include "execution/core.h"
+#include "execution/kernel_library.h"
+#include "records/observers.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace pypto::runtime {
+
+/// Regions of global memory that one place in a kernel touched during one call: `rows` pieces of `length` bytes.
+struct AccessRecord {
+    uint64_t base, stride, length;
+    uint32_t rows;
+    uint32_t task; // number
+    uint32_t site;
+    int32_t block;
+    uint32_t epoch;                       // counts what the member handed over before, from 1
+    std::array<uint32_t, kMembers> known; // epochs of the others it had seen the end of
+    uint16_t phase;                       // barriers of the whole task passed
+    uint8_t member;
+    uint8_t kind;   // PyptoAccessKind
+    uint32_t count; // instructions
+};
+static_assert(sizeof(AccessRecord) == 64, "readers know the layout");
+
+/// A place in a kernel: the return address of the call that reported it.
+struct CheckSite {
+    uint64_t address;
+    int32_t func_id;
+    const char *instruction;
+};
+
+struct CheckError {
+    const char *kind;
+    std::string message;
+    uint32_t site;
+    uint32_t other_site = ~0u; // of the write that a read is not ordered after
+    uint64_t task;
+    int32_t block;
+    int member;
+    uint64_t count = 1;
+};
+
+class Checker;
+
+/// What one core's thread records. The kernel's hooks find it through their activation.
+class CoreCheck {
+public:
+    explicit CoreCheck(Checker &checker) : checker_(checker) {}
+
+    void begin(Activation &activation);
+    void end();
+    void tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count, void *address);
+    void global(const char *instruction, const PyptoGlobalAccess &access, void *address);
+    void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id);
+
+    // Slots of pipes between the members of a group.
+    void acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot, uint64_t bytes);
+    void advances(PipeRing &ring, bool producing, uint64_t number);
+    /// A barrier of all blocks was passed.
+    void passed_barrier() { ++phase_; }
+
+private:
+    friend class Checker;
+    struct Place {
+        uint64_t call = 0; // the kernel call that used it last
+        size_t record = 0; // of its last access then
+        uint32_t number = 0;
+    };
+
+    uint32_t site(const char *instruction, void *address);
+    void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
+    bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
+    void region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind);
+    static bool continues(const AccessRecord &last, const AccessRecord &next);
+    const ChipTensor *check_bounds(const AccessRecord &record, uint32_t site);
+    void check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site);
+    void error(const char *kind, uint32_t site, std::string message, uint32_t other_site = ~0u);
+    /// An error after which going on might end the process, and with it everything recorded; does not return.
+    [[noreturn]] void fatal(const char *kind, uint32_t site, std::string message);
+    Fault fault(uint32_t site, std::string message, uint32_t other_site) const;
+
+    Checker &checker_;
+    Activation *activation_ = nullptr;
+    Shadow shadow_;
+    uint64_t calls_ = 0;
+    uint32_t epoch_ = 1;
+    std::array<uint32_t, kMembers> known_{};
+    uint16_t phase_ = 0;
+    bool signals_ = false;
+    std::unordered_map<uint64_t, Place> places_;
+    std::vector<CheckSite> sites_;
+    std::vector<AccessRecord> records_;
+    std::vector<CheckError> errors_;
+    std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to set flags
+    std::vector<std::pair<uint64_t, uint64_t>> slots_;
+    std::vector<uint32_t> signalling_; // tasks that talk to others through memory
+};
+
+class Checker : public OrchestrationObserver {
+public:
+    /// With `recording` errors are kept and accesses recorded; without, the first error ends its task.
+    Checker(const KernelLibrary &kernels, bool recording) : kernels_(kernels), recording_(recording) {}
+
+    void edge(const Edge &edge) override;
+    void submitted(const Task &task) override;
+    void waited(const std::vector<ProducerEdge> &producers, bool and_readers) override;
+    bool keeps_history() const override { return recording_; }
+
+    bool recording() const { return recording_; }
+    /// For the thread of a core, as long as the checker lives.
+    CoreCheck *core(int index);
+
+    /// accesses.json and accesses.bin. Throws FaultError naming the path.
+    void write(const std::string &directory, bool complete);
+
+private:
+    friend class CoreCheck;
+    struct TaskRow {
+        uint64_t id, number;
+        int32_t kernels[3];
+        int32_t block_num;
+        bool manual;
+        std::vector<TaskArgument> arguments;
+        std::vector<ChipTensor> tensors;
+        std::vector<std::pair<uint64_t, EdgeSource>> waits;
+        size_t host_waits; // that came before
+    };
+
+    const KernelLibrary &kernels_;
+    const bool recording_;
+    std::mutex mutex_;
+    std::map<int, std::unique_ptr<CoreCheck>> cores_;
+    std::vector<TaskRow> tasks_;
+    std::vector<std::pair<uint64_t, EdgeSource>> pending_;
+    std::vector<std::pair<std::vector<uint64_t>, bool>> host_waits_;
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,95 @@
+// accesses.json and accesses.bin: what the checked build recorded, for pypto_build.diagnose.hazards.
+#include "checking/check_record.h"
+#include "records/json_writer.h"
+
+#include <dlfcn.h>
+
+namespace pypto::runtime {
+
+namespace {
+
+// Bytes from a view's first to one past its last.
+uint64_t reach_of(const ChipTensor &tensor) {
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < tensor.ndims; ++i) {
+        if (tensor.shapes[i] == 0)
+            return 0;
+        elements += uint64_t{tensor.shapes[i] - 1} * tensor.strides[i];
+    }
+    return elements * element_bytes(tensor.dtype);
+}
+
+} // namespace
+
+void Checker::write(const std::string &directory, bool complete) {
+    if (!recording_)
+        return;
+    constexpr const char *kTags[] = {"INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP"};
+    constexpr const char *kSources[] = {"explicit", "creator", "tensormap", "strict"};
+    JsonWriter json;
+    json.open('{').key("schema").number(2).key("complete").boolean(complete);
+    json.key("tasks").open('[');
+    for (const TaskRow &task : tasks_) {
+        json.newline().open('{').key("id").wide(task.id);
+        json.key("number").number(task.number == kNoNumber ? -1 : static_cast<int64_t>(task.number));
+        json.key("kernels").list(task.kernels, 3).key("block_num").number(task.block_num);
+        json.key("manual").boolean(task.manual);
+        json.key("host_waits").number(static_cast<int64_t>(task.host_waits));
+        json.key("waits").open('[');
+        for (const auto &[producer, source] : task.waits)
+            json.open('[').wide(producer).text(kSources[static_cast<int>(source)]).close(']');
+        json.close(']').key("args").open('[');
+        for (const TaskArgument &argument : task.arguments) {
+            if (argument.kind == ArgEntry::SCALAR)
+                continue;
+            const ChipTensor &tensor = task.tensors[argument.index];
+            json.open('[').text(kTags[static_cast<int>(argument.tag)]); // by far the most frequent: without names
+            json.whole(tensor.buffer.addr).whole(tensor.buffer.size).whole(tensor.owner_task_id.raw);
+            json.whole(tensor.start_offset).text(get_dtype_name(tensor.dtype)).number(element_bytes(tensor.dtype));
+            json.boolean(tensor.manual_dep).whole(reach_of(tensor));
+            json.close(']');
+        }
+        json.close(']').close('}');
+    }
+    json.close(']').key("host_waits").open('[');
+    for (const auto &[ids, and_readers] : host_waits_) {
+        json.open('{').key("readers").boolean(and_readers).key("tasks").open('[');
+        for (const uint64_t id : ids)
+            json.wide(id);
+        json.close(']').close('}');
+    }
+    json.close(']').key("sites").open('[');
+    std::string records;
+    uint32_t first_site = 0;
+    JsonWriter errors, signalling;
+    for (const auto &[index, core] : cores_) {
+        for (const CheckSite &site : core->sites_) {
+            Dl_info info{};
+            dladdr(reinterpret_cast<const void *>(site.address), &info);
+            json.newline().open('{').key("kernel").number(site.func_id).key("instruction").text(site.instruction);
+            json.key("file").text(info.dli_fname ? info.dli_fname : "");
+            json.key("offset").wide(site.address - reinterpret_cast<uint64_t>(info.dli_fbase) - 1).close('}');
+        }
+        for (const CheckError &error : core->errors_) {
+            errors.newline().open('{').key("kind").text(error.kind).key("message").text(error.message);
+            errors.key("site").number(first_site + error.site);
+            errors.key("other_site").number(error.other_site == ~0u ? -1 : int64_t{first_site} + error.other_site);
+            errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
+            errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
+        }
+        for (const uint32_t task : core->signalling_)
+            signalling.number(task);
+        for (AccessRecord &record : core->records_)
+            record.site += first_site;
+        records.append(reinterpret_cast<const char *>(core->records_.data()),
+                       core->records_.size() * sizeof(AccessRecord));
+        first_site += static_cast<uint32_t>(core->sites_.size());
+    }
+    const std::string text =
+        json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"signalling\":[" + signalling.str() + "]}\n";
+    make_directories(directory);
+    write_file(directory + "/accesses.bin", records);
+    write_file(directory + "/accesses.json", text);
+}
+
+} // namespace pypto::runtime

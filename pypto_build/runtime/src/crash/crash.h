@@ -1,0 +1,32 @@
+// What happens when a kernel or the orchestration hits a signal: the report buffer gets task, kernel, arguments, the
+// address and what it is nearest to, and the stack; then the process dies of the signal as it would have.
+#pragma once
+
+#include "crash/report.h"
+#include "data/staging.h"
+
+namespace pypto::runtime {
+
+/// Installs the handlers for its own lifetime. One at a time in a process.
+class CrashGuard {
+public:
+    /// `report` may be null: then only guarded inputs are served.
+    CrashGuard(Report *report, Staging &staging);
+    ~CrashGuard();
+    CrashGuard(const CrashGuard &) = delete;
+    CrashGuard &operator=(const CrashGuard &) = delete;
+};
+
+/// A stack for signal handlers of this thread, so that a stack overflow can be reported too.
+class SignalStack {
+public:
+    SignalStack();
+    ~SignalStack();
+    SignalStack(const SignalStack &) = delete;
+    SignalStack &operator=(const SignalStack &) = delete;
+
+private:
+    void *memory_ = nullptr;
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,129 @@
+#include "data/staging.h"
+
+#include "base/fault.h"
+#include "base/pages.h"
+#include "data/poison.h"
+
+#include <cstring>
+#include <sys/mman.h>
+
+namespace pypto::runtime {
+
+namespace {
+
+bool owns_pages(const TensorParameter &parameter) {
+    return reinterpret_cast<uint64_t>(parameter.address) % kPage == 0 && parameter.bytes % kPage == 0;
+}
+
+} // namespace
+
+Staging::Staging(const std::vector<TensorParameter> &parameters, bool poison, bool protect_inputs)
+    : parameters_(parameters), copies_(parameters.size()), written_(parameters.size()), poison_(poison) {
+    for (uint32_t i = 0; i < parameters_.size(); ++i) {
+        const TensorParameter &parameter = parameters_[i];
+        Region region{i, parameter.name.c_str(), parameter.address, parameter.bytes, false};
+        if (parameter.direction == Direction::Out && poison_)
+            fill_with_poison(parameter.address, parameter.bytes, parameter.dtype);
+        if (parameter.direction == Direction::In && protect_inputs && parameter.bytes > 0) {
+            if (!owns_pages(parameter))
+                region.base = copy_of(parameter, copies_[i]);
+            region.guarded = mprotect(region.base, pages(region.bytes), PROT_READ) == 0;
+        }
+        regions_.push_back(region);
+    }
+}
+
+Staging::~Staging() {
+    for (size_t i = 0; i < regions_.size(); ++i) {
+        if (copies_[i])
+            munmap(regions_[i].base, copies_[i]);
+        else if (regions_[i].guarded)
+            mprotect(regions_[i].base, pages(regions_[i].bytes), PROT_READ | PROT_WRITE);
+    }
+}
+
+uint8_t *Staging::copy_of(const TensorParameter &parameter, uint64_t &mapped) {
+    mapped = pages(parameter.bytes);
+    void *base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        throw FaultError{make_fault(Code::HeapRingDeadlock, "no memory is left for a copy of input " + parameter.name,
+                                    "pass page-aligned input tensors")};
+    std::memcpy(base, parameter.address, parameter.bytes);
+    return static_cast<uint8_t *>(base);
+}
+
+std::vector<EntryTensor> Staging::entry_tensors() const {
+    std::vector<EntryTensor> tensors;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+        const TensorParameter &parameter = parameters_[i];
+        EntryTensor tensor{};
+        uint8_t *base = parameter.bytes ? regions_[i].base : nullptr;
+        static_cast<ChipTensor &>(tensor) = make_tensor_external(
+            base, parameter.shape.data(), static_cast<uint32_t>(parameter.shape.size()), parameter.dtype);
+        tensor.data = reinterpret_cast<uint64_t>(base);
+        tensors.push_back(tensor);
+    }
+    return tensors;
+}
+
+std::vector<Unwritten> Staging::unwritten(uint32_t limit) const {
+    std::vector<Unwritten> found;
+    if (!poison_)
+        return found;
+    for (uint32_t i = 0; i < parameters_.size(); ++i) {
+        const TensorParameter &parameter = parameters_[i];
+        if (parameter.direction != Direction::Out || parameter.bytes == 0)
+            continue;
+        Unwritten result{i, 0, {}};
+        result.count = find_poison(parameter.address, parameter.bytes / element_bytes(parameter.dtype), parameter.dtype,
+                                   limit, result.first);
+        if (result.count)
+            found.push_back(result);
+    }
+    return found;
+}
+
+std::vector<InputWrite> Staging::input_writes() const {
+    std::vector<InputWrite> writes;
+    for (uint32_t i = 0; i < written_.size(); ++i) {
+        const bool in_copy = copies_[i] != 0;
+        if (!written_[i].seen || (in_copy && !std::memcmp(regions_[i].base, parameters_[i].address, regions_[i].bytes)))
+            continue;
+        writes.push_back({i, written_[i].offset, written_[i].task, written_[i].kernel, in_copy});
+    }
+    return writes;
+}
+
+const Staging::Region *Staging::nearest(uint64_t address) const {
+    const Region *best = nullptr;
+    uint64_t best_distance = ~uint64_t{0};
+    for (const Region &region : regions_) {
+        const uint64_t begin = reinterpret_cast<uint64_t>(region.base);
+        const uint64_t end = begin + region.bytes;
+        const uint64_t distance = address < begin ? begin - address : address >= end ? address - end + 1 : 0;
+        if (region.bytes && distance < best_distance) {
+            best = &region;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+bool Staging::open_guarded(uint64_t address, uint64_t task, const char *kernel) {
+    for (Region &region : regions_) {
+        const uint64_t begin = reinterpret_cast<uint64_t>(region.base);
+        if (!region.guarded || address < begin || address >= begin + pages(region.bytes))
+            continue;
+        Written &written = written_[region.tensor];
+        if (!written.seen && address < begin + region.bytes) {
+            written.offset = address - begin;
+            written.task = task;
+            std::strncpy(written.kernel, kernel, sizeof(written.kernel) - 1);
+            written.seen = true;
+        }
+        return mprotect(region.base, pages(region.bytes), PROT_READ | PROT_WRITE) == 0;
+    }
+    return false;
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,83 @@
+// The tensors of a run between their owner and the kernels: outputs poisoned, inputs guarded, results looked over.
+#pragma once
+
+#include "execution/kernel_library.h"
+#include "pypto/entry_args.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+/// One tensor argument of a run, as its owner passes it: row-major.
+struct TensorParameter {
+    std::string name;
+    uint8_t *address = nullptr;
+    uint64_t bytes = 0;
+    std::vector<uint32_t> shape;
+    DataType dtype = DataType::FLOAT32;
+    Direction direction = Direction::In;
+};
+
+/// Elements of an output that no task wrote.
+struct Unwritten {
+    uint32_t tensor;
+    uint64_t count;
+    std::vector<uint64_t> first; // flat indices
+};
+
+/// The first write to a tensor declared IN.
+struct InputWrite {
+    uint32_t tensor;
+    uint64_t offset; // bytes
+    uint64_t task;   // number, or kNoTask for the orchestration
+    std::string kernel;
+    bool in_copy; // what changed is a copy, not the owner's tensor
+};
+
+class Staging {
+public:
+    /// Prepares the tensors: poisons OUT; with `protect_inputs` guards IN against writes, in place where a tensor fills
+    /// whole pages, else in a copy.
+    Staging(const std::vector<TensorParameter> &parameters, bool poison, bool protect_inputs);
+    /// Ends the guard.
+    ~Staging();
+    Staging(const Staging &) = delete;
+    Staging &operator=(const Staging &) = delete;
+
+    std::vector<EntryTensor> entry_tensors() const;
+    std::vector<Unwritten> unwritten(uint32_t limit) const;
+    /// Of each tensor the first write; none where all writes to a copy left the bytes as they were.
+    std::vector<InputWrite> input_writes() const;
+
+    struct Region {
+        uint32_t tensor;
+        const char *name;
+        uint8_t *base;
+        uint64_t bytes;
+        bool guarded;
+    };
+    /// The region an address lies in or is nearest to; null if there is none.
+    const Region *nearest(uint64_t address) const;
+    /// A write hit a guarded region: remembers the first one and opens the region. False if it is not guarded. Called
+    /// from the signal handler.
+    bool open_guarded(uint64_t address, uint64_t task, const char *kernel);
+
+private:
+    struct Written {
+        bool seen = false;
+        uint64_t offset = 0;
+        uint64_t task = 0;
+        char kernel[64] = {};
+    };
+    uint8_t *copy_of(const TensorParameter &parameter, uint64_t &mapped);
+
+    std::vector<TensorParameter> parameters_;
+    std::vector<Region> regions_;
+    std::vector<uint64_t> copies_; // mapped bytes, 0 where the owner's memory is used
+    std::vector<Written> written_;
+    bool poison_;
+};
+
+} // namespace pypto::runtime

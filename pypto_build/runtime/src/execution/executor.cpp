@@ -1,0 +1,348 @@
+#include "execution/executor.h"
+
+#include "base/clock.h"
+#include "checking/check_record.h"
+#include "pypto/kernel_args.h"
+
+#include <cstring>
+
+namespace pypto::runtime {
+
+thread_local Activation *current_activation = nullptr;
+
+namespace {
+
+Activation &activation_of(PyptoCoreContext *context) {
+    return *static_cast<Activation *>(context->runtime);
+}
+
+[[noreturn]] void end_quietly(Activation &activation) {
+    std::longjmp(activation.exit, 1);
+}
+
+Fault deadlock(const Activation &activation) {
+    std::string message = activation.gang->describe(*activation.group);
+    const bool at_barrier = message.find("SYNCALL") != std::string::npos;
+    Fault fault =
+        make_fault(Code::SchedulerTimeout, std::move(message),
+                   at_barrier ? "call SYNCALL equally often in every block, and not while others wait for a pipe"
+                              : "make pushes, pops and frees of the members match");
+    fault.kind = "hang";
+    return fault;
+}
+
+/// Tells, while it lives, that the thread waits for others.
+class Waiting {
+public:
+    explicit Waiting(const Activation &activation) : slot_(activation.running) { set(1); }
+    ~Waiting() { set(0); }
+    Waiting(const Waiting &) = delete;
+    Waiting &operator=(const Waiting &) = delete;
+
+private:
+    void set(uint32_t value) {
+        if (slot_)
+            slot_->waits.store(value, std::memory_order_relaxed);
+    }
+    RunningSlot *slot_;
+};
+
+Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
+    const Waiting waiting(activation);
+    return activation.group->acquire(activation.member, pipe, to_vector, producing, slot);
+}
+
+Gang::Result meet(const Activation &activation, uint32_t cores) {
+    const Waiting waiting(activation);
+    return activation.gang->meet(*activation.group, activation.member, static_cast<Gang::Cores>(cores));
+}
+
+// What escapes it ends the process, with the stack of the place that threw.
+void run_kernel(Activation &activation, int64_t *slots) noexcept {
+    if (activation.kernel->bind_core)
+        activation.kernel->bind_core(&activation.context);
+    activation.kernel->entry(slots);
+}
+
+// Nobody waits on for a member that has failed.
+void abort_waits(const Activation &activation) {
+    if (activation.gang)
+        activation.gang->abort();
+}
+
+int vector_count(const Task &task) {
+    return (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
+}
+
+uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
+    Activation &activation = activation_of(context);
+    uint8_t *slot = nullptr;
+    PipeRing &ring = pipe->rings[to_vector];
+    const int lane = activation.member == 2 ? 1 : 0;
+    const uint64_t number = producing ? ring.acquired[lane] : ring.fronted[lane]; // this lane's own counters
+    switch (acquire(activation, pipe, to_vector, producing, &slot)) {
+    case Group::Result::Ok:
+        if (activation.check)
+            activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
+        return slot;
+    case Group::Result::Aborted:
+        end_quietly(activation);
+    case Group::Result::Deadlock:
+        break;
+    }
+    activation.executor->end_with_fault(activation, deadlock(activation));
+}
+
+void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
+    Activation &activation = activation_of(context);
+    if (activation.check) {
+        PipeRing &ring = pipe->rings[to_vector];
+        const int lane = activation.member == 2 ? 1 : 0;
+        activation.check->advances(ring, producing, producing ? ring.committed[lane] : ring.released[lane]);
+    }
+    if (!activation.group->advance(activation.member, pipe, to_vector, producing))
+        activation.executor->end_with_fault(
+            activation, make_fault(Code::KernelFault,
+                                   format("pipe %u: %s", pipe->spec.flag_id,
+                                          producing ? "a slot is committed that was not acquired"
+                                                    : "a slot is freed that was not popped"),
+                                   producing ? "acquire a slot before each push" : "free each popped slot once"));
+}
+
+PyptoPipe *pipe_open(PyptoCoreContext *context, const PyptoPipeSpec *spec) {
+    Activation &activation = activation_of(context);
+    if (activation.group == nullptr) {
+        activation.own = std::make_unique<Gang>(false);
+        activation.gang = activation.own.get();
+        activation.group = activation.executor->add_group(*activation.task, *activation.gang);
+    }
+    return activation.group->open(*spec);
+}
+uint8_t *pipe_acquire(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    return wait_for_slot(context, pipe, to_vector, true);
+}
+void pipe_commit(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    advance_slot(context, pipe, to_vector, true);
+}
+uint8_t *pipe_front(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    return wait_for_slot(context, pipe, to_vector, false);
+}
+void pipe_release(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
+    advance_slot(context, pipe, to_vector, false);
+}
+
+void sync_all(PyptoCoreContext *context, uint32_t cores) {
+    Activation &activation = activation_of(context);
+    if (activation.gang == nullptr || !activation.gang->meets()) {
+        if (context->block_num == 1 && !activation.task->is_group())
+            return; // a lone kernel
+        activation.executor->end_with_fault(
+            activation, make_fault(Code::KernelFault,
+                                   format("SYNCALL waits for all %d blocks, which need not run at the same time",
+                                          context->block_num),
+                                   "launch them together with launch_spec.set_require_sync_start(true)"));
+    }
+    switch (meet(activation, cores)) {
+    case Gang::Result::Ok:
+        if (activation.check)
+            activation.check->passed_barrier();
+        return;
+    case Gang::Result::Aborted:
+        end_quietly(activation);
+    case Gang::Result::Deadlock:
+        activation.executor->end_with_fault(activation, deadlock(activation));
+    }
+}
+
+void kernel_fault(PyptoCoreContext *context, const char *message, const char *file, int line) {
+    Activation &activation = activation_of(context);
+    std::string text = message ? message : "the kernel ended itself";
+    if (file != nullptr)
+        text += format(" (%s:%d)", file, line);
+    activation.executor->end_with_fault(activation, make_fault(Code::KernelFault, std::move(text)));
+}
+
+void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member) {
+    slot.func_id = kernel.func_id;
+    slot.block = block;
+    slot.member = member;
+    slot.start_ns = monotonic_ns();
+    std::strncpy(slot.kernel, kernel.name.c_str(), sizeof(slot.kernel) - 1);
+    slot.task.store(task.number, std::memory_order_release);
+}
+
+} // namespace
+
+void build_arguments(const Task &task, const void *local_context, const void *global_context, int64_t *slots) {
+    uint32_t count = 0;
+    if (task.interleaved) {
+        for (const TaskArgument &argument : task.arguments)
+            slots[count++] = argument.kind == ArgEntry::SCALAR
+                                 ? static_cast<int64_t>(task.scalars[argument.index])
+                                 : reinterpret_cast<int64_t>(&task.tensors[argument.index]);
+    } else {
+        for (const ChipTensor &tensor : task.tensors)
+            slots[count++] = reinterpret_cast<int64_t>(&tensor);
+        for (const uint64_t scalar : task.scalars)
+            slots[count++] = static_cast<int64_t>(scalar);
+    }
+    for (uint32_t slot = count; slot < kLateContextSlot; ++slot)
+        slots[slot] = no_argument(slot);
+    for (const uint32_t slot : {kLateContextSlot, kEarlyContextSlot}) {
+        if (count > slot)
+            continue;
+        slots[slot] = reinterpret_cast<int64_t>(local_context);
+        slots[slot + 1] = reinterpret_cast<int64_t>(global_context);
+    }
+}
+
+std::string kernel_names(const Task &task, const KernelLibrary &kernels) {
+    std::string names;
+    for (int i = 0; i < kMembers; ++i) {
+        const Kernel *kernel = kernels.find(task.kernels[i]);
+        if (kernel == nullptr || (i == 2 && task.kernels[2] == task.kernels[1]))
+            continue;
+        names += (names.empty() ? "" : "+") + kernel->name;
+    }
+    return names.empty() ? "(no kernel)" : names;
+}
+
+std::string describe_task(const Task &task, const KernelLibrary &kernels) {
+    return format("task %llu %s", static_cast<unsigned long long>(task.number), kernel_names(task, kernels).c_str());
+}
+
+Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault)
+    : platform_(platform), kernels_(kernels), report_(report), on_fault_(std::move(on_fault)),
+      crew_([this] { return make_core(); }) {}
+
+std::unique_ptr<Core> Executor::make_core() {
+    const int index = cores_.fetch_add(1);
+    RunningSlot *slot = nullptr;
+    if (report_ != nullptr && index < static_cast<int>(kReportThreads)) {
+        slot = &report_->threads[index];
+        slot->task.store(kNoTask);
+        report_->thread_count.fetch_add(1);
+    }
+    return std::make_unique<Core>(platform_, index, slot);
+}
+
+Group *Executor::add_group(const Task &task, Gang &gang) const {
+    std::string names[kMembers];
+    for (int i = 0; i < kMembers; ++i)
+        if (const Kernel *kernel = kernels_.find(task.kernels[i]))
+            names[i] = kernel->name.empty() ? "?" : kernel->name;
+    return gang.add_group(names);
+}
+
+void Executor::run_block(const Task &task, int32_t block, Core &core) {
+    if (!task.is_group()) {
+        for (int i = 0; i < kMembers; ++i)
+            if (task.kernels[i] >= 0)
+                run_member(task, {i, block, 1, nullptr, nullptr}, core);
+        return;
+    }
+    Gang gang(task.block_num == 1);
+    std::vector<Crew::Job> jobs;
+    append_jobs(task, block, add_group(task, gang), &gang, jobs);
+    crew_.run(jobs, core);
+}
+
+void Executor::run_together(const Task &task, Core &core) {
+    Gang gang(true);
+    std::vector<Crew::Job> jobs;
+    for (int32_t block = 0; block < task.block_num; ++block)
+        append_jobs(task, block, add_group(task, gang), &gang, jobs);
+    crew_.run(jobs, core);
+}
+
+void Executor::append_jobs(const Task &task, int32_t block, Group *group, Gang *gang, std::vector<Crew::Job> &jobs) {
+    const int lanes = vector_count(task);
+    for (int i = 0; i < kMembers; ++i)
+        if (task.kernels[i] >= 0)
+            jobs.push_back([this, &task, place = Place{i, block, lanes, group, gang}](Core &core) {
+                run_member(task, place, core);
+            });
+}
+
+void Executor::run_member(const Task &task, const Place &place, Core &core) {
+    Activation &activation = core.activation;
+    activation.executor = this;
+    activation.group = place.group;
+    activation.gang = place.gang;
+    activation.kernel = kernels_.find(task.kernels[place.member]);
+    activation.task = &task;
+    activation.member = place.member;
+    activation.running = core.running;
+    PyptoCoreContext &context = activation.context;
+    context.abi = PYPTO_CORE_ABI;
+    context.is_vector = activation.kernel->vector ? 1 : 0;
+    context.sub_block = place.member == 2 ? 1 : 0;
+    context.sub_block_dim = place.lanes > 0 ? place.lanes : 1;
+    context.block_idx = place.block;
+    context.block_num = task.block_num;
+    for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
+        context.memory[i] = core.memory.space(i);
+    context.pipe_open = pipe_open;
+    context.pipe_acquire = pipe_acquire;
+    context.pipe_commit = pipe_commit;
+    context.pipe_front = pipe_front;
+    context.pipe_release = pipe_release;
+    context.fault = kernel_fault;
+    context.sync_all = sync_all;
+    context.check = nullptr;
+    context.runtime = &activation;
+    activation.check = nullptr;
+    if (checker_ && activation.kernel->checked)
+        checker_->core(core.index)->begin(activation);
+
+    current_activation = &activation;
+    if (core.running)
+        announce(*core.running, task, *activation.kernel, place.block, place.member);
+    const int64_t start = observers_.empty() ? 0 : monotonic_ns();
+    call(activation, task, place);
+    for (TaskObserver *observer : observers_)
+        observer->called(task, place.member, core.index, start, monotonic_ns());
+    if (activation.check)
+        activation.check->end();
+    if (core.running)
+        core.running->task.store(kNoTask, std::memory_order_release);
+    current_activation = nullptr;
+    if (place.gang && place.gang->leave(*place.group, place.member))
+        report_deadlock(activation, deadlock(activation));
+    activation.own.reset();
+}
+
+void Executor::call(Activation &activation, const Task &task, const Place &place) {
+    int64_t slots[kSlots];
+    LocalContext local{};
+    local.block_idx = place.block;
+    local.block_num = task.block_num;
+    GlobalContext global{};
+    global.sub_block_id = activation.context.sub_block;
+    build_arguments(task, &local, &global, slots);
+    if (setjmp(activation.exit) == 0)
+        run_kernel(activation, slots);
+}
+
+void Executor::report_deadlock(const Activation &activation, Fault fault) {
+    fault.task = activation.task->number;
+    fault.task_id = activation.task->id;
+    fault.kernel = kernel_names(*activation.task, kernels_);
+    abort_waits(activation);
+    on_fault_(std::move(fault));
+}
+
+void Executor::report_fault(const Activation &activation, Fault fault) {
+    fault.task = activation.task->number;
+    fault.task_id = activation.task->id;
+    fault.kernel = activation.kernel->name;
+    abort_waits(activation);
+    on_fault_(std::move(fault));
+}
+
+void Executor::end_with_fault(Activation &activation, Fault fault) {
+    report_fault(activation, std::move(fault));
+    std::longjmp(activation.exit, 1);
+}
+
+} // namespace pypto::runtime

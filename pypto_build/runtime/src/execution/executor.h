@@ -1,0 +1,79 @@
+// Runs kernels: builds the argument array, binds the core's memories, calls kernel_entry, serves its pipe calls.
+#pragma once
+
+#include "base/fault.h"
+#include "execution/core.h"
+#include "execution/crew.h"
+#include "execution/group.h"
+#include "execution/kernel_library.h"
+#include "records/observers.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+namespace pypto::runtime {
+
+class Checker;
+
+class Executor {
+public:
+    using OnFault = std::function<void(Fault)>;
+
+    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault);
+
+    /// From before the first task on.
+    void observe(TaskObserver *observer) { observers_.push_back(observer); }
+    /// Who is told what checked kernels touch; null: nobody.
+    void check_with(Checker *checker) { checker_ = checker; }
+    int cores() const { return cores_.load(); }
+    Report *report() const { return report_; }
+
+    /// A core for a thread of the scheduler.
+    std::unique_ptr<Core> make_core();
+
+    /// Runs one block of a task on `core`, with helpers for the other members of a group.
+    void run_block(const Task &task, int32_t block, Core &core);
+    /// Runs all blocks of a task at the same time.
+    void run_together(const Task &task, Core &core);
+
+    /// The group of one block of a task, in a gang.
+    Group *add_group(const Task &task, Gang &gang) const;
+
+    /// Makes a fault of this activation that of the run.
+    void report_fault(const Activation &activation, Fault fault);
+    /// Ends the kernel of this activation with a fault; does not return.
+    [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
+
+private:
+    struct Place {
+        int member;
+        int32_t block;
+        int lanes;
+        Group *group;
+        Gang *gang;
+    };
+    void run_member(const Task &task, const Place &place, Core &core);
+    void call(Activation &activation, const Task &task, const Place &place);
+    void append_jobs(const Task &task, int32_t block, Group *group, Gang *gang, std::vector<Crew::Job> &jobs);
+    void report_deadlock(const Activation &activation, Fault fault);
+
+    const Platform &platform_;
+    const KernelLibrary &kernels_;
+    Report *report_;
+    OnFault on_fault_;
+    std::vector<TaskObserver *> observers_;
+    Checker *checker_ = nullptr;
+    Crew crew_;
+    std::atomic<int> cores_{0};
+};
+
+/// The argument array of a kernel call: slots, with both contexts where the kernel's generation looks for them.
+void build_arguments(const Task &task, const void *local_context, const void *global_context, int64_t *slots);
+
+/// "task 3 (ring 1) kernel add".
+std::string describe_task(const Task &task, const KernelLibrary &kernels);
+/// Names of the task's kernels, joined with '+'.
+std::string kernel_names(const Task &task, const KernelLibrary &kernels);
+
+} // namespace pypto::runtime

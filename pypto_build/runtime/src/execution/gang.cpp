@@ -1,0 +1,92 @@
+#include "execution/gang.h"
+
+#include "base/fault.h"
+#include "execution/group.h"
+
+namespace pypto::runtime {
+
+Gang::~Gang() = default;
+
+Group *Gang::add_group(const std::string members[]) {
+    for (int i = 0; i < kMembers; ++i)
+        active_[i == 0] += !members[i].empty();
+    groups_.push_back(std::make_unique<Group>(*this, members));
+    return groups_.back().get();
+}
+
+// Somebody is at the barrier, and a member that should come has returned already.
+bool Gang::missed() const {
+    for (int cores = 0; cores < 3; ++cores)
+        if (meetings_[cores].arrived > 0 && (cores == 2 ? left_[0] + left_[1] : left_[cores]) > 0)
+            return true;
+    return false;
+}
+
+bool Gang::deadlocked() const {
+    bool anyone = false;
+    for (const std::unique_ptr<Group> &group : groups_)
+        for (int i = 0; i < kMembers; ++i) {
+            if (!group->active_[i])
+                continue;
+            if (!group->blocked(i))
+                return false;
+            anyone = true;
+        }
+    return anyone;
+}
+
+Gang::Result Gang::meet(Group &group, int member, Cores cores) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const int kind = static_cast<int>(cores);
+    Meeting &meeting = meetings_[kind];
+    const uint64_t number = meeting.number;
+    ++meeting.arrived;
+    if (!aborted_ && missed())
+        return Result::Deadlock;
+    if (meeting.arrived >= expected(kind)) {
+        meeting.arrived = 0;
+        ++meeting.number;
+        for (const std::unique_ptr<Group> &each : groups_)
+            for (int &place : each->meeting_)
+                place = place == kind ? Group::kNowhere : place;
+        changed_.notify_all();
+        return Result::Ok;
+    }
+    group.meeting_[member] = kind;
+    if (!aborted_ && deadlocked())
+        return Result::Deadlock;
+    changed_.wait(lock, [&] { return aborted_ || meeting.number != number; });
+    return meeting.number != number ? Result::Ok : Result::Aborted;
+}
+
+bool Gang::leave(Group &group, int member) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const int kind = member == 0;
+    group.active_[member] = false;
+    --active_[kind];
+    ++left_[kind];
+    return !aborted_ && (missed() || deadlocked());
+}
+
+void Gang::abort() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    aborted_ = true;
+    changed_.notify_all();
+}
+
+std::string Gang::describe(Group &group) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (missed())
+        return "SYNCALL waits for a block that has returned without calling it";
+    int returned = left_[0] + left_[1];
+    int waiting = 0;
+    for (const Meeting &meeting : meetings_)
+        waiting += meeting.arrived;
+    std::string text = returned ? "the members that are left wait for one that has returned: "
+                                : "every member of the group waits for another: ";
+    if (waiting)
+        text += format("%d wait%s at SYNCALL; ", waiting, waiting == 1 ? "s" : "");
+    return text + group.describe();
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,92 @@
+// The members of one block of a task and the pipes between them.
+//
+// A pipe is a pair of rings, cube to vector and vector to cube. Members block on their gang's condition variable; when
+// every member that is left waits for another, the gang is deadlocked and says so at once.
+#pragma once
+
+#include "execution/gang.h"
+#include "pypto/core_context.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct PyptoPipe;
+
+namespace pypto::runtime {
+
+inline constexpr int kMembers = 3; // AIC, AIV0, AIV1
+inline constexpr int kLanes = 2;
+
+/// Slots travelling one way. Counters only grow; a lane is a member of one side.
+struct PipeRing {
+    std::unique_ptr<uint8_t[]> storage;
+    uint8_t *slots = nullptr;
+    int producers = 0; // lanes on each side
+    int consumers = 0;
+    uint64_t acquired[kLanes] = {};
+    uint64_t committed[kLanes] = {};
+    uint64_t fronted[kLanes] = {};
+    uint64_t released[kLanes] = {};
+    // What the members had done when a slot became full or free; kept by the checked build.
+    std::vector<std::array<uint32_t, kMembers>> full_clocks, freed_clocks;
+
+    uint64_t full() const;  // slots every producer has committed
+    uint64_t freed() const; // slots every consumer has released
+};
+
+} // namespace pypto::runtime
+
+struct PyptoPipe {
+    PyptoPipeSpec spec;
+    pypto::runtime::PipeRing rings[2]; // [0] vector to cube, [1] cube to vector
+};
+
+namespace pypto::runtime {
+
+class Group {
+public:
+    /// What one member waits for.
+    struct Wait {
+        PyptoPipe *pipe = nullptr;
+        int to_vector = 0;
+        bool producing = false;
+        uint64_t slot = 0;
+    };
+    using Result = Gang::Result;
+
+    /// `members[i]`: kernel name of member i, empty if there is none.
+    Group(Gang &gang, const std::string members[]);
+
+    PyptoPipe *open(const PyptoPipeSpec &spec);
+    /// Slot to fill (producing) or to read; blocks. On Deadlock the caller reports, everybody else gets Aborted.
+    Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot);
+    /// Publishes the oldest acquired slot, or frees the oldest one read. False: none is outstanding.
+    bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing);
+
+private:
+    friend class Gang;
+    static constexpr int kNowhere = -1;
+
+    static int lane_of(int member) { return member == 2 ? 1 : 0; }
+    bool satisfied(const Wait &wait) const;
+    bool blocked(int member) const {
+        return meeting_[member] != kNowhere || (waits_[member].pipe && !satisfied(waits_[member]));
+    }
+    /// One line a pipe and a member: what is in it, who waits for what. Under the gang's lock.
+    std::string describe() const;
+    std::string likely_cause() const;
+
+    Gang &gang_;
+    std::vector<std::unique_ptr<PyptoPipe>> pipes_;
+    std::string names_[kMembers];
+    bool present_[kMembers] = {};
+    bool active_[kMembers] = {};
+    Wait waits_[kMembers];
+    int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // Gang::Cores each waits for at the barrier
+    int lanes_ = 0;
+};
+
+} // namespace pypto::runtime

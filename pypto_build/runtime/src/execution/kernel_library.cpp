@@ -1,0 +1,92 @@
+#include "execution/kernel_library.h"
+
+#include <algorithm>
+#include <dlfcn.h>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr int32_t kMaxFuncId = 1024;
+
+// Libraries of kernels name none that they need: what the compiler's own libraries define is found here.
+bool share_system_libraries() {
+    for (const char *name : {"libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"})
+        dlopen(name, RTLD_LAZY | RTLD_GLOBAL);
+    return true;
+}
+
+} // namespace
+
+void *load_shared_object(const std::string &path) {
+    static const bool shared = share_system_libraries();
+    (void)shared;
+    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        const char *reason = dlerror();
+        throw FaultError{load_fault(path + ": cannot be loaded: " + (reason ? reason : "unknown reason"),
+                                    "rebuild it for this machine")};
+    }
+    return handle;
+}
+
+void KernelLibrary::load(int32_t func_id, const std::string &name, const std::string &core_type,
+                         const std::string &path) {
+    if (func_id < 0 || func_id >= kMaxFuncId)
+        throw FaultError{
+            load_fault(format("kernel %s: func_id %d is outside 0..%d", name.c_str(), func_id, kMaxFuncId - 1),
+                       "number the kernels from 0 in kernel_config.py")};
+    if (core_type != "aic" && core_type != "aiv")
+        throw FaultError{load_fault("kernel " + name + ": core_type \"" + core_type + "\" is unknown",
+                                    "use \"aic\" or \"aiv\" in kernel_config.py")};
+    if (const Kernel *taken = find(func_id))
+        throw FaultError{load_fault(
+            format("kernel %s: func_id %d is already that of %s", name.c_str(), func_id, taken->name.c_str()),
+            "give each kernel its own func_id in kernel_config.py")};
+    Kernel kernel;
+    kernel.func_id = func_id;
+    kernel.name = name;
+    kernel.vector = core_type == "aiv";
+    if (path.empty()) {
+        kernel.entry = [](int64_t *) {}; // a callback stands in for it
+    } else {
+        kernel.handle = load_shared_object(path);
+        kernel.entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(kernel.handle, "kernel_entry"));
+        if (kernel.entry == nullptr)
+            throw FaultError{
+                load_fault(path + ": exports no kernel_entry",
+                           "keep the extern \"C\" kernel_entry wrapper at the end of the kernel's source")};
+        const auto *abi = static_cast<const uint32_t *>(dlsym(kernel.handle, "pypto_core_abi"));
+        if (abi != nullptr && *abi != PYPTO_CORE_ABI)
+            throw FaultError{load_fault(
+                format("%s: is built for ABI %u of a core, this runtime has %u", path.c_str(), *abi, PYPTO_CORE_ABI),
+                "rebuild the kernel")};
+        kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
+        kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
+    }
+    if (static_cast<size_t>(func_id) >= by_id_.size())
+        by_id_.resize(static_cast<size_t>(func_id) + 1);
+    by_id_[static_cast<size_t>(func_id)] = std::move(kernel);
+}
+
+void KernelLibrary::set_signature(int32_t func_id, std::vector<Direction> signature) {
+    if (find(func_id) == nullptr)
+        return;
+    Kernel &kernel = by_id_[static_cast<size_t>(func_id)];
+    kernel.has_signature = true;
+    kernel.signature = std::move(signature);
+}
+
+bool KernelLibrary::any_checked() const {
+    return std::any_of(by_id_.begin(), by_id_.end(), [](const Kernel &kernel) { return kernel.checked; });
+}
+
+std::string KernelLibrary::list() const {
+    std::string text;
+    for (const Kernel &kernel : by_id_)
+        if (kernel.entry)
+            text += format("%s%d %s", text.empty() ? "" : ", ", kernel.func_id, kernel.name.c_str());
+    return text.empty() ? "none" : text;
+}
+
+} // namespace pypto::runtime

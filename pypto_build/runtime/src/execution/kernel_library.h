@@ -1,0 +1,53 @@
+// The kernels of an artifact: shared objects by func_id.
+#pragma once
+
+#include "base/fault.h"
+#include "pypto/core_context.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+enum class Direction : uint8_t { In, Out, InOut };
+
+struct Kernel {
+    int32_t func_id = -1;
+    std::string name;
+    bool vector = true; // AIV; false: AIC
+    void (*entry)(int64_t *args) = nullptr;
+    void (*bind_core)(PyptoCoreContext *) = nullptr; // null: the kernel uses no on-chip memory of ours
+    void *handle = nullptr;
+    bool checked = false; // compiled with PYPTO_CHECK
+    bool has_signature = false;
+    std::vector<Direction> signature; // of its tensors
+};
+
+/// A shared object that stays loaded for the life of the process: kernels may leave threads or exit handlers behind.
+/// Throws FaultError naming the file.
+void *load_shared_object(const std::string &path);
+
+class KernelLibrary {
+public:
+    /// Loads a kernel; without a path it does nothing when run, for kernels that a callback executes. Throws
+    /// FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id taken.
+    void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    /// Declares what the kernel does with each of its tensors; used to label dumps.
+    void set_signature(int32_t func_id, std::vector<Direction> signature);
+
+    const Kernel *find(int32_t func_id) const {
+        return func_id >= 0 && static_cast<size_t>(func_id) < by_id_.size() && by_id_[func_id].entry
+                   ? &by_id_[static_cast<size_t>(func_id)]
+                   : nullptr;
+    }
+    /// Whether any kernel reports what it touches.
+    bool any_checked() const;
+    /// "0 add, 1 mul", for messages.
+    std::string list() const;
+
+private:
+    std::vector<Kernel> by_id_;
+};
+
+} // namespace pypto::runtime

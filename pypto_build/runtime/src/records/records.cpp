@@ -1,0 +1,74 @@
+#include "records/records.h"
+
+namespace pypto::runtime {
+
+Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
+    : settings_(settings) {
+    const bool any =
+        settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args || settings.accesses;
+    const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
+    if (any && settings.output_dir.empty())
+        throw_usage_error("option output_dir is missing", "name the directory for what the run leaves");
+    if (settings.dump_args < 0 || settings.dump_args > 3)
+        throw_usage_error(format("option dump_args is %d", settings.dump_args), "use 0 to 3");
+    if (settings.swimlane < 0 || settings.swimlane > 4)
+        throw_usage_error(format("option swimlane is %d", settings.swimlane), "use 0 to 4");
+    if (selected && !settings.dump_args)
+        throw_usage_error("dump_select and dump_tasks need a dump", "set option dump_args to 1, 2 or 3");
+    if (settings.dep_gen || settings.graph)
+        graph_ = std::make_unique<GraphRecord>();
+    if (settings.accesses || kernels.any_checked())
+        checker_ = std::make_unique<Checker>(kernels, settings.accesses);
+    if (settings.log_level <= static_cast<int>(LogLevel::Timing))
+        timing_ = std::make_unique<TimingRecord>();
+    if (settings.swimlane)
+        swimlane_ = std::make_unique<SwimlaneRecord>(platform, settings.swimlane);
+    if (!settings.dump_args)
+        return;
+    const DumpNames *names = dump_names(settings.dump_format);
+    if (names == nullptr)
+        throw_usage_error("option dump_format is \"" + settings.dump_format + "\"", "use args or tensor");
+    args_ = std::make_unique<ArgsRecord>(settings, *names, kernels);
+}
+
+void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator) {
+    if (settings_.scope_stats)
+        scopes_ = std::make_unique<ScopeRecord>(settings_.limits, graph, scheduler, orchestrator);
+    for (OrchestrationObserver *observer :
+         {static_cast<OrchestrationObserver *>(graph_.get()), static_cast<OrchestrationObserver *>(scopes_.get()),
+          static_cast<OrchestrationObserver *>(swimlane_.get()), static_cast<OrchestrationObserver *>(checker_.get())})
+        if (observer)
+            orchestrator.observe(observer);
+    if (swimlane_)
+        executor.observe(swimlane_.get());
+    executor.check_with(checker_.get());
+    if (swimlane_ && swimlane_->wants_services())
+        scheduler.observe(swimlane_.get());
+    if (timing_)
+        scheduler.observe(timing_.get());
+    if (args_)
+        scheduler.observe(args_.get());
+}
+
+void Records::write(bool fatal, int threads, const RunTimes &times) {
+    if (settings_.dep_gen)
+        graph_->write(settings_.output_dir);
+    if (scopes_)
+        scopes_->write(settings_.output_dir, fatal);
+    if (checker_)
+        checker_->write(settings_.output_dir, !fatal);
+    if (swimlane_)
+        swimlane_->write(settings_.output_dir, threads);
+    if (timing_)
+        timing_->write(times);
+    if (!args_)
+        return;
+    args_->write();
+    for (const std::string &name : args_->unsigned_kernels())
+        std::fprintf(
+            stderr,
+            "[WARN] args dump: kernel %s has no signature; its arguments are labelled by what the task declares\n",
+            name.c_str());
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,212 @@
+#include "scheduling/scheduler.h"
+
+#include "base/clock.h"
+#include "crash/crash.h"
+#include "scheduling/predicate.h"
+#include "scheduling/stall.h"
+
+#include <chrono>
+
+namespace pypto::runtime {
+
+namespace {
+
+constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
+constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
+constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
+
+// Tasks whose arguments are dumped run one by one: else a dump would hold what other tasks are just writing.
+Order order_of(const Settings &settings) {
+    return settings.dump_args && settings.order == Order::Parallel ? Order::Serial : settings.order;
+}
+
+size_t worker_count(int threads, Order order) {
+    if (order != Order::Parallel)
+        return 0;
+    const size_t machine = std::max(1u, std::thread::hardware_concurrency());
+    return (threads > 0 ? static_cast<size_t>(threads) : machine) - 1;
+}
+
+} // namespace
+
+Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
+    : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
+      max_workers_(worker_count(threads, order_)), ready_(settings), caller_core_(executor.make_core()) {}
+
+Scheduler::~Scheduler() {
+    {
+        const Lock guard(mutex_);
+        stop_ = true;
+        work_.notify_all();
+    }
+    for (std::thread &worker : workers_)
+        worker.join();
+}
+
+void Scheduler::enqueue(Task *task) {
+    for (TaskObserver *observer : observers_)
+        observer->ready(*task);
+    ready_.push(task);
+    ++open_;
+}
+
+// For whoever looks at the report of a run that does not end.
+void Scheduler::publish() {
+    if (report_ == nullptr)
+        return;
+    report_->created.store(graph_.created(), std::memory_order_relaxed);
+    report_->completed.store(graph_.created() - graph_.unfinished(), std::memory_order_relaxed);
+    report_->open.store(open_, std::memory_order_relaxed);
+}
+
+void Scheduler::submitted(Lock &lock) {
+    publish();
+    if (order_ == Order::Parallel) {
+        wake_if_worthwhile();
+        while ((ready_.units() > kPlentyReady || far_ahead()) && !failed())
+            run_one(lock, *caller_core_);
+    } else if (order_ == Order::Serial) {
+        while (!ready_.empty() && !failed())
+            run_one(lock, *caller_core_);
+    }
+}
+
+bool Scheduler::far_ahead() const {
+    return max_workers_ == 0 && graph_.unfinished() > kFarAhead && !ready_.empty();
+}
+
+void Scheduler::wake_if_worthwhile() {
+    if (ready_.empty() || static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs)
+        return;
+    if (idle_ > 0) {
+        work_.notify_one();
+    } else if (workers_.size() < max_workers_) {
+        cores_.push_back(executor_.make_core());
+        workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
+    }
+}
+
+void Scheduler::serve(Core &core) {
+    const SignalStack signal_stack;
+    Lock lock(mutex_);
+    while (!stop_) {
+        if (!ready_.empty() && !failed()) {
+            run_one(lock, core);
+        } else {
+            ++idle_;
+            work_.wait(lock);
+            --idle_;
+        }
+    }
+}
+
+void Scheduler::run_one(Lock &lock, Core &core) {
+    const int64_t taken = observers_.empty() ? 0 : monotonic_ns();
+    const Unit unit = ready_.take();
+    const uint64_t task = unit.task->id; // the task may be gone when it is over
+    const int32_t timing_slot = unit.task->timing_slot;
+    wake_if_worthwhile(); // more than this thread can do?
+    ++running_;
+    lock.unlock();
+    const int64_t start = monotonic_ns();
+    const Service::Kind kind = execute(unit, core);
+    const int64_t end = monotonic_ns();
+    lock.lock();
+    --running_;
+    typical_ns_ += (end - start - typical_ns_) / 8;
+    if (!failed())
+        finish(unit);
+    if (!observers_.empty()) {
+        const Service service{kind, task, timing_slot, core.index, taken, start, end, monotonic_ns()};
+        for (TaskObserver *observer : observers_)
+            observer->served(service);
+    }
+    if (caller_waits_)
+        progress_.notify_one();
+}
+
+Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
+    const Task &task = *unit.task;
+    if (!task.has_kernel)
+        return Service::Dummy;
+    if (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor))
+        return Service::Skipped;
+    if (hook_ == nullptr) {
+        run_kernels(unit, core);
+        return Service::Kernels;
+    }
+    const bool go_on = hook_->execute(task, unit.block, [&] {
+        run_kernels(unit, core);
+        return failed() ? fault() : Fault{};
+    });
+    if (!go_on)
+        fail(make_fault(Code::ExplicitOrchFatal, "the callback of a task ended the run"));
+    return Service::Kernels;
+}
+
+void Scheduler::run_kernels(const Unit &unit, Core &core) {
+    if (unit.block == Unit::kAllBlocks)
+        executor_.run_together(*unit.task, core);
+    else
+        executor_.run_block(*unit.task, unit.block, core);
+}
+
+void Scheduler::finish(const Unit &unit) {
+    Task *task = unit.task;
+    if (--task->blocks_left > 0)
+        return;
+    tasks_run_ += task->has_kernel;
+    for (TaskObserver *observer : observers_)
+        observer->over(*task);
+    graph_.complete(task, [this](Task *consumer) { enqueue(consumer); });
+    --open_;
+    publish();
+}
+
+void Scheduler::wait_for_progress(Lock &lock) {
+    caller_waits_ = true;
+    progress_.wait(lock);
+    caller_waits_ = false;
+}
+
+// Nobody runs and nothing may: a deadlock, or an order that cannot be kept.
+Scheduler::Outcome Scheduler::stalled() {
+    const std::optional<uint64_t> awaited = ready_.awaited();
+    if (!awaited)
+        return Outcome::Stalled;
+    record(describe_broken_order(graph_, *awaited));
+    return Outcome::Failed;
+}
+
+void Scheduler::fail(Fault fault) {
+    const Lock guard(mutex_);
+    record(std::move(fault));
+}
+
+void Scheduler::record(Fault fault) {
+    if (failed())
+        return;
+    fault_ = std::move(fault);
+    if (fault_.kind == "hang" && fault_.message.find("sub_class=") == std::string::npos) // inside one task
+        fault_.message += "; " + occupancy(graph_, "S1:running-stalled", orchestration_done_.load());
+    if (report_)
+        write_fault(report_->fault, fault_);
+    failed_.store(true, std::memory_order_release);
+    progress_.notify_all();
+}
+
+Fault Scheduler::fault() {
+    const Lock guard(mutex_);
+    return fault_;
+}
+
+bool Scheduler::quiesce(int milliseconds) {
+    Lock lock(mutex_);
+    caller_waits_ = true;
+    const bool quiet =
+        progress_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] { return running_ == 0; });
+    caller_waits_ = false;
+    return quiet;
+}
+
+} // namespace pypto::runtime

@@ -1,0 +1,108 @@
+// Runs ready tasks on a pool of threads.
+//
+// One lock guards the task graph and the ready queue. The orchestration's thread submits; whenever it has to wait it
+// runs tasks itself, so a short run never starts a thread. Threads sleep when there is nothing to do, and are woken
+// only for more work than waking costs. When nobody runs anything and nothing is ready, whoever waits learns at once
+// that it stalled.
+#pragma once
+
+#include "execution/executor.h"
+#include "graph/task_graph.h"
+#include "records/observers.h"
+#include "scheduling/ready_queue.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace pypto::runtime {
+
+class Scheduler {
+public:
+    enum class Outcome { Done, Stalled, Failed };
+    using Lock = std::unique_lock<std::mutex>;
+
+    Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads);
+    /// Waits for the threads; a kernel that never returns keeps it waiting.
+    ~Scheduler();
+
+    void observe(TaskObserver *observer) { observers_.push_back(observer); }
+
+    Lock lock() { return Lock(mutex_); }
+
+    /// Queues a connected task that waits for nothing. Under the lock.
+    void enqueue(Task *task);
+    /// The orchestration has submitted something: starts or wakes threads, or runs tasks itself when plenty are ready.
+    void submitted(Lock &lock);
+    /// Runs tasks until done() holds; done() is called under the lock.
+    template <typename Done> Outcome run_until(Lock &lock, Done done) {
+        while (true) {
+            if (failed_.load(std::memory_order_relaxed))
+                return Outcome::Failed;
+            if (done())
+                return Outcome::Done;
+            if (!ready_.empty())
+                run_one(lock, *caller_core_);
+            else if (running_ == 0)
+                return stalled();
+            else
+                wait_for_progress(lock);
+        }
+    }
+
+    /// The orchestration has returned.
+    void orchestration_done() { orchestration_done_.store(true, std::memory_order_relaxed); }
+    /// Records the first fault and lets everybody stop. From any thread, without the lock.
+    void fail(Fault fault);
+    bool failed() const { return failed_.load(std::memory_order_acquire); }
+    Fault fault();
+    /// Waits until no kernel runs, at most `milliseconds`; false if one still does.
+    bool quiesce(int milliseconds);
+
+    uint64_t tasks_run() const { return tasks_run_; }
+
+private:
+    void run_one(Lock &lock, Core &core);
+    Service::Kind execute(const Unit &unit, Core &core);
+    void run_kernels(const Unit &unit, Core &core);
+    void finish(const Unit &unit);
+    void wake_if_worthwhile();
+    bool far_ahead() const;
+    void wait_for_progress(Lock &lock);
+    Outcome stalled();
+    void record(Fault fault);
+    void publish();
+    void serve(Core &core);
+
+    TaskGraph &graph_;
+    Executor &executor_;
+    Report *const report_; // may be null
+    const Order order_;
+    TaskHook *const hook_;
+    const size_t max_workers_;
+
+    std::mutex mutex_;
+    std::condition_variable work_;     // for workers: something is ready
+    std::condition_variable progress_; // for the orchestration's thread: a unit is over
+    ReadyQueue ready_;
+    std::vector<std::unique_ptr<Core>> cores_;
+    std::vector<std::thread> workers_;
+    std::unique_ptr<Core> caller_core_;
+    std::vector<TaskObserver *> observers_;
+    uint32_t running_ = 0;
+    uint32_t idle_ = 0;
+    uint64_t open_ = 0;           // tasks that are ready or running
+    int64_t typical_ns_ = 10'000; // moving average of a unit's run time
+    uint64_t tasks_run_ = 0;
+    bool caller_waits_ = false;
+    bool stop_ = false;
+    std::atomic<bool> failed_{false};
+    std::atomic<bool> orchestration_done_{false};
+    Fault fault_;
+};
+
+} // namespace pypto::runtime

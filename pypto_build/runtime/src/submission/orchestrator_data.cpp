@@ -1,0 +1,99 @@
+// Elements of tensors, reports and log lines of an orchestration.
+#include "submission/orchestrator.h"
+
+#include "data/poison.h"
+#include "pypto/tensor_views.h"
+#include "scheduling/predicate.h"
+#include "scheduling/stall.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace pypto::runtime {
+
+void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, const char *what) {
+    if (is_fatal())
+        leave();
+    edges_.clear();
+    writers_of(tensor);
+    Scheduler::Lock lock = scheduler_.lock();
+    const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
+        for (const ProducerEdge &edge : edges_) {
+            const Task *task = graph_.find(edge.task);
+            if (task && (task->state != TaskState::Done || (and_readers && task->unfinished_consumers > 0)))
+                return false;
+        }
+        return true;
+    });
+    const bool stalled = outcome == Scheduler::Outcome::Stalled;
+    Fault fault;
+    if (stalled) {
+        fault = describe_stall(graph_, kernels_, false);
+        fault.code = Code::TensorWaitTimeout;
+        fault.message = std::string(what) + " waits for a task that cannot finish; " + fault.message;
+    }
+    lock.unlock();
+    if (stalled)
+        end_with(std::move(fault));
+    if (outcome == Scheduler::Outcome::Failed)
+        leave();
+    for (OrchestrationObserver *observer : observers_)
+        observer->waited(edges_, and_readers);
+}
+
+uint8_t *Orchestrator::element(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices) {
+    if (ndims != tensor.ndims)
+        invalid(format("%u indices are given for a tensor of %u dimensions", ndims, tensor.ndims), "give one for each");
+    for (uint32_t d = 0; d < ndims; ++d)
+        if (indices[d] >= tensor.shapes[d])
+            invalid(format("index %u is outside dimension %u of size %u", indices[d], d, tensor.shapes[d]),
+                    "correct the indices of get_tensor_data or set_tensor_data");
+    check_tensor(tensor, 0);
+    return element_address(tensor, ndims, indices);
+}
+
+void Orchestrator::read(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, void *value, uint32_t size) {
+    uint8_t *address = element(tensor, ndims, indices);
+    wait_for_writers(tensor, false, "get_tensor_data");
+    warn_of_poison(address, tensor.dtype);
+    std::memcpy(value, address, std::min(size, element_bytes(tensor.dtype)));
+}
+
+void Orchestrator::write(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, const void *value,
+                         uint32_t size) {
+    uint8_t *address = element(tensor, ndims, indices);
+    wait_for_writers(tensor, true, "set_tensor_data");
+    std::memcpy(address, value, std::min(size, element_bytes(tensor.dtype)));
+}
+
+// Single bytes may equal the pattern by chance.
+void Orchestrator::warn_of_poison(const uint8_t *element, DataType dtype) {
+    std::vector<uint64_t> first;
+    if (!settings_.poison || warned_of_poison_ || settings_.log_level > static_cast<int>(LogLevel::Warn) ||
+        element_bytes(dtype) == 1 || find_poison(element, 1, dtype, 0, first) == 0)
+        return;
+    warned_of_poison_ = true;
+    std::fprintf(stderr, "[WARN] orchestration: get_tensor_data reads an element that nobody has written\n");
+}
+
+void Orchestrator::report_fatal(int code, std::string message) {
+    Fault fault = make_fault(static_cast<Code>(code), std::move(message));
+    if (fault.hint.empty())
+        fault.hint = code_hint(Code::ExplicitOrchFatal);
+    scheduler_.fail(std::move(fault));
+}
+
+void Orchestrator::log(LogLevel level, const char *file, int line, const std::string &message) const {
+    if (static_cast<int>(level) < settings_.log_level)
+        return;
+    const char *name = level >= LogLevel::Error    ? "ERROR"
+                       : level >= LogLevel::Warn   ? "WARN"
+                       : level >= LogLevel::Timing ? "TIMING"
+                       : level >= LogLevel::Info   ? "INFO"
+                                                   : "DEBUG";
+    const char *base = std::strrchr(file, '/');
+    std::fprintf(stderr, "[%s] orchestration: [%s:%d] %s\n", name, base ? base + 1 : file, line, message.c_str());
+}
+
+} // namespace pypto::runtime
