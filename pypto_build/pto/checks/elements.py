@@ -37,18 +37,17 @@ def _types(resolved: Resolved, op: Operation, arch: str) -> Messages:
     if definition.only and arch and arch != definition.only:
         yield f"is an instruction of {definition.only}, which {arch} does not have"
     allowed = definition.elements.get(arch)
-    for role in ("src", "src0", "dst"):
-        tile = tile_of(resolved, op, role)
-        if allowed is None or tile is None:
-            continue
-        if tile.loc == "vec" and not {width_of(tile.dtype), str(tile.dtype)} & allowed:
-            yield f"{role} has elements {tile.dtype}, {arch} takes {', '.join(sorted(allowed))}"
+    if allowed is None:
         return
+    role = next((role for role in ("src", "src0", "dst") if tile_of(resolved, op, role)), "")
+    tile = tile_of(resolved, op, role)
+    if tile is not None and tile.loc == "vec" and not {width_of(tile.dtype), str(tile.dtype)} & allowed:
+        yield f"{role} has elements {tile.dtype}, {arch} takes {', '.join(sorted(allowed))}"
 
 
 def _layout(resolved: Resolved, op: Operation, arch: str) -> Messages:
     definition = TABLE[op.name]
-    for name in op.operands:
+    for name in op.operands if definition.laid_out else ():
         role = definition.role(name, op.form)
         if role is None or not role.layout or (role.layout_on and arch not in ("", role.layout_on)):
             continue

@@ -29,6 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .functions import Function, Reduction
@@ -131,6 +132,11 @@ class OpDef:
     def keys(self) -> tuple[str, str]:
         """What tables of translations know it by, the more specific first: `family:fn`, family."""
         return f"{self.family}:{self.fn}", self.family
+
+    @cached_property
+    def laid_out(self) -> frozenset[str]:
+        """The roles whose tiles have to have a certain layout."""
+        return frozenset(role.name for role in self.roles() if role.layout)
 
     @property
     def function(self) -> Function:
