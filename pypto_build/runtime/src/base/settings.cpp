@@ -77,8 +77,7 @@ template <typename T> void read_variable(const LimitRule &rule, T (&limits)[kRin
 template <typename T> void check(const LimitRule &rule, const char *option, const T (&limits)[kRings]) {
     for (const T value : limits)
         if (!rule.accepts(value))
-            throw_usage_error(format("%s is %llu", option, static_cast<unsigned long long>(value)),
-                              std::string("make it ") + rule.meaning);
+            throw_fault(FaultKind::RingLimit, {{"name", option}, {"value", value}, {"allowed", rule.meaning}});
 }
 
 } // namespace

@@ -26,18 +26,8 @@ PyObject *fault_type = nullptr;
 
 } // namespace
 
-[[noreturn]] void raise_fault(const Fault &fault) {
-    const std::string text = fault.hint.empty() ? fault.message : fault.message + "; " + fault.hint;
-    py::object error = py::reinterpret_borrow<py::object>(fault_type)(text);
-    error.attr("kind") = fault.kind;
-    error.attr("message") = fault.message;
-    error.attr("hint") = fault.hint;
-    error.attr("code") = static_cast<int>(fault.code);
-    error.attr("code_name") = code_name(fault.code);
-    error.attr("task") = fault.task == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task));
-    error.attr("task_id") = fault.task_id == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task_id));
-    error.attr("kernel") = fault.kernel.empty() ? py::object(py::none()) : py::object(py::str(fault.kernel));
-    PyErr_SetObject(fault_type, error.ptr());
+void raise_fault(const Fault &fault) {
+    PyErr_SetObject(fault_type, py::bytes(fault.json()).ptr());
     throw py::error_already_set();
 }
 
@@ -54,7 +44,7 @@ template <typename Function> auto guarded(Function function) {
 DataType known_type(const std::string &name) {
     DataType dtype{};
     if (!parse_type(name, dtype))
-        throw_usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
+        throw_fault(FaultKind::UnknownDtype, {{"name", name}});
     return dtype;
 }
 
@@ -65,7 +55,7 @@ Direction parse_direction(const std::string &name) {
         return Direction::Out;
     if (name == "INOUT")
         return Direction::InOut;
-    throw_usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
+    throw_fault(FaultKind::UnknownDirection, {{"name", name}});
 }
 
 std::vector<Direction> parse_directions(const std::vector<std::string> &names) {
@@ -92,8 +82,7 @@ Memory parse_memory(const py::handle &value, std::vector<py::buffer_info> &held,
 TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<py::buffer_info> &held) {
     const auto fields = item.cast<py::sequence>();
     if (fields.size() != 4 && fields.size() != 5)
-        throw_usage_error(format("tensor %zu has %zu fields", index, fields.size()),
-                          "give (memory, shape, dtype, direction[, name])");
+        throw_fault(FaultKind::TensorFields, {{"index", index}, {"count", fields.size()}});
     TensorParameter tensor;
     tensor.shape = fields[1].cast<std::vector<uint32_t>>();
     tensor.dtype = known_type(fields[2].cast<std::string>());
@@ -105,10 +94,8 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
     for (const uint32_t size : tensor.shape)
         tensor.bytes *= size;
     if (memory.bytes && memory.bytes < tensor.bytes)
-        throw_usage_error(format("tensor %s needs %llu bytes, its buffer has %llu", tensor.name.c_str(),
-                                 static_cast<unsigned long long>(tensor.bytes),
-                                 static_cast<unsigned long long>(memory.bytes)),
-                          "pass a contiguous buffer of the tensor's shape");
+        throw_fault(FaultKind::BufferTooSmall,
+                    {{"name", tensor.name}, {"bytes", tensor.bytes}, {"given", memory.bytes}});
     return tensor;
 }
 
@@ -139,8 +126,7 @@ template <typename T> void parse_rings(const py::handle &value, const std::strin
     else
         values = value.cast<std::vector<uint64_t>>();
     if (values.size() != kRings)
-        throw_usage_error(format("option %s has %zu values", name.c_str(), values.size()),
-                          "give one number or four, one a ring");
+        throw_fault(FaultKind::RingValues, {{"name", name}, {"count", values.size()}});
     for (uint32_t ring = 0; ring < kRings; ++ring)
         if (values[ring] != 0) // 0 keeps what the environment or the default says
             limits[ring] = static_cast<T>(values[ring]);
@@ -245,11 +231,11 @@ Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &he
         const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
                                          [&](const Option &known) { return name == known.name; });
         if (option == std::end(kOptions))
-            throw_usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
+            throw_fault(FaultKind::UnknownOption, {{"name", name}});
         option->set(*option, settings, item.second, held);
     }
     if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
-        throw_usage_error("option order names a task twice", "name each task once");
+        throw_fault(FaultKind::OrderRepeats);
     check_limits(settings.limits);
     return settings;
 }
@@ -287,11 +273,7 @@ PYBIND11_MODULE(_embedded, module) {
     using namespace pypto::runtime;
     module.doc() = "The embedded runtime of pypto-build: replays compiled artifacts on this machine.";
 
-    fault_type = PyErr_NewExceptionWithDoc(
-        "_embedded.RuntimeFault",
-        "A run failed. Attributes: kind, message, hint, code, code_name, task (number in submission order), task_id "
-        "(ring << 32 | number in the ring), kernel; the last three may be None.",
-        PyExc_RuntimeError, nullptr);
+    fault_type = py::object(py::module_::import("pypto_build.runtime.faults").attr("RuntimeFault")).release().ptr();
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     module.attr("REPORT_BYTES") = report_bytes();
     module.attr("OPTIONS") = default_options();

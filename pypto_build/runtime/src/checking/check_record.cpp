@@ -116,12 +116,8 @@ Fault CoreCheck::fault(uint32_t site, std::string message, uint32_t other_site) 
     const auto line = [&](uint32_t number) {
         return number == ~0u ? std::string() : source_line(reinterpret_cast<const void *>(sites_[number].address));
     };
-    const std::string place = line(site), written = line(other_site);
-    if (!written.empty())
-        message += ", written at " + written;
-    if (!place.empty())
-        message += " (" + place + ")";
-    return make_fault(Code::KernelFault, std::move(message), "scons hazards shows every such place");
+    return Fault(FaultKind::CheckFailed,
+                 {{"text", std::move(message)}, {"line_text", line(site)}, {"written_at", line(other_site)}});
 }
 
 void CoreCheck::error(const char *kind, uint32_t site, std::string message, uint32_t other_site) {

@@ -37,11 +37,8 @@ void EntryParameters::arrange(const std::string &order) {
         words.push_back(argument.scalar);
     }
     if (tensor != tensors.size() || scalar != scalars.size() || all.size() != arguments.size())
-        throw FaultError{make_fault(Code::InvalidArgs,
-                                    format("the orchestration reads %zu arguments (\"%s\"), the entry has %zu tensors "
-                                           "and %zu scalars",
-                                           all.size(), all.c_str(), tensors.size(), scalars.size()),
-                                    "correct the orchestration")};
+        throw_fault(FaultKind::ParameterOrder,
+                    {{"count", all.size()}, {"order", all}, {"tensors", tensors.size()}, {"scalars", scalars.size()}});
 }
 
 void Orchestration::load(const std::string &path, const std::string &function_name, const std::string &config_name) {
@@ -49,13 +46,11 @@ void Orchestration::load(const std::string &path, const std::string &function_na
     void *handle = load_shared_object(path);
     bind_ = as<uint32_t (*)(const Operations *, PTO2Runtime *)>(dlsym(handle, "pypto_bind_orchestration"));
     if (bind_ == nullptr)
-        throw FaultError{load_fault(path + ": was not compiled against this runtime's pto_orchestration_api.h",
-                                    "rebuild the orchestration")};
+        throw_fault(FaultKind::OtherOrchestration, {{"path", path}});
     const std::string function = function_name.empty() ? "aicpu_orchestration_entry" : function_name;
     entry_ = dlsym(handle, function.c_str());
     if (entry_ == nullptr)
-        throw FaultError{load_fault(path + ": exports no function " + function,
-                                    "correct ORCHESTRATION[\"function_name\"] in kernel_config.py")};
+        throw_fault(FaultKind::NoOrchestrationEntry, {{"path", path}, {"name", function}});
     config_ = dlsym(handle, config_name.empty() ? "aicpu_orchestration_config" : config_name.c_str());
     builds_graph_ = dlsym(handle, "pypto_entry_builds_graph") != nullptr;
     if (dlsym(handle, "pypto_entry_takes_runtime"))
@@ -69,9 +64,7 @@ void Orchestration::load(const std::string &path, const std::string &function_na
 void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) const {
     const uint32_t abi = bind_(operations, runtime);
     if (abi != kOrchestrationAbi)
-        throw FaultError{load_fault(
-            format("%s: is built for ABI %u of the runtime, this one has %u", path_.c_str(), abi, kOrchestrationAbi),
-            "rebuild the orchestration")};
+        throw_fault(FaultKind::OrchestrationAbi, {{"path", path_}, {"abi", abi}, {"own", kOrchestrationAbi}});
 }
 
 int Orchestration::expected_args(const EntryParameters &parameters) const {
