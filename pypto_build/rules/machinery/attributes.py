@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pypto_build.facts.platforms import PLATFORMS
+
 
 class RuleError(Exception):
     """A rule called with a wrong attribute. ``str()`` is one line."""
@@ -31,6 +33,9 @@ class Attribute:
     def type_names(self) -> str:
         """The types, for messages and for the documentation."""
         return " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
+
+
+PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
 
 
 @dataclass(frozen=True)
