@@ -24,7 +24,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     error = verdict.error
     if error is None or verdict.status not in ("runtime_error", "hang"):
         return None
-    path, line = _place(artifact, error)
+    path, line = _position(artifact, error)
     return Finding(
         f"hazards/{'hang' if verdict.status == 'hang' else 'fault' if error.kind == 'runtime_error' else error.kind}",
         error.message,
@@ -37,7 +37,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     )
 
 
-def _place(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
+def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     files = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     places = [(match["path"], int(match["line"])) for match in map(_FRAME.match, error.detail) if match]
     for path, line in [*places, *_scope(error)]:
