@@ -20,9 +20,7 @@ from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 _PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC_ALL")
 _OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
-_HARMLESS = re.compile(
-    r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
-)
+_HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
 _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
@@ -178,7 +176,7 @@ def begins_with(source: Path, header: str) -> bool:
         return False
     before = re.sub(r"//[^\n]*|/\*.*?\*/", "", text[: found.start()], flags=re.DOTALL)
     lines = [line.strip() for line in before.split("\n") if line.strip()]
-    return all(_HARMLESS.fullmatch(line) for line in lines)
+    return all(re.fullmatch(_HARMLESS, line) for line in lines)
 
 
 def compile_environment(workspace: Workspace) -> dict[str, str]:

@@ -58,12 +58,12 @@ def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence
     """The nodes of a step's outputs, which depend on ``sources`` at least."""
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.place.path(name))) for name in names]
-    nodes = env.Command(targets, list(sources), SConsAction(_perform, _announce), PYPTO_STEP=step)
+    nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step)
     env.Precious(nodes)
     return env.AlwaysBuild(nodes)
 
 
-def _announce(target: Nodes, source: Nodes, env: Environment) -> str:
+def announce(target: Nodes, source: Nodes, env: Environment) -> str:
     """What SCons prints before a step: nothing, since only the step knows whether it has to be; with -n, its line."""
     step: Step = env["PYPTO_STEP"]
     return step.line() if GetOption("no_exec") and not step.proven else ""
