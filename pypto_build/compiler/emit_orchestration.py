@@ -109,9 +109,9 @@ class OrchestrationEmitter(OrchestrationText):
         ]  # fmt: skip
         for start in range(0, len(early), BATCH):
             self.allocate(early[start : start + BATCH])
-        done = set(map(id, early))
+        allocated = set(map(id, early))
         for op in block.ops:
-            if id(op) not in done:
+            if id(op) not in allocated:
                 self.op(op)
 
     def op(self, op: Op) -> None:

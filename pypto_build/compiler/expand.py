@@ -154,12 +154,12 @@ class _Member:
         for op in [o for o in ops if o.name == "pop"]:
             if not self.in_place(op, block):
                 self.copy(op, block)
-        done = -1
+        freed = -1
         for op in [o for o in ops if o.name == "pop"]:
             last = max((n for n, user in enumerate(ops) if op.result in mentions(user)), default=ops.index(op))
-            done = max(last, done, ops.index(op))
-            ops.insert(done + 1, Op("free", (), {"split": self.function.split + 1}, position=op.position))
-            done += 1
+            freed = max(last, freed, ops.index(op))
+            ops.insert(freed + 1, Op("free", (), {"split": self.function.split + 1}, position=op.position))
+            freed += 1
 
     def in_place(self, op: Op, block: Block) -> bool:
         name = op.result

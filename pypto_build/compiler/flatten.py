@@ -10,12 +10,12 @@ from .ir import Block, IrFunction, Op, Operand, Program, Ref, Value, ValueKind, 
 
 def flatten_calls(program: Program) -> Program:
     """Arguments of every operation become values, and no call of an inline function is left."""
-    done: dict[str, IrFunction] = {}
+    expanded: dict[str, IrFunction] = {}
     for function in program.functions.values():
         values = function.values.copy()
         body = _Flattener(values).block(function.body)
-        done[function.name] = replace(function, body=_Inliner(values, done).block(body), values=values)
-    kept = {name: f for name, f in done.items() if f.kind != "inline"}
+        expanded[function.name] = replace(function, body=_Inliner(values, expanded).block(body), values=values)
+    kept = {name: f for name, f in expanded.items() if f.kind != "inline"}
     return replace(program, functions=kept)
 
 
@@ -83,14 +83,14 @@ class _Flattener:
 
 
 class _Inliner:
-    def __init__(self, values: Values, done: dict[str, IrFunction]) -> None:
-        self.done = done
+    def __init__(self, values: Values, expanded: dict[str, IrFunction]) -> None:
+        self.expanded = expanded
         self.fresh = _Fresh(values)
 
     def block(self, block: Block) -> Block:
         expanded = Block(params=block.params, yields=block.yields)
         for op in block.ops:
-            callee = self.done.get(op.callee) if op.name == "call" else None
+            callee = self.expanded.get(op.callee) if op.name == "call" else None
             if callee is None or callee.kind != "inline":
                 expanded.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
                 continue
