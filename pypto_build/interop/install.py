@@ -24,6 +24,7 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import replace_file, write_bytes
 from pypto_build.artifact.interface import read_interface
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.binaries import beside_sources, built, check_binaries
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import revision_of
@@ -74,15 +75,15 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
         problem = "is newer than what was assembled from it, so PyPTO would assemble it and build again"
         raise ArtifactError(edited[0], problem, "put it into the kernels first: scons splice WRITE=1")
     interface = read_interface(build_dir / "interface.json")
-    made, beside = built(interface, binaries, platform), beside_sources(artifact.root, platform)
-    check_binaries(made, interface, platform)
-    copies = [Copy(made.orchestration, beside.orchestration)]
+    compiled, beside = built(interface, binaries, platform), beside_sources(artifact.root, platform)
+    check_binaries(compiled, interface, platform)
+    copies = [Copy(compiled.orchestration, beside.orchestration)]
     for kernel in artifact.kernels:
         if kernel.external:
-            continue  # PyPTO knows those by a digest of all that they include
-        code = made.kernels[kernel.func_id]
+            continue  # PyPTO identifies those by a digest of all that they include
+        code = compiled.kernels[kernel.func_id]
         name = f"incore_{kernel.func_id}_{kernel.core_type}_{kernel.source.stem}_{platform}.bin"
-        library = code if platform.endswith("sim") else code.with_suffix(".elf")
+        library = code if PLATFORMS[platform].simulated else code.with_suffix(".elf")
         copies += [Copy(library, beside.kernels[kernel.func_id]), Copy(code, artifact.root / "cache" / name)]
     return copies
 
@@ -120,7 +121,7 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
                 stale.unlink()
         for copy in copies:
             other = {".so": ".o", ".o": ".so"}.get(copy.target.suffix)
-            if other:  # of another platform, and older than an edited source sooner or later
+            if other:  # of another platform, and sooner or later older than its source
                 copy.target.with_suffix(other).unlink(missing_ok=True)
             with replace_file(copy.target) as file, copy.source.open("rb") as source:
                 shutil.copyfileobj(source, file)
@@ -159,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory")
-    add("--platform", default="a2a3sim", help="what the binaries were built for")
+    add("--platform", default="a2a3sim", choices=tuple(PLATFORMS), help="what the binaries were built for")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where interface.json is")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are (OUT)")
     add("--simpler", default="", metavar="S", help="the simpler they were built against (the importable one)")

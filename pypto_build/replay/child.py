@@ -26,7 +26,7 @@ from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
-from pypto_build.replay.run_options import RunOption
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
 
 RUN = b"R"
@@ -58,7 +58,7 @@ class Job:
     config_name: str
     scalars: tuple[int, ...]
     threads: int = 0
-    options: Mapping[str, RunOption] = field(default_factory=dict)
+    options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Path | None = None  # the artifact whose .pto modules PyTorch executes instead of the kernels
 
 

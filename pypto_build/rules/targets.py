@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.rules.options import GROUP, Group, OptionError
 from pypto_build.rules.verbs import VERBS, Needs, Verb
+
+#: The variable with the file by which `pypto-build` learns how a run ended: SCons fails with 2 whatever happened.
+STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,11 @@ def _of(*groups: Group) -> set[str]:
     return {name for name, group in GROUP.items() if group in groups}
 
 
+def _of_the_run(verb: str) -> set[str]:
+    """The options of a run that ``verb`` takes too."""
+    return {name for name, option in RUN_OPTIONS.items() if verb in option.verbs}
+
+
 _RUN = _of(Group.BUILD, Group.RUN, Group.RECORDS)
 _BUILT = {
     Needs.FILES: set[str](),
@@ -35,17 +44,17 @@ _BUILT = {
 
 
 def _of_verb(verb: Verb) -> Target:
-    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.options)))
+    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.flags)))
 
 
 TARGETS: dict[str, Target] = {
-    # The run's options change nothing that is built: they may stand there for the replay that follows.
+    # Options of the run change nothing that is built. They are taken so that only the target's name has to be edited.
     "build": Target("build JIT=x", "compile and link", frozenset(_RUN)),
     "replay": Target("replay JIT=x", "build what changed, run, compare with the golden, report", frozenset(_RUN)),
     "compile": Target(
         "compile PROGRAM=p.py",
         "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
-        frozenset(_of(Group.PROGRAMS) | {"SEED", "PTOAS"}),
+        frozenset(_of(Group.PROGRAMS) | {"PTOAS"} | _of_the_run("compile")),
     ),
     "splice": Target(
         "splice JIT=x",
@@ -59,7 +68,7 @@ TARGETS: dict[str, Target] = {
     "fetch": Target(
         "fetch",
         "get revisions of simpler and pto-isa (the pinned ones, or SIMPLER=, PTO_ISA=)",
-        frozenset({"SIMPLER", "PTO_ISA"}),
+        frozenset(_of_the_run("fetch")),
     ),
     "gc": Target(
         "gc [WRITE=1]", "what the store of results would lose to its size; WRITE=1 removes it", frozenset({"WRITE"})
@@ -75,6 +84,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
     "Housekeeping": ("gc",),
 }
+
+
+#: Targets that work on the artifact of JIT=.
+OF_AN_ARTIFACT = ("build", "replay", "splice", "pto_diff", *VERBS)
 
 
 def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.errors import ToolchainError
-from pypto_build.toolchain.platforms import Platform
 from pypto_build.toolchain.programs import version_text
-from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
 
@@ -118,7 +118,7 @@ def host_recipe(
         **{core: [*kernel_flags(compiler, platform, core, arch), *more_kernel_flags] for core in _CORE_MACRO},
         "orchestration": orchestration_flags(compiler, platform),
     }
-    link = Step("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
+    link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
     # clang++ stops at a stale precompiled header, where g++ reads the text instead.
     main_headers = _MAIN_HEADERS if compiler.family == "g++" else {}
     return {

@@ -10,8 +10,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -131,74 +132,107 @@ template <typename T> void parse_rings(const py::handle &value, const std::strin
             limits[ring] = static_cast<T>(values[ring]);
 }
 
-using Setter = void (*)(Settings &, const py::handle &, std::vector<py::buffer_info> &);
+/// One option of a run: how its value becomes a setting, and what the settings say when it is not given. Names and
+/// defaults are those of pypto_build/facts/run_options.py.
+struct Option {
+    const char *name;
+    void (*set)(const Option &self, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held);
+    py::object (*get)(const Settings &settings);
+};
 
-template <auto Member> void assign(Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-    using Field = std::remove_reference_t<decltype(settings.*Member)>;
-    settings.*Member = value.cast<Field>();
+template <auto Member> constexpr Option member(const char *name) {
+    return {name,
+            [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+                using Field = std::remove_reference_t<decltype(settings.*Member)>;
+                settings.*Member = value.cast<Field>();
+            },
+            [](const Settings &settings) { return py::cast(settings.*Member); }};
 }
 
-const std::map<std::string, Setter> kOptions = {
-    {"seed", assign<&Settings::seed>},
-    {"strict", assign<&Settings::strict>},
-    {"poison", assign<&Settings::poison>},
-    {"protect_inputs", assign<&Settings::protect_inputs>},
-    {"parameter_order", assign<&Settings::parameter_order>},
-    {"log_level", assign<&Settings::log_level>},
-    {"dump_format", assign<&Settings::dump_format>},
-    {"dump_args", assign<&Settings::dump_args>},
-    {"dep_gen", assign<&Settings::dep_gen>},
-    {"accesses", assign<&Settings::accesses>},
-    {"swimlane", assign<&Settings::swimlane>},
-    {"scope_stats", assign<&Settings::scope_stats>},
-    {"output_dir", assign<&Settings::output_dir>},
-    {"graph", assign<&Settings::graph>},
-    {"dump_select", assign<&Settings::dump_select>},
-    {"dump_tasks", assign<&Settings::dump_tasks>},
+/// A switch that chooses an order; the last one given counts.
+template <Order Chosen> constexpr Option switched(const char *name) {
+    return {name,
+            [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+                if (value.cast<bool>())
+                    settings.order = Chosen;
+            },
+            [](const Settings &settings) { return py::cast(settings.order == Chosen); }};
+}
+
+template <auto Limit> constexpr Option rings(const char *name) {
+    return {name,
+            [](const Option &self, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+                parse_rings(value, self.name, settings.limits.*Limit);
+            },
+            [](const Settings &settings) -> py::object {
+                py::tuple values(kRings);
+                for (uint32_t ring = 0; ring < kRings; ++ring)
+                    values[ring] = py::int_((settings.limits.*Limit)[ring]);
+                return values;
+            }};
+}
+
+py::object nothing(const Settings &) {
+    return py::none();
+}
+
+constexpr Option kOptions[] = {
+    member<&Settings::seed>("seed"),
+    member<&Settings::strict>("strict"),
+    member<&Settings::poison>("poison"),
+    member<&Settings::protect_inputs>("protect_inputs"),
+    member<&Settings::parameter_order>("parameter_order"),
+    member<&Settings::log_level>("log_level"),
+    member<&Settings::dump_format>("dump_format"),
+    member<&Settings::dump_args>("dump_args"),
+    member<&Settings::dep_gen>("dep_gen"),
+    member<&Settings::accesses>("accesses"),
+    member<&Settings::swimlane>("swimlane"),
+    member<&Settings::scope_stats>("scope_stats"),
+    member<&Settings::output_dir>("output_dir"),
+    member<&Settings::graph>("graph"),
+    member<&Settings::dump_select>("dump_select"),
+    member<&Settings::dump_tasks>("dump_tasks"),
+    switched<Order::Shuffled>("shuffle"),
+    switched<Order::Serial>("serial"),
     {"order",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
          settings.task_order = value.cast<std::vector<uint64_t>>();
          settings.order = Order::Listed;
-     }},
-    {"shuffle",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         if (value.cast<bool>())
-             settings.order = Order::Shuffled;
-     }},
-    {"serial",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         if (value.cast<bool>())
-             settings.order = Order::Serial;
-     }},
-    {"ring_task_window",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         parse_rings(value, "ring_task_window", settings.limits.task_window);
-     }},
-    {"ring_heap", [](Settings &settings, const py::handle &value,
-                     std::vector<py::buffer_info> &) { parse_rings(value, "ring_heap", settings.limits.heap_bytes); }},
-    {"ring_dep_pool",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         parse_rings(value, "ring_dep_pool", settings.limits.dependency_pool);
-     }},
+     },
+     [](const Settings &settings) { return py::cast(settings.task_order); }},
+    {"on_task", // the caller's: it outlives the settings
+     [](const Option &, Settings &, const py::handle &, std::vector<py::buffer_info> &) {}, nothing},
     {"report",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
          const Memory memory = parse_memory(value, held, true);
          settings.report = memory.address;
          settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
-     }},
+     },
+     nothing},
+    rings<&RingLimits::task_window>("ring_task_window"),
+    rings<&RingLimits::heap_bytes>("ring_heap"),
+    rings<&RingLimits::dependency_pool>("ring_dep_pool"),
 };
+
+/// What holds for options that are not given.
+py::dict default_options() {
+    py::dict found;
+    for (const Option &option : kOptions)
+        found[option.name] = option.get(Settings{});
+    return found;
+}
 
 Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &held) {
     Settings settings;
     settings.limits = limits_from_environment();
     for (const auto &item : options) {
         const std::string name = item.first.cast<std::string>();
-        if (name == "on_task")
-            continue; // the caller's: it outlives the settings
-        const auto option = kOptions.find(name);
-        if (option == kOptions.end())
+        const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                         [&](const Option &known) { return name == known.name; });
+        if (option == std::end(kOptions))
             throw_fault(FaultKind::UnknownOption, {{"name", name}});
-        option->second(settings, item.second, held);
+        option->set(*option, settings, item.second, held);
     }
     if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
         throw_fault(FaultKind::OrderRepeats);
@@ -242,6 +276,7 @@ PYBIND11_MODULE(_embedded, module) {
     fault_type = py::object(py::module_::import("pypto_build.runtime.faults").attr("RuntimeFault")).release().ptr();
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     module.attr("REPORT_BYTES") = report_bytes();
+    module.attr("OPTIONS") = default_options();
 
     py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")
         .def_readonly("tensor", &Unwritten::tensor, "index among the tensors of the run")
