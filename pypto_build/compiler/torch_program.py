@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pypto_build.pto.ops.functions import COMPARE
 from pypto_build.pto.torch.dtypes import UnsupportedType
 from pypto_build.pto.torch.module import torch_codegen
 from pypto_build.pto.torch.names import Names
@@ -16,7 +17,7 @@ from pypto_build.pto.torch.preamble import helper_names, preamble
 
 from .ir import Block, IrFunction, Op, Program, Ref, TensorParam, ValueKind
 from .pipeline import PASSES
-from .torch_expressions import COMPARE, Expressions
+from .torch_expressions import Expressions
 
 #: Passes that a program needs before it can be translated.
 TYPED = ("flatten_calls", "convert_to_ssa", "infer_types")

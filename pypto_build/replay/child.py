@@ -95,7 +95,7 @@ class Reply(msgspec.Struct):
 
 
 #: A file may be as large in any case.
-_LEAST_FILE = 1 << 30
+_MIN_FILE_BYTES = 1 << 30
 
 #: (memory, shape, dtype, direction, name)
 TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
@@ -228,7 +228,7 @@ def limit_resources(memory_bytes: int, cpu_s: int, place: Path) -> None:
     room = os.statvfs(place)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_DATA, memory_bytes)
-    _limit(resource.RLIMIT_FSIZE, max(room.f_bavail * room.f_frsize // 2, _LEAST_FILE))
+    _limit(resource.RLIMIT_FSIZE, max(room.f_bavail * room.f_frsize // 2, _MIN_FILE_BYTES))
     _limit(resource.RLIMIT_CPU, cpu_s)
 
 

@@ -13,7 +13,7 @@ from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.runtime.faults import is_known
 from pypto_build.runtime.printable import printable
 
-_MOST = 1 << 63
+_LIMIT = 1 << 63
 
 
 def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
@@ -49,11 +49,11 @@ def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
     """Whether numbers are within what there is."""
     if reply.fault is not None and not is_known(reply.fault):
         return False
-    if not (0 <= reply.tasks < _MOST and math.isfinite(reply.run_s) and reply.run_s >= 0):
+    if not (0 <= reply.tasks < _LIMIT and math.isfinite(reply.run_s) and reply.run_s >= 0):
         return False
     for item in reply.unwritten:
         if not (0 <= item.tensor < len(sizes) and 0 <= item.count <= sizes[item.tensor]):
             return False
         if not all(0 <= index < sizes[item.tensor] for index in item.first):
             return False
-    return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _MOST for item in reply.input_writes)
+    return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _LIMIT for item in reply.input_writes)

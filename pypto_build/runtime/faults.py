@@ -171,13 +171,13 @@ class _Fields(dict[str, Field]):
         return _DERIVED[name](self._record) if name in _DERIVED else _MISSING
 
 
-def _with_line(record: FaultRecord, form: str) -> str:
+def _with_line(record: FaultRecord, pattern: str) -> str:
     fields = record.fields
-    return form.format(f"{fields.get('file', _MISSING)}:{fields['line']}") if fields.get("line") else ""
+    return pattern.format(f"{fields.get('file', _MISSING)}:{fields['line']}") if fields.get("line") else ""
 
 
-def _optional(form: str, name: str) -> Callable[[FaultRecord], str]:
-    return lambda record: form.format(record.fields[name]) if record.fields.get(name) else ""
+def _optional(pattern: str, name: str) -> Callable[[FaultRecord], str]:
+    return lambda record: pattern.format(record.fields[name]) if record.fields.get(name) else ""
 
 
 def _occupancy(record: FaultRecord) -> str:

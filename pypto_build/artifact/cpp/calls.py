@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from ..dtypes import torch_name
+from pypto_build.facts.dtypes import torch_name
+
 from ..records import ArgDirection, CoreType
 from .state import WalkState
 from .syntax import callee, line_of, source_text, template_arguments

@@ -62,7 +62,7 @@ class Parting:
 _INSTRUCTION = re.compile(r"^(\s*)(T[A-Z0-9_]+|MGATHER|MSCATTER)(?:<[^;]*>)?\(([^;]*)\);\s*$")
 _SET_VALUE = re.compile(r"^\s*(\w+)\.SetValue\([^;]*\);\s*$")
 _SECOND = {"TPUSH", "TPOP"}
-_KNOWN = {d.cpp for d in TABLE.values() if d.cpp and d.cpp.isupper()} | {"TPUSH", "TPOP", "TRANDOM", "TMATMUL_MX"}
+_KNOWN = {d.cpp for d in TABLE.values() if d.cpp and d.cpp.isupper()} | _SECOND
 
 
 def instrument(source: str) -> str:

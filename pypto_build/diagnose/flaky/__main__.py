@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.console import add_run_options, progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import Request, replay
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.run_options import SettingValue

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.recorded.records import extents, read_document, whole, wholes
 from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text, parse_id
+from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
 _AGAIN = "run again with DEP_GEN=1"
 _PLACES = ("deps.json", "dfx_outputs/deps.json")

@@ -22,7 +22,7 @@ _SCHEDULER = "_run_scheduler"
 class ReferenceFault(RuntimeFault):
     """A kernel cannot be executed, or failed."""
 
-    def __init__(self, message: str, task: int, kernel: str, kind: FaultKind) -> None:
+    def __init__(self, message: str, task: int, kernel: str, kind: int) -> None:
         super().__init__(python_fault(kind, message, task, kernel))
 
 

@@ -1,3 +1,4 @@
+// One run from its start to its end: what it is given, what it loads, who is told what it does, and what it leaves.
 #include "embedded_runtime.h"
 
 #include "base/clock.h"

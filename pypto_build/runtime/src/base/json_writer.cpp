@@ -1,3 +1,4 @@
+// Numbers and texts in JSON, and files that appear whole.
 #include "base/json_writer.h"
 
 #include "base/fault.h"

@@ -23,12 +23,12 @@ constexpr Platform kA5{
 struct LimitRule {
     const char *variable;
     const char *meaning;
-    uint64_t least;
-    uint64_t most;
+    uint64_t min;
+    uint64_t max;
     bool power_of_two;
 
     bool accepts(uint64_t value) const {
-        return value >= least && value <= most && (!power_of_two || (value & (value - 1)) == 0);
+        return value >= min && value <= max && (!power_of_two || (value & (value - 1)) == 0);
     }
 };
 

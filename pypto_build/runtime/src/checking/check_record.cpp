@@ -1,3 +1,4 @@
+// Judges each access of a checked kernel, and records those of global memory.
 #include "checking/check_record.h"
 #include "checking/source_line.h"
 #include "data/poison.h"
@@ -277,7 +278,7 @@ void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t l
         return;
     if (tensor != nullptr && kind == PYPTO_READ)
         check_written(next, *tensor, site);
-    Place &place = places_[sites_[site].address];
+    SiteUse &place = places_[sites_[site].address];
     if (place.call == calls_ && continues(records_[place.record], next)) {
         AccessRecord &last = records_[place.record];
         if (next.base == last.base + last.length) {

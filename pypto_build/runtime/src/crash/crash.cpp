@@ -1,3 +1,4 @@
+// The signal handlers, and what they write down before the process dies.
 #include "crash/crash.h"
 
 #include "crash/containment.h"

@@ -1,3 +1,4 @@
+// Tensors before a run: poisoned, guarded or copied; and after it: what was not written, or should not have been.
 #include "data/staging.h"
 
 #include "base/fault.h"

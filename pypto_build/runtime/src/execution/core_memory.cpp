@@ -1,3 +1,4 @@
+// The on-chip memories of one core, with unmapped pages around each.
 #include "execution/core_memory.h"
 
 #include "base/fault.h"

@@ -1,3 +1,4 @@
+// The call of a kernel, and the calls it makes of the runtime.
 #include "execution/executor.h"
 
 #include "base/clock.h"
@@ -211,26 +212,26 @@ void Executor::append_jobs(const Task &task, int32_t block, Group *group, GroupS
     const int lanes = vector_count(task);
     for (int i = 0; i < kMembers; ++i)
         if (task.kernels[i] >= 0)
-            jobs.push_back([this, &task, seat = Seat{i, block, lanes, group, groups}](Core &core) {
-                run_member(task, seat, core);
+            jobs.push_back([this, &task, role = Role{i, block, lanes, group, groups}](Core &core) {
+                run_member(task, role, core);
             });
 }
 
-void Executor::run_member(const Task &task, const Seat &seat, Core &core) {
+void Executor::run_member(const Task &task, const Role &role, Core &core) {
     Activation &activation = core.activation;
     activation.executor = this;
-    activation.group = seat.group;
-    activation.groups = seat.groups;
-    activation.kernel = kernels_.find(task.kernels[seat.member]);
+    activation.group = role.group;
+    activation.groups = role.groups;
+    activation.kernel = kernels_.find(task.kernels[role.member]);
     activation.task = &task;
-    activation.member = seat.member;
+    activation.member = role.member;
     activation.running = core.running;
     PyptoCoreContext &context = activation.context;
     context.abi = PYPTO_CORE_ABI;
     context.is_vector = activation.kernel->vector ? 1 : 0;
-    context.sub_block = seat.member == 2 ? 1 : 0;
-    context.sub_block_dim = seat.lanes > 0 ? seat.lanes : 1;
-    context.block_idx = seat.block;
+    context.sub_block = role.member == 2 ? 1 : 0;
+    context.sub_block_dim = role.lanes > 0 ? role.lanes : 1;
+    context.block_idx = role.block;
     context.block_num = task.block_num;
     for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
         context.memory[i] = core.memory.space(i);
@@ -249,25 +250,25 @@ void Executor::run_member(const Task &task, const Seat &seat, Core &core) {
 
     current_activation = &activation;
     if (core.running)
-        announce(*core.running, task, *activation.kernel, seat.block, seat.member);
+        announce(*core.running, task, *activation.kernel, role.block, role.member);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
-    call(activation, task, seat);
+    call(activation, task, role);
     for (TaskObserver *observer : observers_)
-        observer->called(task, seat.member, core.index, start, monotonic_ns());
+        observer->called(task, role.member, core.index, start, monotonic_ns());
     if (activation.check)
         activation.check->end();
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
     current_activation = nullptr;
-    if (seat.groups && seat.groups->leave(*seat.group, seat.member))
+    if (role.groups && role.groups->leave(*role.group, role.member))
         report_deadlock(activation);
     activation.own.reset();
 }
 
-void Executor::call(Activation &activation, const Task &task, const Seat &seat) {
+void Executor::call(Activation &activation, const Task &task, const Role &role) {
     int64_t slots[kSlots];
     LocalContext local{};
-    local.block_idx = seat.block;
+    local.block_idx = role.block;
     local.block_num = task.block_num;
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;

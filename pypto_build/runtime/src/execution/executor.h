@@ -46,15 +46,15 @@ public:
     [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
 
 private:
-    struct Seat {
+    struct Role {
         int member;
         int32_t block;
         int lanes;
         Group *group;
         GroupSet *groups;
     };
-    void run_member(const Task &task, const Seat &seat, Core &core);
-    void call(Activation &activation, const Task &task, const Seat &seat);
+    void run_member(const Task &task, const Role &role, Core &core);
+    void call(Activation &activation, const Task &task, const Role &role);
     void append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
                      std::vector<WorkerPool::Job> &jobs);
     void report_deadlock(const Activation &activation);

@@ -1,3 +1,4 @@
+// Pipes: slots that are acquired, committed, read and freed, and what is said when nobody goes on.
 #include "execution/group.h"
 
 #include "base/json_writer.h"

@@ -1,3 +1,4 @@
+// The barrier, and the moment when all are found to wait for each other.
 #include "execution/group_set.h"
 
 #include "base/json_writer.h"

@@ -1,3 +1,4 @@
+// Loads kernels, and checks that they are built for this runtime.
 #include "execution/kernel_library.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Hands out jobs that have to run at the same time.
 #include "execution/worker_pool.h"
 
 #include "crash/crash.h"

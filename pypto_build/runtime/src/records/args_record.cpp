@@ -1,3 +1,4 @@
+// Writes each argument before and after its task, in simpler's format.
 #include "records/args_record.h"
 
 #include "execution/executor.h"

@@ -1,3 +1,4 @@
+// Which tasks and arguments a dump is limited to.
 #include "records/dump_selection.h"
 
 #include "base/fault.h"

@@ -1,3 +1,4 @@
+// Makes the records that the settings ask for, and connects them with whom they watch.
 #include "records/records.h"
 
 namespace pypto::runtime {

@@ -1,3 +1,4 @@
+// Who runs the next ready task, when a thread is worth waking, and what happens when nothing can run.
 #include "scheduling/scheduler.h"
 
 #include "base/clock.h"

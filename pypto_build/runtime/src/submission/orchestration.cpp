@@ -1,3 +1,4 @@
+// Loads an orchestration, finds out its generation, and calls it.
 #include "submission/orchestration.h"
 
 #include "execution/kernel_library.h"
@@ -54,11 +55,11 @@ void Orchestration::load(const std::string &path, const std::string &function_na
     config_ = dlsym(handle, config_name.empty() ? "aicpu_orchestration_config" : config_name.c_str());
     builds_graph_ = dlsym(handle, "pypto_entry_builds_graph") != nullptr;
     if (dlsym(handle, "pypto_entry_takes_runtime"))
-        form_ = Form::WordsWithRuntime;
+        variant_ = Variant::WordsWithRuntime;
     else if (dlsym(handle, "pypto_entry_takes_arg_array"))
-        form_ = Form::Array;
+        variant_ = Variant::Array;
     else if (dlsym(handle, "pypto_entry_takes_words"))
-        form_ = Form::Words;
+        variant_ = Variant::Words;
 }
 
 void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) const {
@@ -73,10 +74,10 @@ int Orchestration::expected_args(const EntryParameters &parameters) const {
     const int count = static_cast<int>(parameters.words.size());
     const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
                          parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
-    switch (form_) {
-    case Form::Objects:
+    switch (variant_) {
+    case Variant::Objects:
         return as<PTO2OrchestrationConfig (*)(const EntryArgs &)>(config_)(args).expected_arg_count;
-    case Form::Array:
+    case Variant::Array:
         return as<PTO2OrchestrationConfig (*)(const EntryArg *)>(config_)(parameters.arguments.data())
             .expected_arg_count;
     default:
@@ -93,17 +94,17 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
                          parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
     if (builds_graph_)
         return build_graph(runtime, args, parameters);
-    switch (form_) {
-    case Form::Objects:
+    switch (variant_) {
+    case Variant::Objects:
         as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
         return 0;
-    case Form::Array:
+    case Variant::Array:
         as<void (*)(const EntryArg *, int, int)>(entry_)(parameters.arguments.data(), 1, 0);
         return 0;
-    case Form::Words:
+    case Variant::Words:
         as<void (*)(const uint64_t *, int, int, int)>(entry_)(parameters.words.data(), count, 1, 0);
         return 0;
-    case Form::WordsWithRuntime:
+    case Variant::WordsWithRuntime:
         as<void (*)(PTO2Runtime *, const uint64_t *, int, int, int)>(entry_)(runtime, parameters.words.data(), count, 1,
                                                                              0);
         return 0;
@@ -113,7 +114,7 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
 
 int Orchestration::build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const {
     const int count = static_cast<int>(parameters.words.size());
-    if (form_ == Form::Array)
+    if (variant_ == Variant::Array)
         return as<int (*)(PTO2Runtime *, const EntryArg *, int)>(entry_)(runtime, parameters.arguments.data(), count);
     if (parameters.one_list) // nothing else tells addresses and numbers from objects
         return as<int (*)(PTO2Runtime *, const uint64_t *, int)>(entry_)(runtime, parameters.words.data(), count);

@@ -1,3 +1,4 @@
+// Scopes, submissions and their memory.
 #include "submission/orchestrator.h"
 
 #include "data/poison.h"
