@@ -86,11 +86,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
         pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
-#: Rooms whose circles are still being dissolved.
-WITH_CIRCLES = {"pto"}
-
-
-@pytest.mark.parametrize("room", sorted(allowed().keys() - WITH_CIRCLES))
+@pytest.mark.parametrize("room", sorted(allowed()))
 def test_no_circle_inside_a_room(room: str) -> None:
     """Imports for type checkers alone and those inside functions count: what two modules need of each other belongs
     below both, or in a protocol."""
