@@ -13,6 +13,7 @@ from .emit_tasks import TaskEmitter
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program, Ref, ValueKind
 from .orchestration_text import OrchestrationResult, OrchestrationText
+from .signature import signature_of
 from .vintages import TODAY, ApiVintage
 
 BATCH = 16  # tensors one alloc_tensors call takes
@@ -80,18 +81,14 @@ class OrchestrationEmitter(OrchestrationText):
         for number, scalar in enumerate(function.scalars()):
             cpp = c_type(scalar.type.dtype)
             self.add(f"{cpp} {self.name(scalar.name)} = from_u64<{cpp}>(orch_args.scalar({number}));")
-        extents: dict[str, str] = {}
-        for param in function.tensors():
-            for axis, extent in enumerate(param.type.shape):
-                if isinstance(extent, Ref):
-                    extents.setdefault(extent.name, f"{self.names[param.name]}.shapes[{axis}]")
+        extents = signature_of(function).extents
         if extents:
             self.add()
             self.add("// Dynamic-dim symbols (extent of the declaring argument)")
-        for symbol, text in extents.items():
+        for symbol, param, axis in extents:
             self.names[symbol] = symbol
             self.taken.add(symbol)
-            self.add(f"int64_t {symbol} = (int64_t){text};")
+            self.add(f"int64_t {symbol} = (int64_t){self.names[param.name]}.shapes[{axis}];")
         self.add()
 
     # --- blocks ------------------------------------------------------------------------------------------------------
