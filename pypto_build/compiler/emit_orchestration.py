@@ -69,10 +69,8 @@ class OrchestrationEmitter(OrchestrationText):
         """External tensors, numbers, and dynamic extents."""
         function = self.function
         self.add("// External tensors")
-        positions = {}
         for number, param in enumerate(function.tensors()):
             name = self.name(param.name, "ext_")
-            positions[param.name] = number
             kind = f"{self.vintage.tensor} " if self.vintage.by_value else f"const {self.vintage.tensor}& "
             self.add(f"{kind}{name} = {self.vintage.external.format(i=number)};")
         if function.scalars():

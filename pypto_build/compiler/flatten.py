@@ -10,12 +10,12 @@ from .ir import Block, IrFunction, Op, Operand, Program, Ref, Value, ValueKind, 
 
 def flatten_calls(program: Program) -> Program:
     """Arguments of every operation become values, and no call of an inline function is left."""
-    expanded: dict[str, IrFunction] = {}
+    flat: dict[str, IrFunction] = {}
     for function in program.functions.values():
         values = function.values.copy()
         body = _Flattener(values).block(function.body)
-        expanded[function.name] = replace(function, body=_Inliner(values, expanded).block(body), values=values)
-    kept = {name: f for name, f in expanded.items() if f.kind != "inline"}
+        flat[function.name] = replace(function, body=_Inliner(values, flat).block(body), values=values)
+    kept = {name: f for name, f in flat.items() if f.kind != "inline"}
     return replace(program, functions=kept)
 
 
