@@ -19,10 +19,6 @@ def flatten_calls(program: Program) -> Program:
     return replace(program, functions=kept)
 
 
-def _names(block: Block) -> set[str]:
-    return {name for op in block.walk() for name in op.defines} | set(block.params)
-
-
 class _Fresh:
     """Names for values that the program does not name."""
 
@@ -99,12 +95,11 @@ class _Inliner:
 
     def expand(self, op: Op, callee: IrFunction) -> list[Op]:
         """The callee's body with its variables renamed, then its result under the call's name."""
-        names = {name: self.fresh.renamed(callee.values[name]) for name in sorted(_names(callee.body))}
+        assigned = {name for inner in callee.body.walk() for name in inner.defines}
+        names = {name: self.fresh.renamed(callee.values[name]) for name in sorted(assigned)}
         values: dict[str, Operand] = {p.name: arg for p, arg in zip(callee.params, op.args, strict=True)}
-        assigned = values.keys() & names.keys()
-        ops = [
-            Op("copy", (values[name],), results=(names[name].name,), position=op.position) for name in sorted(assigned)
-        ]
+        parameters = sorted(values.keys() & names.keys())
+        ops = [Op("copy", (values[name],), results=(names[name].name,), position=op.position) for name in parameters]
         values = {**values, **names}
         body = _renamed(callee.body, values)
         ops += body.ops
