@@ -87,7 +87,7 @@ class Expressions:
 
     def _elementwise(self, op: Op, args: list[str]) -> str:
         """What the operation of .pto computes, in the element type of the tile."""
-        function, dtype = TABLE[OPERATIONS[op.name].pto].function, self.dtype(op.args[0])
+        function, dtype = TABLE[OPERATIONS[op.name].pto].meaning, self.dtype(op.args[0])
         number = len(args) > 1 and self.tile(op.args[1]) is None
         text = function.expression(is_float=dtype.is_float, number=number)
         converts = not function.keeps(is_float=dtype.is_float)
