@@ -83,7 +83,7 @@ class Expressions:
 
     def _elementwise(self, op: Op, args: list[str]) -> str:
         """What the operation of .pto computes, in the element type of the tile."""
-        function, dtype = TABLE[OPERATIONS[op.name].pto].function, self.values.dtype(op.ref(0).name)
+        function, dtype = TABLE[OPERATIONS[op.name].pto].meaning, self.values.dtype(op.ref(0).name)
         number = len(args) > 1 and not self.is_tile(op.args[1])
         text = function.expression(is_float=dtype.is_float, number=number)
         converts = not function.keeps(is_float=dtype.is_float)
