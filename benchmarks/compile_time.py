@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peer import CORE_MACRO, PEER_FLAGS
-from pypto_build.toolchain import PLATFORMS
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler, host_recipe
 from pypto_build.toolchain.recipe import UnitRecipe
 

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generated import write_chain
-from pypto_build.rules.environment import passed_environment
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.rules.machinery.environment import passed_environment
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import parse_options
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.units import compile_environment
-from pypto_build.rules.workspace import Workspace
-from pypto_build.toolchain import PLATFORMS
 from pypto_build.toolchain.host import find_compiler, host_recipe
 from pypto_build.toolchain.recipe import Recipe
 

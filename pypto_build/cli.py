@@ -25,6 +25,8 @@ from typing import Any, NoReturn
 
 from pypto_build import __version__
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
 from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.options import GROUP, OPTIONS
@@ -40,31 +42,8 @@ _VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("
 # Verbs that are no targets, and the tools that they are.
 _TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
 
-# Options whose flags have other names than their own in small letters: those that upstream's runners take, of all ages.
-_FLAGS: dict[str, tuple[str, ...]] = {
-    "PLATFORM": ("-p", "--platform"),
-    "DATA": ("--golden-data", "--data"),
-    "DEVICE": ("-d", "--device"),
-    "PTO_ISA": ("--isa", "--pto-isa", "--pto-isa-commit"),
-    "DUMP": ("--dump-args", "--enable-dump-args"),
-    "DUMP_ARGS": ("--dump-select",),
-    "SWIMLANE": (
-        "--enable-chip-swimlane",
-        "--enable-l2-swimlane",
-        "--swimlane",
-        "--swimlane-level",
-        "--enable-profiling",
-    ),
-    "PMU": ("--pmu", "--enable-pmu"),
-    "DEP_GEN": ("--enable-dep-gen", "--dep-gen"),
-    "SCOPE_STATS": ("--enable-scope-stats", "--scope-stats"),
-    "FORCE": ("-f", "--force"),
-    "VERBOSE": ("-v", "--verbose"),
-}
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
-# The level that a flag without one means.
-_BARE = {"DUMP": 1, "SWIMLANE": 4}
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
 
@@ -80,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = "one program, as PATH" if given.verb == "compile" else "one artifact, as PATH or with --runtime-dir"
         print(f"pypto-build: name {what}", file=sys.stderr)
         return 2
-    if given.DEVICE is not None and (given.PLATFORM or "a2a3sim").endswith("sim"):
+    if given.DEVICE is not None and _is_simulated(given.PLATFORM):
         no_effect = f"--device {given.DEVICE} has no effect: a simulated platform has no devices"
         print(f"pypto-build: {no_effect}", file=sys.stderr)
         given.DEVICE = None
@@ -107,6 +86,12 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             with suppress(KeyboardInterrupt):
                 running.wait()
         return running.returncode
+
+
+def _is_simulated(platform: str | None) -> bool:
+    """Whether a run is on a simulated platform; one that does not exist is SCons' to refuse."""
+    named = PLATFORMS.get(platform or str(OPTIONS["PLATFORM"].default))
+    return named is not None and named.simulated
 
 
 def _open_pack(given: argparse.Namespace) -> Status | None:
@@ -144,7 +129,7 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     """The SCons run that does what ``given`` asks for."""
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     if given.old_dump:
-        ours = given.RUNTIME != "simpler" and (given.PLATFORM or "a2a3sim").endswith("sim")
+        ours = given.RUNTIME != SIMPLER and _is_simulated(given.PLATFORM)
         options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []
@@ -210,19 +195,19 @@ def parser() -> _Parser:
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
     groups = {group: flags.add_argument_group(group.value.lower()) for group in dict.fromkeys(GROUP.values())}
     for option in _OPTIONS:
-        names = _FLAGS.get(option.name, (f"--{option.name.lower().replace('_', '-')}",))
+        names = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
         group, switch = groups[GROUP[option.name]], option.default is False
         doc = _plain(option.doc.removeprefix("1: "))
         about: dict[str, Any] = {"dest": option.name, "help": f"{doc} ({option.name}={'1' if switch else ''})"}
         if switch:
             group.add_argument(*names, action="store_true", **about)
-        elif option.name in _BARE:
-            group.add_argument(*names, nargs="?", const=_BARE[option.name], metavar="LEVEL", **about)
+        elif option.bare is not None:
+            group.add_argument(*names, nargs="?", const=option.bare, metavar="LEVEL", **about)
         else:
             group.add_argument(*names, metavar="VALUE", **about)
     older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
     about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
-    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_BARE["DUMP"], **about)
+    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=OPTIONS["DUMP"].bare, **about)
     return flags
 
 

@@ -21,8 +21,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.pto.assemble import HARDWARE
-from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ptoas import find_ptoas
 from pypto_build.toolchain.python import own_tool
 

@@ -7,10 +7,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.pto import Module, PtoError
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.splice import preprocess
-from pypto_build.toolchain import PLATFORMS
 from pypto_build.toolchain.ptoas import Ptoas, ptoas_argv
 
 from .errors import CompileError, Place

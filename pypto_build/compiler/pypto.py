@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
-from pypto_build.toolchain import PLATFORMS
+from pypto_build.facts.platforms import PLATFORMS
 
 from .errors import CompileError, Place
 from .write import files_document, write_files

@@ -8,45 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Option on the command line of SCons -> flag of the replay, for those with a value.
-_VALUES = {
-    "DATA": "--data",
-    "RTOL": "--rtol",
-    "ATOL": "--atol",
-    "SEED": "--seed",
-    "ROUNDS": "--rounds",
-    "TIMEOUT": "--timeout",
-    "RUNTIME": "--runtime",
-    "SIMPLER": "--simpler",
-    "PTO_ISA": "--isa",
-    "DEVICE": "--device",
-    "PMU": "--pmu",
-    "DUMP": "--dump-args",
-    "DUMP_ARGS": "--dump-select",
-    "DUMP_TASKS": "--dump-tasks",
-    "DUMP_FORMAT": "--dump-format",
-    "SWIMLANE": "--swimlane",
-    "LOG_LEVEL": "--log-level",
-}
-_SWITCHES = {
-    "STRICT": "--strict",
-    "SHUFFLE": "--shuffle",
-    "SERIAL": "--serial",
-    "ZERO_FILL": "--zero-fill",
-    "DEP_GEN": "--dep-gen",
-    "SCOPE_STATS": "--scope-stats",
-    "SKIP_COMPILE": "--skip-compile",
-}
+from pypto_build.facts.run_options import RUN_OPTIONS
 
-#: What a user may give to a tool that only passes it on, by option name.
+_GIVEN = {name: option for name, option in RUN_OPTIONS.items() if option.flag}
+_SWITCHES = {name: option.flag for name, option in _GIVEN.items() if option.kind.type is bool}
+_VALUES = {name: option.flag for name, option in _GIVEN.items() if name not in _SWITCHES}
+
+#: What a user may give to a tool that only passes it on: option on the command line of SCons -> flag of the replay.
 PASSED_ON: dict[str, str] = _VALUES | _SWITCHES
-
-
-#: What tools take of these that do not look at a replay but make runs of their own.
-_TAKEN: dict[str, tuple[str, ...]] = {
-    "hazards": ("DATA", "SEED", "TIMEOUT"),
-    "diverge": ("DATA", "SEED", "TIMEOUT", "RTOL", "ATOL"),
-}
 
 
 @dataclass(frozen=True)
@@ -58,7 +27,8 @@ class Repeat:
 
     def scons(self, verb: str, artifact: Path, platform: str) -> str:
         """`scons replay JIT=… PLATFORM=… …`, with the options that `verb` takes."""
-        taken = _TAKEN.get(verb, PASSED_ON.keys())
+        # A tool that makes runs of its own takes some of them; what looks at a replay takes all.
+        taken = {name for name, option in RUN_OPTIONS.items() if verb in option.verbs} or PASSED_ON.keys()
         given = [assignment for assignment in self.assignments if assignment.partition("=")[0] in taken]
         return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *given])
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.interface import Interface
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain.elf import AARCH64, MACHINES, X86_64, Elf, ElfError, extract_text, read_elf
 from pypto_build.toolchain.simpler import HOST_GRAPH
 
@@ -33,7 +34,7 @@ class Binaries:
 
 def built(interface: Interface, directory: Path, platform: str) -> Binaries:
     """The binaries that the rules put below ``directory``."""
-    suffix = ".so" if platform.endswith("sim") else ".bin"
+    suffix = ".so" if PLATFORMS[platform].simulated else ".bin"
     kernels = {kernel.func_id: directory / f"{kernel.binary}{suffix}" for kernel in interface.kernels}
     return Binaries(kernels, directory / f"{interface.orchestration.binary}.so")
 
@@ -41,14 +42,14 @@ def built(interface: Interface, directory: Path, platform: str) -> Binaries:
 def beside_sources(artifact_dir: Path, platform: str) -> Binaries:
     """The binaries that lie beside the artifact's own sources, as PyPTO leaves them."""
     artifact = load_artifact(artifact_dir)
-    suffix = ".so" if platform.endswith("sim") else ".o"
+    suffix = ".so" if PLATFORMS[platform].simulated else ".o"
     kernels = {kernel.func_id: kernel.source.with_suffix(suffix) for kernel in artifact.kernels}
     return Binaries(kernels, artifact.orchestration.source.with_suffix(".so"))
 
 
 def check_binaries(binaries: Binaries, interface: Interface, platform: str) -> None:
     """Raises a build error that names the first file which is missing, or which this platform cannot load."""
-    simulated = platform.endswith("sim")
+    simulated = PLATFORMS[platform].simulated
     for path in binaries.kernels.values():
         if path.suffix != ".bin":
             _check(path, _kernel_problem, platform, simulated)

@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
 from pypto_build.interop.search import first_bad, smallest_bad
 from pypto_build.interop.steps import Runner, Step
 from pypto_build.toolchain import ToolchainError, pins
 
 AXES = ("simpler", "pto_isa", "kernel", "flags")
 _PROJECT = {"simpler": pins.SIMPLER, "pto_isa": pins.PTO_ISA}
-_FLAG = {"simpler": "--simpler", "pto_isa": "--isa"}
+_FLAG = {name.lower(): option.flag for name, option in OF_SIMPLER.items()}
 
 
 class _Ends(Exception):
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     try:
         artifact = load_artifact(given.artifact)
-        words = ["-p", given.platform, *(["--runtime", "simpler"] if given.axis in _PROJECT else [])]
+        words = ["-p", given.platform, *(["--runtime", SIMPLER] if given.axis in _PROJECT else [])]
         words += ["--simpler", given.simpler] if given.simpler and given.axis != "simpler" else []
         words += [
             word

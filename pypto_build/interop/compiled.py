@@ -15,6 +15,7 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.params import Param
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.cases import find_case
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool
@@ -68,12 +69,14 @@ def replay_compiled(
 
     Raises:
         ReplayError: the artifact, the arguments or a binary are at fault, or the run failed.
-        ArtifactError: there is no such artifact, case or parameter.
+        ArtifactError: there is no such platform, artifact, case or parameter.
     """
+    if platform not in PLATFORMS:
+        raise ArtifactError("replay_compiled()", f"unknown platform '{platform}'", f"one of {', '.join(PLATFORMS)}")
     root = load_artifact(work_dir).root
     words = [*own_tool("pypto_build.cli"), "replay", str(root), "-p", platform, "--force"]
     words += ["--build-dir", str(build_dir), "--rounds", str(rounds), "--timeout", str(timeout_s)]
-    words += [] if platform.endswith("sim") else ["--device", str(device_id)]
+    words += [] if PLATFORMS[platform].simulated else ["--device", str(device_id)]
     for flag, value in (("--runtime", runtime), ("--simpler", simpler), ("--isa", pto_isa)):
         words += [flag, value] if value else []
     for flag, level in (("--dump-args", dump_args), ("--swimlane", swimlane), ("--pmu", pmu)):

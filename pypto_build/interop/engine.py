@@ -22,6 +22,7 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.dtypes import SIMPLER_CARRIERS
 from pypto_build.artifact.interface import Interface
+from pypto_build.facts.run_options import OF_ITS_RECORDS, RUN_OPTIONS, SETTINGS, SIMPLER
 from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
 from pypto_build.interop.faults import run_fault
 from pypto_build.replay.arena import Arena
@@ -36,8 +37,8 @@ from pypto_build.toolchain.elf import extract_text, read_elf
 from pypto_build.toolchain.simpler_home import SimplerHome
 
 _CHILD = Path(__file__).with_name("simpler_child.py")
-_DIAGNOSTICS = ("dump_args", "swimlane", "pmu", "dep_gen", "scope_stats")
-_WARNINGS = 30
+# The records that simpler's runtime can write, and what its configuration calls them.
+_RECORDS = {row.setting.name: row.fields for row in OF_ITS_RECORDS.values() if row.setting and row.fields}
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,10 @@ class SimplerEngine:
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
         """Starts the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
-        unknown = sorted(set(request.options) - {*_DIAGNOSTICS, "log_level"})
-        if unknown:
-            flag = unknown[0].replace("_", "-")
-            raise ArtifactError(
-                f"--{flag}", "is for the embedded runtime", "leave it out, or replay with RUNTIME=embedded"
-            )
+        for option in RUN_OPTIONS.values():
+            if option.setting and option.setting.name in request.options and SIMPLER not in option.runtimes:
+                way_out = "leave it out, or replay with RUNTIME=embedded"
+                raise ArtifactError(option.flag, "is for the embedded runtime", way_out)
         if self.skip_compile:
             binaries = beside_sources(request.artifact_dir, request.platform)
         else:
@@ -85,7 +84,7 @@ class SimplerRounds:
         self._scratch = Path(tempfile.mkdtemp(prefix="pypto-simpler-", dir=shared))
         self._files = [self._scratch / f"{index}.tensor" for index in range(len(binding.tensors))]
         output = request.results_dir / "dfx_outputs"
-        if any(request.options.get(name) for name in _DIAGNOSTICS):
+        if any(request.options.get(name) for name in _RECORDS):
             output.mkdir(parents=True, exist_ok=True)
         job = self._scratch / "job.json"
         job.write_text(json.dumps(self._job(interface, binaries, output)), encoding="utf-8")
@@ -150,17 +149,20 @@ class SimplerRounds:
     def _job(self, interface: Interface, binaries: Binaries, output: Path) -> dict[str, Any]:
         """What the process is told."""
         options = dict(self._request.options)
-        config: dict[str, Any] = {name: options[name] for name in _DIAGNOSTICS if options.get(name)}
-        config |= {"output_prefix": str(output)} if config else {}
+        config: list[tuple[tuple[str, ...], Any]] = [
+            (fields, options[name]) for name, fields in _RECORDS.items() if options.get(name)
+        ]
+        records = bool(config)
         for name, value in (("aicpu_thread_num", interface.aicpu_thread_num), ("block_dim", interface.block_dim)):
-            config |= {name: value} if value else {}
+            config += [((name,), value)] if value else []
         entry = interface.orchestration
         return {
             "platform": self._request.platform,
             "runtime": interface.runtime,
             "device": self._engine.device,
-            "log_level": options.get("log_level", _WARNINGS),
+            "log_level": options.get("log_level", SETTINGS["log_level"].default),
             "config": config,
+            "output_prefix": str(output) if records else "",
             "orchestration": {
                 "file": str(binaries.orchestration),
                 "function_name": entry.function_name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.simpler_codes import RUNTIME_CODES
 from pypto_build.replay.verdict import ErrorInfo
@@ -24,7 +25,7 @@ def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
         case "device":
             missing = re.search(r"\S+ (?:not found|does not exist)|No such file[^;]*", message)
             hint = "build simpler's runtime for this platform" if missing else "is the device there, and free? -d N"
-            place = f"device {device} of {platform}" if not platform.endswith("sim") else platform
+            place = f"device {device} of {platform}" if not PLATFORMS[platform].simulated else platform
             message = f"{place} cannot be used: {message.rstrip('.')}"
             return RunFault("runtime_error", ErrorInfo("device", message, hint=hint))
     found = _CODE.search(message)

@@ -24,6 +24,7 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import replace_file, write_bytes
 from pypto_build.artifact.interface import read_interface
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.binaries import beside_sources, built, check_binaries
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import revision_of
@@ -82,7 +83,7 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
             continue  # PyPTO knows those by a digest of all that they include
         code = made.kernels[kernel.func_id]
         name = f"incore_{kernel.func_id}_{kernel.core_type}_{kernel.source.stem}_{platform}.bin"
-        library = code if platform.endswith("sim") else code.with_suffix(".elf")
+        library = code if PLATFORMS[platform].simulated else code.with_suffix(".elf")
         copies += [Copy(library, beside.kernels[kernel.func_id]), Copy(code, artifact.root / "cache" / name)]
     return copies
 
@@ -159,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory")
-    add("--platform", default="a2a3sim", help="what the binaries were built for")
+    add("--platform", default="a2a3sim", choices=tuple(PLATFORMS), help="what the binaries were built for")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where interface.json is")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are (OUT)")
     add("--simpler", default="", metavar="S", help="the simpler they were built against (the importable one)")

@@ -22,22 +22,16 @@ import pytest
 
 from pypto_build.artifact import ArtifactError, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
+from pypto_build.facts.platforms import PLATFORMS, Platform
+from pypto_build.facts.run_options import EMBEDDED, SIMPLER, TORCH
 from pypto_build.interop.cases import find_cases
-from pypto_build.interop.pytest_plugin import NAMED, PASSED_ON, given, listed
-from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
+from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
 from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 _Found = TypeVar("_Found")
-
-
-def named_platforms(config: pytest.Config) -> list[str]:
-    """The platforms of the command line. Raises a usage error for one there is not."""
-    for name in config.stash[NAMED]:
-        if name not in PLATFORMS:
-            raise pytest.UsageError(f"--platform {name}: unknown platform; one of {', '.join(PLATFORMS)}")
-    return config.stash[NAMED]
 
 
 class Manifest(pytest.File):
@@ -125,9 +119,9 @@ class _Run(pytest.Item):
     def passed_on(self, spelt: Callable[[tuple[str, ...]], str] = lambda names: names[0]) -> list[str]:
         """The flags that a run is given as they are; ``spelt`` chooses among their names."""
         words = []
-        for names, bare, _ in PASSED_ON:
-            value = given(self.config, names[0])
-            words += ([spelt(names)] if bare is None else [spelt(names), str(value)]) if value else []
+        for option in PASSED_ON:
+            flag, value = spelt(option.scene_flags), given(self.config, option.scene_flags[0])
+            words += ([flag] if option.bare is None else [flag, str(value)]) if value else []
         return words
 
     def rounds(self) -> str:
@@ -176,9 +170,9 @@ class SceneCase(_Run):
     def _runtime(self) -> list[str]:
         """``--runtime`` is one of simpler's own here."""
         runtime = given(self.config, "--runtime")
-        if runtime in ("embedded", "torch"):
+        if runtime in (EMBEDDED, TORCH):
             raise RunFailed(f"error: --runtime {runtime}: a scene test runs on simpler; give pytest kernel_config.py")
-        return ["--runtime", runtime] if runtime and runtime != "simpler" else []
+        return ["--runtime", runtime] if runtime and runtime != SIMPLER else []
 
 
 def _known(home: SimplerHome, names: tuple[str, ...]) -> str:

@@ -8,4 +8,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-A2A3, A5, A2A3SIM, A5SIM = (SimpleNamespace(__name__=name) for name in ("a2a3", "a5", "a2a3sim", "a5sim"))
+from pypto_build.facts.platforms import PLATFORMS
+
+A2A3, A5, A2A3SIM, A5SIM = (SimpleNamespace(__name__=name) for name in PLATFORMS)

@@ -14,13 +14,14 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
-from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.replay.run_options import add_run_options, settings_of
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import changed_files
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
-
-RUNTIME = "simpler"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,18 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("\nand the options of a replay:\n")
             cli.parser().print_help()
             return 0
-        request = cli.request_from([*others, "--embedded", "", "--runtime", RUNTIME])
+        request = cli.request_from([*others, "--embedded", "", "--runtime", SIMPLER])
         if request.platform not in PLATFORMS:
             raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
-        home = find_home(own.simpler, own.isa)
+        home = find_home(own.simpler or "", own.isa or "")
     except ArtifactError as error:
-        return cli.usage_error(words, error, RUNTIME)
+        return cli.usage_error(words, error, SIMPLER)
     except ToolchainError as error:
         message, _, hint = str(error).partition("; ")
-        return cli.usage_error(words, ArtifactError("", message, hint), RUNTIME)
+        return cli.usage_error(words, ArtifactError("", message, hint), SIMPLER)
     for note in _notes(home):
         print(f"[RUN]   note: {note}")
-    options = {**request.options, **({"pmu": own.pmu} if own.pmu else {})}
+    options = {**request.options, **settings_of(own)}
     engine = SimplerEngine(home, own.device, own.skip_compile)
     return cli.run(dataclasses.replace(request, options=options, engine=engine))
 
@@ -64,19 +65,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         add_help=False,
     )
-    add = parser.add_argument
-    add("-h", "--help", action="store_true", help="show this and the options of a replay")
-    add("--simpler", default="", metavar="S", help="a checkout, an environment or a revision (the importable one)")
-    add("--isa", default="", metavar="I", help="a checkout or a revision of pto-isa (the one simpler keeps)")
-    add("--device", type=int, default=0, metavar="N", help="the device of a hardware platform (0)")
-    add("--skip-compile", action="store_true", help="take the binaries that lie beside the artifact's sources")
-    add(
-        "--pmu",
-        type=int,
-        default=0,
-        metavar="EVENT",
-        help="count hardware events: 1 arithmetic, 2 pipes, 4 memory, ...",
-    )
+    parser.add_argument("-h", "--help", action="store_true", help="show this and the options of a replay")
+    add_run_options(parser, lambda option: option.runtimes == (SIMPLER,))
     return parser
 
 

@@ -19,16 +19,6 @@ import os
 import time
 from typing import Any
 
-# Names of an option of a run, the newest first.
-_CONFIG = {
-    "dump_args": ("enable_dump_args", "enable_dump_tensor"),
-    "swimlane": ("enable_chip_swimlane", "enable_l2_swimlane", "enable_profiling"),
-    "pmu": ("enable_pmu",),
-    "dep_gen": ("enable_dep_gen",),
-    "scope_stats": ("enable_scope_stats",),
-    "aicpu_thread_num": ("aicpu_thread_num",),
-    "block_dim": ("block_dim",),
-}
 _DROPPED = ("block_dim",)  # what newer generations decide themselves
 
 
@@ -83,7 +73,7 @@ class Session:
         self.tensors = [self.tensor(row) for row in job["tensors"]]
         self.directions = [row["direction"] for row in job["tensors"]]
         self.scalars = job["scalars"]
-        self.config = self.call_config(job["config"])
+        self.config = self.call_config(job["config"], job["output_prefix"])
         chip = self.callable(job)
         self.worker = Worker(level=2, platform=job["platform"], runtime=job["runtime"], device_id=job["device"])
         registers = hasattr(self.worker, "register")
@@ -119,22 +109,21 @@ class Session:
             **config_name,
         )
 
-    def call_config(self, wanted: dict[str, Any]) -> Any:
+    def call_config(self, wanted: list[tuple[list[str], Any]], output_prefix: str) -> Any:
+        """simpler's configuration: the value of each field, which generations call differently, the newest first."""
         known = getattr(self.api, "CallConfig", None) or self.api.ChipCallConfig
         config = known()
-        for name, value in wanted.items():
-            if name == "output_prefix":
-                if hasattr(config, name):
-                    config.output_prefix = value
-                continue
-            spelt = next((spelling for spelling in _CONFIG[name] if hasattr(config, spelling)), None)
-            if spelt is None and name not in _DROPPED:
-                raise Unfit("usage_error", f"this simpler has no option {_CONFIG[name][0]}")
-            if spelt is not None:
+        if output_prefix and hasattr(config, "output_prefix"):
+            config.output_prefix = output_prefix
+        for names, value in wanted:
+            name = next((name for name in names if hasattr(config, name)), None)
+            if name is not None:
                 try:
-                    setattr(config, spelt, value)
+                    setattr(config, name, value)
                 except TypeError:  # a level that used to be a switch
-                    setattr(config, spelt, bool(value))
+                    setattr(config, name, bool(value))
+            elif names[0] not in _DROPPED:
+                raise Unfit("usage_error", f"this simpler has no option {names[0]}")
         return config
 
     def arguments(self) -> Any:

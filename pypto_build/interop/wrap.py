@@ -21,17 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pypto_build.facts.run_options import OF_ITS_RECORDS
+
 _HOOKS = Path(__file__).with_name("wrapped")
-# Flags with an optional level: names, the record, what a bare flag means.
-_LEVELS = (
-    (("--dump-args", "--dump-tensor", "--enable-dump-args"), "dump_args", 2),
-    (("--enable-chip-swimlane", "--enable-l2-swimlane", "--swimlane"), "swimlane", 4),
-    (("--enable-pmu", "--pmu"), "pmu", 2),
-)
-_SWITCHES = (
-    (("--enable-dep-gen", "--dep-gen"), "dep_gen"),
-    (("--enable-scope-stats", "--scope-stats"), "scope_stats"),
-)
+# The options of a run that PyPTO has too.
+_RECORDS = [option for option in OF_ITS_RECORDS.values() if option.fields]
+# The level that a bare flag means, where it is another one than on a replay: here the code has been marked for nobody.
+_BARE = {"DUMP": 2}
 
 
 class _Wrong(Exception):
@@ -69,9 +65,8 @@ def _job(given: argparse.Namespace) -> dict[str, Any]:
             raise _Wrong(f"--{flag.replace('_', '-')} {place}: no such directory; give one that a run left")
     if given.compile_only and given.runtime_dir:
         raise _Wrong("--compile-only: contradicts --runtime-dir, which compiles nothing; leave one out")
-    names = [row[1] for row in _LEVELS] + [row[1] for row in _SWITCHES]
     return {
-        "records": {name: value for name in names if (value := getattr(given, name))},
+        "records": [(level, option.fields) for option in _RECORDS if (level := getattr(given, option.name))],
         "runtime_dir": os.path.abspath(given.runtime_dir) if given.runtime_dir else "",
         "golden_data": os.path.abspath(given.golden_data) if given.golden_data else "",
         "compile_only": given.compile_only,
@@ -140,10 +135,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--golden-data", default="", metavar="DIR", help="a directory with in/ and out/ (scripts of pypto-lib)")
     add("--compile-only", action="store_true", help="compile and do not run (scripts of pypto-lib)")
     add("--build-output", default="", metavar="DIR", help="where PyPTO compiles into (build_output)")
-    for names, option, bare in _LEVELS:
-        add(*names, dest=option, nargs="?", type=int, const=bare, default=0, metavar="LEVEL", help=f"({bare})")
-    for names, option in _SWITCHES:
-        add(*names, dest=option, action="store_true")
+    for option in _RECORDS:
+        flags = dict.fromkeys((*option.scene_flags, *option.flags))
+        if option.kind.type is bool:
+            add(*flags, dest=option.name, action="store_true")
+        else:
+            bare = _BARE.get(option.name, option.bare)
+            add(*flags, dest=option.name, nargs="?", type=int, const=bare, default=0, metavar="LEVEL", help=f"({bare})")
     return parser
 
 

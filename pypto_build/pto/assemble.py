@@ -16,8 +16,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts.platforms import PLATFORMS
+
 from .atomic import write_atomically
-from .checks import CAPACITY, PLATFORMS, check_module, module_arch
+from .checks import CAPACITY, check_module, module_arch
 from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
 from .errors import Place, PtoError

@@ -9,7 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from .checks import PLATFORMS, check_module
+from pypto_build.facts.platforms import PLATFORMS
+
+from .checks import check_module
 from .errors import PtoError
 from .parser import parse_file
 
@@ -20,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a module, or an artifact's directory")
-    parser.add_argument("--platform", default="", choices=PLATFORMS, help="default: what each module names")
+    parser.add_argument("--platform", default="", choices=tuple(PLATFORMS), help="default: what each module names")
     options = parser.parse_args(argv)
     errors: list[PtoError] = []
     modules = _modules(options.files)

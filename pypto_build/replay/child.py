@@ -25,7 +25,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
-from pypto_build.replay.run_options import RunOption
+from pypto_build.replay.run_options import SettingValue
 
 RUN = b"R"
 
@@ -62,7 +62,7 @@ class Job:
     config_name: str
     scalars: tuple[int, ...]
     threads: int = 0
-    options: Mapping[str, RunOption] = field(default_factory=dict)
+    options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Path | None = None  # the artifact whose .pto modules PyTorch executes instead of the kernels
 
 

@@ -16,8 +16,9 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.replay.results import REPLAYS, hide, show
-from pypto_build.replay.run_options import add_run_options, run_options
+from pypto_build.replay.run_options import add_run_options, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import Request, replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
@@ -72,20 +73,9 @@ def parser() -> argparse.ArgumentParser:
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--results", metavar="NAME", help="they go to OUT/replays/NAME, and OUT links to them")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
-    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
-    add("--rtol", type=_above(0, float), metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
-    add("--atol", type=_above(0, float), metavar="A", help="absolute tolerance (golden.py's ATOL, else 1e-5)")
-    add("--seed", type=_above(0, int), default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--timeout", type=_above(0.001, float), default=60.0, metavar="S", help="seconds a round may take (60)")
-    add("--rounds", type=_above(1, int), default=1, metavar="N", help="runs, each with fresh inputs and checked (1)")
     add("--threads", type=_above(0, int), default=0, metavar="N", help="threads that run kernels (this machine's)")
     add("--memory", type=_above(1, int), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
-    add(
-        "--runtime",
-        default="embedded",
-        metavar="NAME",
-        help="what executes the replay: embedded, or torch, made from the .pto modules",
-    )
+    add("--runtime", default=EMBEDDED, metavar="NAME", help="what executes the replay: embedded, or torch")
     add(
         "--comparator",
         action="append",
@@ -102,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="value of a scalar parameter instead of the snapshot's; may be given again",
     )
-    add_run_options(options)
+    add_run_options(options, lambda option: EMBEDDED in option.runtimes and option.name != "RUNTIME")
     return options
 
 
@@ -117,7 +107,7 @@ def request_from(argv: Sequence[str]) -> Request:
         runtime=given.runtime,
         binaries=given.binaries,
         results=given.build_dir / REPLAYS / given.results if given.results else None,
-        data=given.data,
+        data=Path(given.data) if given.data else None,
         rtol=given.rtol,
         atol=given.atol,
         seed=given.seed,
@@ -127,7 +117,7 @@ def request_from(argv: Sequence[str]) -> Request:
         memory_mb=given.memory,
         comparators=dict(given.comparator),
         scalars=dict(given.scalar),
-        options=run_options(given),
+        options=settings_of(given),
     )
 
 
@@ -161,7 +151,7 @@ def run(request: Request) -> int:
     return status
 
 
-def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = "embedded") -> int:
+def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = EMBEDDED) -> int:
     """Report a command line that cannot be parsed, in the verdict too if it says where that is."""
     print(f"[RUN] FAIL: usage_error: {error}", file=sys.stderr)
     build_dir = _value_of(words, "--build-dir")

@@ -20,6 +20,8 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
@@ -28,7 +30,7 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
 from pypto_build.replay.results import hide
-from pypto_build.replay.run_options import RunOption
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import compared_outputs, tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
@@ -37,13 +39,10 @@ from pypto_build.replay.worker import Worker, default_memory_bytes
 if TYPE_CHECKING:
     from pypto_build.replay.comparators import Comparator
 
+# What executes the tasks here: the compiled kernels, or PyTorch made from their .pto modules.
+_RUNTIMES = (EMBEDDED, TORCH)
 #: Errors of a place that is read-only or full.
 _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
-
-#: What executes the tasks: the compiled kernels, or PyTorch made from their .pto modules.
-RUNTIMES = ("embedded", "torch")
-#: platform -> whether it is simulated, which is what the embedded runtime can do.
-PLATFORMS: dict[str, bool] = {"a2a3": False, "a5": False, "a2a3sim": True, "a5sim": True}
 
 
 class Rounds(Protocol):
@@ -96,7 +95,7 @@ class Request:
     memory_mb: int | None = None
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
-    options: Mapping[str, RunOption] = field(default_factory=dict)
+    options: Mapping[str, SettingValue] = field(default_factory=dict)
     engine: Engine | None = None
     all_goldens: bool = True
     meanwhile: Callable[[], object] | None = None
@@ -322,11 +321,11 @@ def _name_kernels(interface: Interface, records: Path) -> None:
 
 
 def _require_platform(request: Request) -> None:
-    if request.runtime not in RUNTIMES:
-        raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(RUNTIMES)}")
+    if request.runtime not in _RUNTIMES:
+        raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(_RUNTIMES)}")
     if request.platform not in PLATFORMS:
         raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
-    if not PLATFORMS[request.platform]:
+    if not PLATFORMS[request.platform].simulated:
         raise ArtifactError(
             f"--platform {request.platform}",
             "is hardware, which the embedded runtime does not drive",

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, detect_vintage
+from pypto_build.facts.platforms import PLATFORMS, Platform
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
 from pypto_build.proof.reason import few
-from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.recipes import recipe_of
+from pypto_build.rules.machinery.attributes import Attribute, Rule
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.recipes import recipe_of
+from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
-from pypto_build.rules.steps import Step, declare_step, perform
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import PLATFORMS, Platform
 
 ARTIFACT = Rule(
     "PtoArtifact",
@@ -113,7 +114,7 @@ def declare_loaded(
             _declare_binaries(env, plans, steps, spliced) if plans else _prebuilt(env, artifact),
             signing,
             twin.config if twin else declare_config(env, signing),
-            twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != "simpler" else None,
+            twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
     return declared[variant]
 
@@ -122,7 +123,7 @@ def _plans(
     workspace: Workspace, place: Place, artifact: Artifact, platform: Platform, variant: str, splices: Splices
 ) -> tuple[list[Plan], list[list[Step]]]:
     """The plan of every unit and its steps; none with SKIP_COMPILE=1."""
-    if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == "simpler":
+    if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == SIMPLER:
         return [], []
     entry = artifact.orchestration.source
     detect_vintage(entry.read_text(encoding="utf-8", errors="replace"), entry)  # an unknown one ends here, in one line

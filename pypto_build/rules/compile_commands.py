@@ -11,8 +11,8 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan
-from pypto_build.rules.workspace import Workspace
 
 
 def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:

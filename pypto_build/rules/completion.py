@@ -22,10 +22,11 @@ from pypto_build.artifact import (
     load_artifacts,
 )
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.workspace import Workspace
-from pypto_build.toolchain import Platform, ToolchainError
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ptoas import find_ptoas
 
 DIRECTORY = "completed"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from pypto_build.rules.artifact import ARTIFACT
-from pypto_build.rules.attributes import Rule
-from pypto_build.rules.help import default_text
+from pypto_build.rules.machinery.attributes import Rule
+from pypto_build.rules.machinery.help import default_text
 from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.program import PROGRAM
 from pypto_build.rules.replay_test import REPLAY_TEST

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pypto_build.rules.environment import passed_environment
+from pypto_build.rules.machinery.environment import passed_environment
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.options import parse_options
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.steps import Step, declare_step, perform
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
 from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler

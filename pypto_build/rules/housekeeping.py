@@ -6,8 +6,8 @@ from typing import Any
 
 from SCons.Action import Action
 
-from pypto_build.rules.actions import say
-from pypto_build.rules.workspace import workspace_of
+from pypto_build.rules.machinery.actions import say
+from pypto_build.rules.machinery.workspace import workspace_of
 
 _GIGABYTE = 1 << 30
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
-from pypto_build.rules.actions import run_silently
-from pypto_build.rules.confinement import confined
-from pypto_build.rules.environment import search_paths
-from pypto_build.rules.steps import Step, perform
-from pypto_build.rules.workspace import Workspace
+from pypto_build.rules.machinery.actions import run_silently
+from pypto_build.rules.machinery.confinement import confined
+from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.steps import Step, perform
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.recipe import UnitRecipe
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
+from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
-from pypto_build.rules.actions import run_streaming
-from pypto_build.rules.attributes import Attribute, Rule, RuleError
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.steps import Step, declare_step
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import PLATFORMS, Platform
+from pypto_build.rules.machinery.actions import run_streaming
+from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.steps import Step, declare_step
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain.ptoas import find_ptoas
 
 PROGRAM = Rule(

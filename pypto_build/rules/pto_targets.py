@@ -11,8 +11,8 @@ from SCons.Action import Action
 from pypto_build.artifact import ArtifactError, resolve_jit
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.completion import is_completed, write_completed
+from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.splice import write_back
-from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.toolchain.python import own_tool
 
 

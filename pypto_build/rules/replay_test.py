@@ -14,19 +14,20 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.facts.platforms import Platform
+from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
-from pypto_build.rules.actions import complain, run_streaming, run_whole
 from pypto_build.rules.artifact import ARTIFACT, ArtifactTargets, declare_artifact
-from pypto_build.rules.attributes import Attribute, Rule
 from pypto_build.rules.compile_commands import update_compile_commands
-from pypto_build.rules.configuration import Configuration, configuration, make_room, note_use
-from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.steps import Step, perform
+from pypto_build.rules.machinery.actions import complain, run_streaming, run_whole
+from pypto_build.rules.machinery.attributes import Attribute, Rule
+from pypto_build.rules.machinery.configuration import Configuration, configuration, make_room, note_use
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.steps import Step, perform
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.targets import TARGETS
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import Platform, ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 _NUMBER = (int, float)
 
@@ -291,9 +292,9 @@ def _argv(
     words += ["--data", str(data_dir)] if data_dir else []
     for name, value in options.items():
         if value is True:
-            words.append(OPTIONS[name].flag)
-        elif value != OPTIONS[name].default:
-            words += [OPTIONS[name].flag, str(value)]
+            words.append(RUN_OPTIONS[name].flag)
+        elif value != RUN_OPTIONS[name].default:
+            words += [RUN_OPTIONS[name].flag, str(value)]
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]
     return words
@@ -304,9 +305,10 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
     runtime = workspace.runtime(platform)
     options = workspace.options.of_the_run
     for name, value in list(options.items()):
-        if OPTIONS[name].runtime not in ("", runtime):
-            if value != OPTIONS[name].default:
-                only = OPTIONS[name].runtime
+        knowing = RUN_OPTIONS[name].runtimes
+        if runtime not in knowing and EMBEDDED not in knowing:  # the engine of the others refuses what is for ours
+            if value != RUN_OPTIONS[name].default:
+                only = knowing[0]
                 raise ArtifactError(f"{name}={value}", f"has no effect with RUNTIME={runtime}", f"add RUNTIME={only}")
             del options[name]
     return options | ({"RUNTIME": runtime} if "RUNTIME" in options else {})

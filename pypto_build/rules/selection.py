@@ -17,18 +17,18 @@ from SCons.Taskmaster.Job import interrupt_msg
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
 from pypto_build.rules import STATUS_VARIABLE
-from pypto_build.rules.actions import failure_output
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.housekeeping import declare_gc
+from pypto_build.rules.machinery.actions import failure_output
+from pypto_build.rules.machinery.workspace import Workspace, examples_dir, mark_output, workspace_of
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.pto_targets import declare_pto_diff, declare_splice
 from pypto_build.rules.replay_test import declare_replay, finish_replays
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verb_targets import declare_fetch, declare_verb
 from pypto_build.rules.verbs import VERBS, Needs, Verb
-from pypto_build.rules.workspace import Workspace, examples_dir, mark_output, workspace_of
 
 # Targets that work on the selected artifact.
 TARGETS = ("build", "replay", "splice", "pto_diff", *VERBS)

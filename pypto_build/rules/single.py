@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.artifact import declare_config, sign_step
-from pypto_build.rules.attributes import Attribute, Rule, RuleError
-from pypto_build.rules.recipes import recipe_of
+from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.recipes import recipe_of
+from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.units import Compilation, declare_unit
 from pypto_build.rules.variants import USUAL
-from pypto_build.rules.workspace import Workspace, workspace_of
-from pypto_build.toolchain import PLATFORMS
 
 _PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
 

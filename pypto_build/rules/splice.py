@@ -13,14 +13,15 @@ from SCons.Action import Action as SConsAction
 
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Action, Place
 from pypto_build.rules.completion import is_completed
-from pypto_build.rules.environment import search_paths
-from pypto_build.rules.python_tools import python_tool
-from pypto_build.rules.staleness import PtoUnit, find_stale, find_units, remember
-from pypto_build.rules.steps import Step, declare_step
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
-from pypto_build.toolchain import Platform, ToolchainError
+from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.staleness import PtoUnit, find_stale, find_units, remember
+from pypto_build.rules.machinery.steps import Step, declare_step
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ptoas import Ptoas, find_ptoas, ptoas_argv
 
 SPLICED = "spliced/"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.rules.options import GROUP, Group, OptionError
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 
@@ -22,6 +23,11 @@ def _of(*groups: Group) -> set[str]:
     return {name for name, group in GROUP.items() if group in groups}
 
 
+def _of_the_run(verb: str) -> set[str]:
+    """The options of a run that ``verb`` takes too."""
+    return {name for name, option in RUN_OPTIONS.items() if verb in option.verbs}
+
+
 _RUN = _of(Group.BUILD, Group.RUN, Group.RECORDS)
 _BUILT = {
     Needs.FILES: set[str](),
@@ -35,7 +41,7 @@ _BUILT = {
 
 
 def _of_verb(verb: Verb) -> Target:
-    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.options)))
+    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.flags)))
 
 
 TARGETS: dict[str, Target] = {
@@ -45,7 +51,7 @@ TARGETS: dict[str, Target] = {
     "compile": Target(
         "compile PROGRAM=p.py",
         "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
-        frozenset(_of(Group.PROGRAMS) | {"SEED", "PTOAS"}),
+        frozenset(_of(Group.PROGRAMS) | {"PTOAS"} | _of_the_run("compile")),
     ),
     "splice": Target(
         "splice JIT=x",
@@ -59,7 +65,7 @@ TARGETS: dict[str, Target] = {
     "fetch": Target(
         "fetch",
         "get revisions of simpler and pto-isa (the pinned ones, or SIMPLER=, PTO_ISA=)",
-        frozenset({"SIMPLER", "PTO_ISA"}),
+        frozenset(_of_the_run("fetch")),
     ),
     "gc": Target(
         "gc [WRITE=1]", "what the store of results would lose to its size; WRITE=1 removes it", frozenset({"WRITE"})

@@ -16,21 +16,22 @@ import SCons.Script
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption, SetOption
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.rules import selection, watch
-from pypto_build.rules.actions import spawn_streaming
+from pypto_build.rules import selection
 from pypto_build.rules.artifact import declare_artifact
-from pypto_build.rules.attributes import RuleError
-from pypto_build.rules.cleaning import clean_outputs
-from pypto_build.rules.confinement import use_sandbox
-from pypto_build.rules.database import keep_no_signatures
-from pypto_build.rules.environment import passed_environment
-from pypto_build.rules.help import declare_help
+from pypto_build.rules.machinery import watch
+from pypto_build.rules.machinery.actions import spawn_streaming
+from pypto_build.rules.machinery.attributes import RuleError
+from pypto_build.rules.machinery.cleaning import clean_outputs
+from pypto_build.rules.machinery.confinement import use_sandbox
+from pypto_build.rules.machinery.database import keep_no_signatures
+from pypto_build.rules.machinery.environment import passed_environment
+from pypto_build.rules.machinery.help import declare_help
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.program import declare_program
 from pypto_build.rules.replay_test import declare_replay_test
 from pypto_build.rules.single import declare_kernel, declare_kernel_config, declare_orchestration
 from pypto_build.rules.targets import TARGETS, check_taken
-from pypto_build.rules.workspace import Workspace
 from pypto_build.toolchain import ToolchainError
 
 RULES: dict[str, Callable[..., Any]] = {

@@ -11,10 +11,10 @@ from typing import Any
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
-from pypto_build.rules.environment import search_paths
+from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
-from pypto_build.rules.steps import Step, declare_step, perform
-from pypto_build.rules.workspace import Workspace, escape
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 # What compilers see of the caller's environment.

@@ -8,12 +8,13 @@ from typing import Any
 from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError, artifact_name
-from pypto_build.rules.actions import spawn_streaming
+from pypto_build.facts.run_options import OF_SIMPLER
 from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.machinery.actions import spawn_streaming
+from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.replay_test import show_results
 from pypto_build.rules.verbs import Needs, Verb
-from pypto_build.rules.workspace import escape, workspace_of
 from pypto_build.toolchain.python import own_tool
 
 
@@ -47,7 +48,7 @@ def declare_fetch(env: Any) -> None:
     """The target that brings revisions into the cache."""
     options = workspace_of(env).options
     words = own_tool("pypto_build.toolchain.fetch")
-    words += [f"{OPTIONS[name].flag}={options[name]}" for name in ("SIMPLER", "PTO_ISA") if options[name]]
+    words += [f"{option.flag}={options[name]}" for name, option in OF_SIMPLER.items() if options[name]]
     action = Action([[escape(word) for word in words]], None)
     env.AlwaysBuild(env.Clone(SPAWN=spawn_streaming).Alias("fetch", [], action))
 
@@ -55,7 +56,7 @@ def declare_fetch(env: Any) -> None:
 def _flags(env: Any, verb: Verb) -> list[str]:
     options = workspace_of(env).options
     words = []
-    for name, flag in verb.options.items():
+    for name, flag in verb.flags.items():
         value = options[name]
         if value != OPTIONS[name].default:
             words += [flag] if value is True else [f"{flag}={value}"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from pypto_build.rules.options import OPTIONS
+from pypto_build.facts.run_options import RUN_OPTIONS
 
 
 class Needs(Enum):
@@ -30,8 +30,9 @@ class Needs(Enum):
 class Verb:
     """One tool.
 
-    ``options`` maps the options it takes to their flags; one that has its default is not passed on, and one in
-    ``required`` must be given. ``replay_with`` are options of the replay that a tool with Needs.REPLAY looks at.
+    ``options`` maps the options it takes to their flags, besides those of the run that name it in their own table; one
+    that has its default is not passed on, and one in ``required`` must be given. ``replay_with`` are options of the
+    replay that a tool with Needs.REPLAY looks at.
     """
 
     name: str
@@ -48,20 +49,25 @@ class Verb:
         artifact = ["[JIT=x]" if self.needs is Needs.FILES else "JIT=x"]
         return " ".join([self.name, *artifact, *(f"{name}=..." for name in self.required)])
 
-
-def _same(*names: str) -> dict[str, str]:
-    """Options that a tool takes by the flags by which the replay takes them."""
-    return {name: OPTIONS[name].flag for name in names}
+    @property
+    def flags(self) -> dict[str, str]:
+        """All options that it takes, with the flags by which it takes them."""
+        taken = {name: option.flag for name, option in RUN_OPTIONS.items() if self.name in option.verbs}
+        return {name: flag or _flag(name) for name, flag in taken.items()} | dict(self.options)
 
 
 def _flags(*names: str) -> dict[str, str]:
     """Options that a tool takes by their own names in small letters."""
-    return {name: f"--{name.lower().replace('_', '-')}" for name in names}
+    return {name: _flag(name) for name in names}
 
 
-def _of_the_run() -> dict[str, str]:
-    """The options of the replay, for tools that name the command that repeats it."""
-    return {"DATA": "--data", "TIMEOUT": "--timeout"} | {n: option.flag for n, option in OPTIONS.items() if option.flag}
+def _flag(name: str) -> str:
+    return f"--{name.lower().replace('_', '-')}"
+
+
+def _of_a_replay() -> dict[str, str]:
+    """All options of the replay, for tools that name the command that repeats it."""
+    return {name: option.flag for name, option in RUN_OPTIONS.items() if option.flag}
 
 
 VERBS: dict[str, Verb] = {
@@ -78,7 +84,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.interop.bisect",
             "find the revision, file or compiler flag that flips the verdict",
             Needs.INTERFACE,
-            {**_flags("AXIS", "GOOD", "BAD", "REPEATS", "SIMPLER", "DATA"), **_same("RTOL", "ATOL")},
+            _flags("AXIS", "GOOD", "BAD", "REPEATS"),
             required=("AXIS", "GOOD", "BAD"),
         ),
         Verb(
@@ -86,14 +92,12 @@ VERBS: dict[str, Verb] = {
             "pypto_build.interop.scene_test",
             "write the scene test by which simpler compiles and runs it",
             Needs.INTERFACE,
-            {"DATA": "--data", "FORCE": "--force", **_same("RTOL", "ATOL")},
         ),
         Verb(
             "install",
             "pypto_build.interop.install",
             "put binaries where the replays of PyPTO and pypto-lib take them as fresh",
             Needs.FOR_SIMPLER,
-            _same("SIMPLER", "PTO_ISA"),
         ),
         Verb(
             "torch",
@@ -106,11 +110,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.diverge",
             "the first task that leaves the PyTorch reference, and the lines that made it",
             Needs.BINARIES,
-            {
-                "DATA": "--data",
-                **_flags("AGAINST", "PROGRAM", "TIMEOUT", "JSON", "SARIF"),
-                **_same("RTOL", "ATOL", "SEED"),
-            },
+            _flags("AGAINST", "PROGRAM", "JSON", "SARIF"),
         ),
         Verb(
             "lint",
@@ -155,21 +155,21 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.hazards",
             "unordered, misdeclared, out-of-bounds accesses, with the line to change",
             Needs.CHECKED,
-            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED"), **_flags("JSON", "SARIF")},
+            _flags("JSON", "SARIF"),
         ),
         Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
             "ROUNDS (50) legal orders: outputs that vary, and the two tasks that decide",
             Needs.BINARIES,
-            {"DATA": "--data", "TIMEOUT": "--timeout", **_same("SEED", "ROUNDS"), **_flags("JSON", "SARIF")},
+            _flags("JSON", "SARIF"),
         ),
         Verb(
             "report",
             "pypto_build.diagnose.report",
             "one HTML page: verdict, error maps, task graph, timeline, findings, sources",
             Needs.REPLAY,
-            _of_the_run(),
+            _of_a_replay(),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
         Verb(
@@ -177,7 +177,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.pack",
             "all of the run in OUT/x.tar.zst; elsewhere: 'pypto-build replay x.tar.zst'",
             Needs.REPLAY,
-            {**_of_the_run(), **_flags("ARCH", "KERNEL_FLAGS")},
+            {**_of_a_replay(), **_flags("ARCH", "KERNEL_FLAGS")},
         ),
     )
 }

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.errors import ToolchainError
-from pypto_build.toolchain.platforms import Platform
 from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe

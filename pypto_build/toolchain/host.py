@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.errors import ToolchainError
-from pypto_build.toolchain.platforms import Platform
 from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pypto_build.toolchain.platforms import Platform
+from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.programs import find_program
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
 from pypto_build.toolchain.simpler_tree import SimplerTree

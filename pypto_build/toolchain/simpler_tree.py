@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.errors import ToolchainError
-from pypto_build.toolchain.platforms import Platform
 
 
 @dataclass(frozen=True)

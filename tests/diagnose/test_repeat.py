@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 
 from pypto_build.diagnose.repeat import PASSED_ON, Repeat, add_passed_on, given_options
+from pypto_build.interop import run
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
 
-def test_every_option_of_a_run_is_passed_on() -> None:
-    of_the_run = {name: option.flag for name, option in OPTIONS.items() if option.flag}
-    assert of_the_run | {"DATA": "--data", "TIMEOUT": "--timeout"} == PASSED_ON
+def test_every_option_of_a_run_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--help"]) == 0
+    known = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    not_of_the_user = {"--platform", "--build-dir", "--embedded", "--binaries", "--results", "--threads", "--memory"}
+    assert known - not_of_the_user - {"--comparator", "--scalar"} == set(PASSED_ON.values())
+    assert PASSED_ON.keys() <= OPTIONS.keys()
 
 
 def test_options_come_back_as_written() -> None:

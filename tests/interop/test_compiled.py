@@ -45,11 +45,12 @@ def test_what_does_not_fit(built: Project, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(built.root)
     x, y = torch.zeros(16), torch.zeros(16)
 
-    def error(*arguments: torch.Tensor | float) -> str:
+    def error(*arguments: torch.Tensor | float, platform: str = "a2a3sim") -> str:
         with pytest.raises(ArtifactError) as raised:
-            replay_compiled(built.artifact, *arguments)
+            replay_compiled(built.artifact, *arguments, platform=platform)
         return str(raised.value)
 
+    assert error(x, y, platform="a9") == "replay_compiled(): unknown platform 'a9'; one of a2a3, a5, a2a3sim, a5sim"
     assert error(x) == "replay_compiled(): got 1 arguments for 2 parameters; they are x, y"
     assert error(x, 1.0) == "replay_compiled(): parameter 'y' is a tensor; not a float"
     assert error(x, y.half()) == "replay_compiled(): parameter 'y' is float32 [16]; not float16 [16]"

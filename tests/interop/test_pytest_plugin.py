@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from pypto_build.artifact.pt import write_pt
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.interop import pytest_platforms
 from pypto_build.interop.pytest_items import Replay, device_of, parse_devices
-from pypto_build.toolchain import PLATFORMS
 from tests.interop.rig import Rig, floats, make_rig
 from tests.interop.standins import STANDIN, environment
 
@@ -46,6 +47,14 @@ def rig(tmp_path: Path) -> Rig:
     made = make_rig(tmp_path)
     write_scene_test(made.root, made.out)
     return made
+
+
+def test_every_platform_is_a_name_that_p_takes() -> None:
+    table = (_ROOT / "pyproject.toml").read_text().partition("[project.entry-points.pytest11]")[2].partition("\n\n")[0]
+    named = dict(re.findall(r'^(\w+) = "pypto_build.interop.pytest_platforms:(\w+)"$', table, re.MULTILINE))
+    assert {name: getattr(pytest_platforms, found).__name__ for name, found in named.items()} == {
+        name: name for name in PLATFORMS
+    }
 
 
 def test_a_scene_test(tmp_path: Path, rig: Rig) -> None:

@@ -201,7 +201,7 @@ def _kernel(path: Path) -> None:
     from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
     from pypto_build.pto.wrapper import read_entry
     from pypto_build.replay.reference import entry
-    from pypto_build.rules.staleness import _body_digest
+    from pypto_build.rules.machinery.staleness import _body_digest
 
     argument_names.__globals__["_cache"].clear()
     names = argument_names(path)
@@ -219,7 +219,7 @@ def _kernel(path: Path) -> None:
 
 
 def _units(path: Path) -> None:
-    from pypto_build.rules.staleness import find_stale, find_units
+    from pypto_build.rules.machinery.staleness import find_stale, find_units
 
     artifact = load_artifact(DAG)
     find_stale(artifact, path.parent, find_units(artifact), "")

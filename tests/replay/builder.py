@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.rules.embedded_runtime import ensure_runtime
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
-from pypto_build.toolchain.platforms import PLATFORMS
 
 PLATFORM = PLATFORMS["a2a3sim"]
 

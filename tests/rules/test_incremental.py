@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.rules.configuration import KEPT
+from pypto_build.rules.machinery.configuration import KEPT
 from pypto_build.toolchain.host import INCLUDE_DIR
 from tests.rules.project import Project, Run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.rules.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
 from tests.rules.project import Project
 
 REPOSITORY = Path(__file__).resolve().parents[2]

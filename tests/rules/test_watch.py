@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pypto_build.rules.watch import Watched
+from pypto_build.rules.machinery.watch import Watched
 from tests.rules.project import Project, Run, run_of
 
 _LONGEST_S = 120

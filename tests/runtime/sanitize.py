@@ -24,12 +24,12 @@ import numpy as np
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.snapshot import snapshot
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import bind, with_goldens
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.values import decode, storage
 from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, unit_text
 from pypto_build.toolchain.host import HostCompiler, find_compiler, kernel_flags, orchestration_flags
-from pypto_build.toolchain.platforms import PLATFORMS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 PLATFORM = PLATFORMS["a2a3sim"]

@@ -6,9 +6,9 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.variants import CHECKED
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
-from pypto_build.toolchain.platforms import PLATFORMS
 
 KERNEL = Path(__file__).resolve().parents[2] / "examples/artifacts/_jit_softmax/kernels/aiv/softmax_rows.cpp"
 HOOKS = Path("pto/detail/check.hpp")

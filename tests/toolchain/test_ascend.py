@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit, hardware_recipe, kernel_flags
 from pypto_build.toolchain.simpler_tree import open_tree
 from tests.interop.standins import STANDIN

@@ -94,8 +94,8 @@ def _split(text: str) -> list[str]:
 
 def compile_probe(source: Path, name: str, core_type: str, platform: str, directory: Path) -> Path:
     """The instrumented kernel as a library. Raises a build_error."""
+    from pypto_build.facts.platforms import PLATFORMS
     from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
-    from pypto_build.toolchain.platforms import PLATFORMS
 
     text = instrument(source.read_text(encoding="utf-8"))
     directory.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.replay import Request, replay
 from pypto_build.replay.compare import coordinates
-from pypto_build.replay.run_options import RunOption
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import Verdict
 
 _TOLD_INDICES = 4
@@ -80,7 +80,7 @@ class Runner:
         self.place = given.build_dir / "flaky"
         self.runs = 0
 
-    def run(self, **options: RunOption) -> Outputs:
+    def run(self, **options: SettingValue) -> Outputs:
         """The outputs of one run. Raises `Failed`."""
         given = self.given
         request = Request(

@@ -1,8 +1,8 @@
 """Python imports this before a script that `pypto-build wrap` runs, and PyPTO gets options and leaves snapshots.
 
 Nothing of ours can be imported here. ``PYPTO_BUILD_WRAP`` is a JSON object: ``report`` (a file that gets a line of JSON
-for each thing that happened), ``records`` (option of a run to level), ``runtime_dir``, ``golden_data``,
-``compile_only``.
+for each thing that happened), ``records`` (levels, each with PyPTO's names for what it is of, the newest first),
+``runtime_dir``, ``golden_data``, ``compile_only``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,6 @@ from pathlib import Path
 from typing import Any
 
 _JOB: dict[str, Any] = json.loads(os.environ.get("PYPTO_BUILD_WRAP", "{}"))
-# An option of a run, and how generations of PyPTO call it, the newest first.
-_RECORDS = {
-    "dump_args": ("enable_dump_args", "enable_dump_tensor"),
-    "swimlane": ("enable_chip_swimlane", "enable_l2_swimlane", "runtime_profiling"),
-    "pmu": ("enable_pmu",),
-    "dep_gen": ("enable_dep_gen",),
-    "scope_stats": ("enable_scope_stats",),
-}
 _BEFORE = dict(os.environ)
 _SAVED: set[str] = set()
 _in_harness = False
@@ -48,12 +40,12 @@ def report_run(place: Any, platform: Any, snapshot: bool) -> None:
 def records(fields: set[str]) -> dict[str, Any]:
     """The wanted options under the names that ``fields`` has."""
     chosen = {}
-    for option, level in _JOB["records"].items():
-        spelt = next((name for name in _RECORDS[option] if name in fields), None)
-        if spelt is None:
-            report(missing=_RECORDS[option][0])
+    for level, names in _JOB["records"]:
+        name = next((name for name in names if name in fields), None)
+        if name is None:
+            report(missing=names[0])
         else:
-            chosen[spelt] = level
+            chosen[name] = level
     return chosen
 
 

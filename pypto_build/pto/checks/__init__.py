@@ -20,9 +20,7 @@ from .shapes import check_shapes
 from .stale import check_stale
 from .structure import check_structure
 
-__all__ = ["CAPACITY", "PLATFORMS", "check_module", "module_arch"]
-
-PLATFORMS = ("a2a3", "a5", "a2a3sim", "a5sim")
+__all__ = ["CAPACITY", "check_module", "module_arch"]
 
 _FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ...] = (
     check_structure,

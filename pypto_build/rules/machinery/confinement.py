@@ -11,9 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pypto_build
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.options import Options
-from pypto_build.toolchain import PLATFORMS, ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.sandbox import Sandbox, find_sandbox
@@ -27,7 +29,7 @@ _TOOLS = {
     "pypto_build.toolchain.extract_text",
     *(f"pypto_build.diagnose.{name}" for name in ("deps", "diverge", "dump", "flaky", "hazards", "pack", "report")),
 }
-_PACKAGE = Path(__file__).resolve().parents[2]
+_CHECKOUT = Path(pypto_build.__file__).resolve().parents[1]
 _LAUNCHED = own_tool("")[:-1]
 
 # The sandbox of this run, with the output directories and their artifacts; none where commands run as they are.
@@ -42,7 +44,7 @@ def use_sandbox(options: Options, top: Path, build_dir: Path, outputs: Mapping[P
         ToolchainError: there is no sandbox on this machine.
     """
     _check(options, build_dir)
-    readable = (top, build_dir, cache_dir(), _PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
+    readable = (top, build_dir, cache_dir(), _CHECKOUT, Path(sys.prefix), Path(sys.base_prefix))
     try:
         _in_use[:] = [(find_sandbox(readable), outputs)]
     except ToolchainError as error:

@@ -9,9 +9,10 @@ from SCons.Action import Action
 from SCons.Script import Help
 
 from pypto_build.artifact import find_artifacts
-from pypto_build.rules.options import GROUP, OPTIONS, Group, Option
+from pypto_build.facts.run_options import Option
+from pypto_build.rules.machinery.workspace import Workspace, examples_dir, workspace_of
+from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import SECTIONS, TARGETS
-from pypto_build.rules.workspace import Workspace, examples_dir, workspace_of
 
 _EXAMPLES = (
     "scons replay JIT=_jit_vector_dag PLATFORM=a2a3sim",

@@ -22,7 +22,7 @@ from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
 
 if TYPE_CHECKING:
-    from pypto_build.rules.workspace import Workspace
+    from pypto_build.rules.machinery.workspace import Workspace
 
 # Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10

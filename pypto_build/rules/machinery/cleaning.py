@@ -17,8 +17,8 @@ from SCons.Script import GetOption
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
+from pypto_build.rules.machinery.workspace import MARKER, Workspace
 from pypto_build.rules.variants import VARIANTS
-from pypto_build.rules.workspace import MARKER, Workspace
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 # Directories in which tools keep what only they write.

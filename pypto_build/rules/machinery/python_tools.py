@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.proof import Action
-from pypto_build.rules.workspace import Workspace
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
 # What decides about a tool of ours of all that the caller's environment holds.

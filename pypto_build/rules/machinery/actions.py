@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pypto_build.rules.confinement import confined
+from pypto_build.rules.machinery.confinement import confined
 
 #: Runs a command without a shell in an environment; its exit status, and what it printed if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]

@@ -1,4 +1,4 @@
-"""The four platforms and what each means for compilation."""
+"""The platforms: what ``PLATFORM=`` may be, and what each is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Platform:
     """One value of ``PLATFORM=``.
 
     ``arch`` is the generation of the chip (``a2a3``: 910B/C, ``a5``: 950); ``simulated`` platforms run on the host.
-    ``arch_macro`` is the number our headers test in ``PYPTO_ARCH``.
+    ``arch_macro`` is the number that the runtime's headers test in ``PYPTO_ARCH``.
     """
 
     name: str

@@ -17,8 +17,8 @@ from SCons.Script import GetOption
 
 from pypto_build.proof import Action, Outcome, Place
 from pypto_build.proof.action import Aid
-from pypto_build.rules.actions import Spawn, complain, run_captured, say
-from pypto_build.rules.workspace import Workspace, escape, workspace_of
+from pypto_build.rules.machinery.actions import Spawn, complain, run_captured, say
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pypto_build
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS, Platform
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.witness import library
-from pypto_build.rules.actions import complain
-from pypto_build.rules.configuration import Configuration
-from pypto_build.rules.locks import lock_output
+from pypto_build.rules.machinery.actions import complain
+from pypto_build.rules.machinery.configuration import Configuration
+from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
-from pypto_build.toolchain import PLATFORMS, Platform, ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(pypto_build.__file__).resolve().parent
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
@@ -99,11 +102,11 @@ class Workspace:
     def runtime(self, platform: Platform) -> str:
         """What executes a replay on ``platform``: hardware is driven by simpler alone."""
         runtime: str = self.options["RUNTIME"]
-        return runtime if platform.simulated else "simpler"
+        return runtime if platform.simulated else SIMPLER
 
     def variant(self, platform: Platform) -> str:
         """How binaries are built unless a rule says otherwise."""
-        if self.runtime(platform) == "simpler":
+        if self.runtime(platform) == SIMPLER:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
         return CHECKED.directory if self.options["CHECK"] else USUAL.directory
 

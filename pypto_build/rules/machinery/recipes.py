@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 
+from pypto_build.facts.platforms import Platform
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.variants import FOR_SIMPLER, VARIANTS
-from pypto_build.rules.workspace import Workspace
-from pypto_build.toolchain import Platform
 from pypto_build.toolchain.ascend import find_toolkit, hardware_recipe
 from pypto_build.toolchain.host import host_recipe
 from pypto_build.toolchain.recipe import Recipe

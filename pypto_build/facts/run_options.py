@@ -1,0 +1,359 @@
+"""What a run can be told, a row for each option: parsing, command lines, help and settings follow.
+
+A user types ``NAME=value`` after a target of SCons, or a flag of ``pypto-build``, under upstream's names of all ages.
+The tools that run an artifact (``python -m pypto_build.replay``, and for simpler ``python -m pypto_build.interop.run``)
+take ``flag``; what they hand to the embedded runtime are ``SETTINGS``, which its C++ knows by the same names.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+#: What executes a replay.
+EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
+_OURS = (EMBEDDED, TORCH)
+
+#: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
+LOG_LEVELS: dict[str, int] = {
+    "debug": 10,
+    "info": 20,
+    "timing": 25,
+    "warn": 30,
+    "error": 40,
+    "null": 60,
+    **{f"v{number}": 15 + number for number in range(10)},
+}
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """The values that an option takes, and ``what`` they are in words."""
+
+    type: type[bool] | type[int] | type[float] | type[str] = str
+    what: str = ""
+    least: float | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+    listed: bool = False  # several, with commas between them
+
+
+def one_of(*choices: str) -> Kind:
+    """One of these words; an empty one stands for none."""
+    return Kind(what=f"one of {', '.join(filter(None, choices))}", choices=choices)
+
+
+def level(most: int) -> Kind:
+    """A level from 0 to ``most``."""
+    return Kind(int, f"a level from 0 to {most}", 0, most)
+
+
+def whole(least: int) -> Kind:
+    """A whole number of at least ``least``."""
+    return Kind(int, f"a whole number that is {least} or more", least)
+
+
+TEXT, LIST, SWITCH = Kind(), Kind(listed=True), Kind(bool, "0 or 1")
+NOT_NEGATIVE = Kind(float, "a number that is 0 or more", 0)
+SECONDS = Kind(float, "a number of seconds above 0", 0.001)
+DEVICE = Kind(int, "the number of a device", 0)
+
+
+class Option(msgspec.Struct, frozen=True):
+    """What a user gives as ``NAME=value``, or to ``pypto-build`` by one of ``flags`` (else ``--name``).
+
+    ``bare`` is the level that a flag without one means.
+    """
+
+    name: str
+    kind: Kind
+    default: bool | int | float | str | None
+    doc: str
+    flags: tuple[str, ...] = ()
+    bare: int | None = None
+
+
+Value = bool | int | str | tuple[int, ...] | tuple[str, ...] | None
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a runtime is told: its name there, and what holds unless it is given."""
+
+    name: str
+    default: Value
+    doc: str = ""
+
+
+class RunOption(Option, frozen=True):
+    """An option of a run.
+
+    It goes to the run by ``flag``, and to what executes it as ``setting``; a switch that turns a setting into something
+    else than True says what it ``sets``. ``runtimes`` know it; ``verbs`` take it besides those that build, replay, and
+    look at a replay. One that ``configures`` makes another replay of the same artifact, with results of its own.
+    ``more`` is what the run's own help adds. ``fields`` mean the same in PyPTO's and simpler's configurations of a run,
+    ``scene_flags`` on the command line of a scene test, the newest first.
+    """
+
+    flag: str = ""
+    setting: Setting | None = None
+    sets: bool = True
+    runtimes: tuple[str, ...] = RUNTIMES
+    verbs: tuple[str, ...] = ()
+    configures: bool = True
+    more: str = ""
+    fields: tuple[str, ...] = ()
+    scene_flags: tuple[str, ...] = ()
+
+
+_ONE_RUN = ("diverge", "hazards", "flaky")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge")
+
+_ORDER_AND_DATA = (
+    RunOption(
+        "DATA",
+        TEXT,
+        "",
+        "another directory with in/ and out/ than the artifact's data/, or 'reference': goldens by PyTorch",
+        ("--golden-data", "--data"),
+        flag="--data",
+        verbs=("bisect", "scene_test", *_ONE_RUN),
+        configures=False,  # by the directory that it names
+    ),
+    RunOption(
+        "RTOL",
+        NOT_NEGATIVE,
+        None,
+        "relative tolerance (1e-5, or what the artifact says)",
+        flag="--rtol",
+        verbs=_COMPARING,
+    ),
+    RunOption(
+        "ATOL",
+        NOT_NEGATIVE,
+        None,
+        "absolute tolerance (1e-5, or what the artifact says)",
+        flag="--atol",
+        verbs=_COMPARING,
+    ),
+    RunOption("SEED", whole(0), 0, "seed of made-up inputs", flag="--seed", verbs=("compile", *_ONE_RUN)),
+    RunOption("ROUNDS", whole(1), 1, "how often to run", flag="--rounds", verbs=("flaky",)),
+    RunOption(
+        "TIMEOUT",
+        SECONDS,
+        60.0,
+        "seconds a run may take",
+        flag="--timeout",
+        verbs=_ONE_RUN,
+        configures=False,  # a run that ends has the same results
+    ),
+    RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
+    RunOption(
+        "STRICT",
+        SWITCH,
+        False,
+        "1: also order readers before writers and overlapping outputs",
+        flag="--strict",
+        setting=Setting("strict", False),
+        runtimes=_OURS,
+    ),
+    RunOption(
+        "SHUFFLE",
+        SWITCH,
+        False,
+        "1: run ready tasks in a random legal order, seeded by SEED",
+        flag="--shuffle",
+        setting=Setting("shuffle", False),
+        runtimes=_OURS,
+    ),
+    RunOption(
+        "SERIAL",
+        SWITCH,
+        False,
+        "1: run tasks one by one in submission order",
+        flag="--serial",
+        setting=Setting("serial", False),
+        runtimes=_OURS,
+    ),
+    RunOption(
+        "ZERO_FILL",
+        SWITCH,
+        False,
+        "1: outputs start as zeros, not as NaN",
+        flag="--zero-fill",
+        setting=Setting("poison", True, "outputs and allocated tensors start as NaN or a pattern"),
+        sets=False,
+        runtimes=_OURS,
+        more="or a pattern that shows what nobody wrote",
+    ),
+    RunOption("ALLOW_UNCHECKED", SWITCH, False, "1: a replay without a golden to compare with is no failure"),
+    RunOption("FORCE", SWITCH, False, "1: replay though nothing changed", ("-f", "--force"), verbs=("scene_test",)),
+    RunOption(
+        "DEVICE",
+        DEVICE,
+        0,
+        "the device of hardware",
+        ("-d", "--device"),
+        flag="--device",
+        runtimes=(SIMPLER,),
+    ),
+    RunOption(
+        "SKIP_COMPILE",
+        SWITCH,
+        False,
+        "1: RUNTIME=simpler takes the binaries beside the artifact's sources as they are",
+        flag="--skip-compile",
+        runtimes=(SIMPLER,),
+    ),
+)
+
+_WHICH_SIMPLER = (
+    RunOption(
+        "SIMPLER",
+        TEXT,
+        "",
+        "RUNTIME=simpler: a checkout, an environment or a revision of simpler",
+        flag="--simpler",
+        runtimes=(SIMPLER,),
+        verbs=("bisect", "install", "fetch"),
+    ),
+    RunOption(
+        "PTO_ISA",
+        TEXT,
+        "",
+        "RUNTIME=simpler: a checkout or a revision of pto-isa",
+        ("--isa", "--pto-isa", "--pto-isa-commit"),
+        flag="--isa",
+        runtimes=(SIMPLER,),
+        verbs=("install", "fetch"),
+    ),
+)
+
+_RECORDS = (
+    RunOption(
+        "DUMP",
+        level(3),
+        0,
+        "dump arguments: 1 those marked, 2 all, 3 all without content",
+        ("--dump-args", "--enable-dump-args"),
+        1,
+        flag="--dump-args",
+        setting=Setting("dump_args", 0),
+        fields=("enable_dump_args", "enable_dump_tensor"),
+        scene_flags=("--dump-args", "--dump-tensor"),
+    ),
+    RunOption(
+        "DUMP_ARGS",
+        LIST,
+        "",
+        "dump only KERNEL or KERNEL:INDEX; several with commas",
+        ("--dump-select",),
+        flag="--dump-select",
+        setting=Setting("dump_select", ()),
+        runtimes=_OURS,
+        more="* and ? match; level 2 if none is given",
+    ),
+    RunOption(
+        "DUMP_TASKS",
+        LIST,
+        "",
+        "dump only tasks N, N-M or 0xID; several with commas",
+        flag="--dump-tasks",
+        setting=Setting("dump_tasks", ()),
+        runtimes=_OURS,
+        more="level 2 if none is given",
+    ),
+    RunOption(
+        "DUMP_FORMAT",
+        one_of("", "args", "tensor"),
+        "",
+        "tensor: names before 2026-06-18",
+        flag="--dump-format",
+        setting=Setting("dump_format", "args"),
+        runtimes=_OURS,
+        more="tensor_dump/tensor_dump.json, else args_dump/args_dump.json",
+    ),
+    RunOption(
+        "DEP_GEN",
+        SWITCH,
+        False,
+        "1: write dfx_outputs/deps.json",
+        ("--enable-dep-gen", "--dep-gen"),
+        flag="--dep-gen",
+        setting=Setting("dep_gen", False),
+        fields=("enable_dep_gen",),
+        scene_flags=("--enable-dep-gen",),
+    ),
+    RunOption(
+        "SWIMLANE",
+        level(4),
+        0,
+        "write the timeline, level 1 to 4",
+        (
+            "--enable-chip-swimlane",
+            "--enable-l2-swimlane",
+            "--swimlane",
+            "--swimlane-level",
+            "--enable-profiling",
+        ),
+        4,
+        flag="--swimlane",
+        setting=Setting("swimlane", 0),
+        fields=("enable_chip_swimlane", "enable_l2_swimlane", "enable_profiling", "runtime_profiling"),
+        scene_flags=("--enable-chip-swimlane", "--enable-l2-swimlane"),
+    ),
+    RunOption(
+        "SCOPE_STATS",
+        SWITCH,
+        False,
+        "1: write dfx_outputs/scope_stats",
+        ("--enable-scope-stats", "--scope-stats"),
+        flag="--scope-stats",
+        setting=Setting("scope_stats", False),
+        fields=("enable_scope_stats",),
+    ),
+    RunOption(
+        "PMU",
+        level(8),
+        0,
+        "count hardware events: 1 arithmetic, 2 pipes, 4 memory, ...",
+        ("--pmu", "--enable-pmu"),
+        2,
+        flag="--pmu",
+        setting=Setting("pmu", 0),
+        runtimes=(SIMPLER,),
+        fields=("enable_pmu",),
+        scene_flags=("--enable-pmu",),
+    ),
+    RunOption(
+        "LOG_LEVEL",
+        one_of("", *LOG_LEVELS),
+        "",
+        "what the runtime logs",
+        flag="--log-level",
+        setting=Setting("log_level", LOG_LEVELS["warn"]),
+    ),
+)
+
+#: The options by name, and by the heading in the help under which they stand.
+OF_THE_RUN, OF_SIMPLER, OF_ITS_RECORDS = (
+    {option.name: option for option in options} for options in (_ORDER_AND_DATA, _WHICH_SIMPLER, _RECORDS)
+)
+RUN_OPTIONS: dict[str, RunOption] = OF_THE_RUN | OF_SIMPLER | OF_ITS_RECORDS
+
+_WINDOW, _HEAP = (16384,) * 4, (256 << 20,) * 4
+
+# What the embedded runtime is told by those who start it, and by no option of a user's.
+_TOLD = (
+    Setting("seed", 0, "of the random order"),
+    Setting("order", (), "ids of tasks: they run one by one in this order, those left out last"),
+    Setting("on_task", None, "is called in place of every task's kernels"),
+    Setting("protect_inputs", True, "notice writes to IN tensors"),
+    Setting("parameter_order", "", "'t' and 's' in declaration order; empty: tensors first"),
+    Setting("graph", False, "the text of deps.json in the result"),
+    Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
+    Setting("output_dir", "", "of what a run leaves"),
+    Setting("report", None, "shared memory for what is said of crashes and progress"),
+    Setting("ring_task_window", _WINDOW, "tasks at a time, for each ring"),
+    Setting("ring_heap", _HEAP, "bytes for allocated tensors, for each ring"),
+    Setting("ring_dep_pool", _WINDOW, "edges at a time, for each ring"),
+)
+_GIVEN = (option.setting for option in RUN_OPTIONS.values() if option.setting and EMBEDDED in option.runtimes)
+SETTINGS: dict[str, Setting] = {setting.name: setting for setting in (*_GIVEN, *_TOLD)}
