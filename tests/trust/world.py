@@ -75,6 +75,7 @@ class World:
     _digests: dict[str, str] = field(default_factory=dict)
     _links: int = 0
     damaged: bool = False  # since the last replay
+    in_the_way: list[Path] = field(default_factory=list)  # directories where files belong, which no build removes
 
     def __post_init__(self) -> None:
         self.tested = self.tested.with_own_package(self.directory / "package")
@@ -222,6 +223,7 @@ class World:
         if path.is_file() and not path.is_symlink():
             damage(path, kind)
             self.damaged = True
+            self.in_the_way += [path] if kind == "directory" else []
 
     def step_keep(self) -> None:
         """Keep OUT and the cache as they are now."""
@@ -254,6 +256,10 @@ class World:
                 remove(path)
         self.damaged = True
 
+    def _clear_the_way(self) -> None:
+        while self.in_the_way:
+            remove(self.in_the_way.pop())
+
     # runs
 
     def step_replay(self, option: str = "plain") -> None:
@@ -262,6 +268,7 @@ class World:
         replayed = self._replay(self.space, options)
         answer = self._answer(options)
         if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
+            self._clear_the_way()
             replayed = self._replay(self.space, options)  # one clear line is allowed, not for ever
         self.damaged = False
         self._compare(replayed, answer)
@@ -314,6 +321,7 @@ class World:
             replayed = self._replay(other, options)
             answer = self._answer(options)
             if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
+                self._clear_the_way()
                 replayed = self._replay(other, options)
             self._compare(replayed, answer)
         finally:

@@ -25,5 +25,5 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: s
         return hardware_recipe(toolkit, workspace.simpler.tree, platform, runtime)
     if variant == FOR_SIMPLER.directory:
         return simulator_recipe(workspace.simpler.tree, platform, runtime)
-    extra = (*VARIANTS[variant].kernel_flags, *shlex.split(workspace.options["KERNEL_FLAGS"]))
-    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], extra)
+    flags = shlex.split(workspace.options["KERNEL_FLAGS"])
+    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], VARIANTS[variant].kernel_flags, flags)

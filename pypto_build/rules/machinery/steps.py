@@ -21,6 +21,14 @@ from pypto_build.rules.machinery.actions import Spawn, complain, run_captured, s
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
 
+class Refused(Exception):
+    """What would have come before a command failed, and has said why: ``status``."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 @dataclass(frozen=True)
 class Step:
     """One command of a build: what it is, and what is said about it.
@@ -81,7 +89,14 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         return aids
 
     with step.place.alone() if step.in_common else nullcontext():
-        outcome = step.place.perform(step.action, step.spawn, begin, again=step.again, record=step.recorded)
+        try:
+            outcome = step.place.perform(step.action, step.spawn, begin, again=step.again, record=step.recorded)
+        except Refused as refused:
+            return Outcome("failed", refused.status)
+        except IsADirectoryError as error:
+            path = error.filename2 or error.filename
+            complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
+            return Outcome("failed", 1)
         if step.in_common:
             step.place.save()
     if outcome.how == "restored":
