@@ -56,11 +56,8 @@ class Instances:
         self._directory = cache_dir() / "instructions" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
         self._place = workspace.place(self._directory)
 
-    def of(self, file: Path) -> tuple[Aid, ...] | None:
-        """What to link with an object; None if it lacks what cannot be instantiated by itself."""
-        symbols = missing_instances(file)
-        if symbols is None:
-            return None
+    def of(self, symbols: list[str]) -> tuple[Aid, ...] | None:
+        """What to link with an object that calls these; None if one of them cannot be compiled by itself."""
         with self._lock:
             self._look_up(symbol for symbol in symbols if symbol not in self._known)
             found = [self._known[symbol] for symbol in symbols]
@@ -124,15 +121,15 @@ class Instances:
         return {"the compiler": self._recipe.identity, **search_paths(self._environment)}
 
 
-def missing_instances(file: Path) -> list[str] | None:
-    """Symbols of our templates that an object calls and does not define, sorted; None if it lacks others' templates."""
+def missing_instances(file: Path) -> tuple[list[str], list[str]]:
+    """The symbols of templates that an object calls and does not define, sorted: those of our templates, and others."""
     try:
         elf = read_elf(file)
     except (OSError, ElfError):
-        return []  # the linker says what is wrong with it
+        return [], []  # the linker says what is wrong with it
     undefined = sorted({symbol.name for symbol in elf.symbols if not symbol.section and symbol.name.startswith("_Z")})
-    foreign = [symbol for symbol in undefined if not symbol.startswith(_OURS) and "<" in demangled(symbol)]
-    return None if foreign else [symbol for symbol in undefined if symbol.startswith(_OURS)]
+    ours = [symbol for symbol in undefined if symbol.startswith(_OURS)]
+    return ours, [symbol for symbol in undefined if symbol not in ours and "<" in demangled(symbol)]
 
 
 def demangled(symbol: str) -> str:

@@ -172,14 +172,15 @@ class Compilation:
         return run_captured([word for word in command if word not in plan.recipe.calling], env)
 
     def _has_instances(self, plan: Plan, file: Path) -> bool:
-        missing = missing_instances(file)
-        if not missing or not begins_with(plan.compiled, plan.recipe.main_header):
-            return missing == []
-        return self._instances_for(plan.recipe).of(file) is not None
+        ours, others = missing_instances(file)
+        if others or not ours or not begins_with(plan.compiled, plan.recipe.main_header):
+            return not (ours or others)
+        return self._instances_for(plan.recipe).of(ours) is not None
 
     def _callees(self, plan: Plan, compiled: str) -> tuple[Aid, ...]:
         """The instances that an object calls."""
-        found = self._instances_for(plan.recipe).of(self._place.path(compiled))
+        ours, _ = missing_instances(self._place.path(compiled))
+        found = self._instances_for(plan.recipe).of(ours) if ours else ()
         if found is None:
             complain(f"scons: {plan.unit.name}: the instructions that it calls could not be compiled; try again")
             raise Refused(1)
