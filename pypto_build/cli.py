@@ -28,9 +28,8 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
-from pypto_build.rules import STATUS_VARIABLE
 from pypto_build.rules.options import GROUP, OPTIONS
-from pypto_build.rules.targets import SECTIONS, TARGETS
+from pypto_build.rules.targets import SECTIONS, STATUS_VARIABLE, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.python import own_environment, own_tool

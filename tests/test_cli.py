@@ -51,8 +51,8 @@ def test_the_artifact_by_upstreams_flag() -> None:
     ],
 )
 def test_words_as_scons_takes_them(words: list[str], command: list[str]) -> None:
-    made = cli.scons_command(cli.parse(words))
-    assert made[made.index(command[0]) :] == command
+    typed = cli.scons_command(cli.parse(words))
+    assert typed[typed.index(command[0]) :] == command
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .dtypes import ITEMSIZE
+from pypto_build.facts.dtypes import ITEMSIZE
+
 from .errors import ArtifactError
 from .files import decode_json, read_bytes, read_source
 from .params import Param, orchestration_signature, parameters

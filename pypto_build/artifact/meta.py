@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from .dtypes import torch_name
+from pypto_build.facts.dtypes import torch_name
+
 from .errors import ArtifactError
 from .files import decode_json, read_bytes
 from .records import ArgDirection, CompiledMeta, MetaParam

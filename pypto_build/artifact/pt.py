@@ -17,8 +17,9 @@ from pathlib import Path
 
 import msgspec
 
+from pypto_build.facts.dtypes import ITEMSIZE
+
 from .atomic import replace_file
-from .dtypes import ITEMSIZE
 from .errors import ArtifactError, ErrorKind
 from .files import open_file
 from .pt_pickle import RefusedPickle, TensorRecord, dump_record, load_record

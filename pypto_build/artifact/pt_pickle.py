@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from .dtypes import ITEMSIZE
+from pypto_build.facts.dtypes import ITEMSIZE
+
 from .shapes import row_major_strides
 
 _MAX_PICKLE = 1 << 16

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from .dtypes import SIMPLER_CARRIERS as _CARRIERS
+from pypto_build.facts.dtypes import SIMPLER_CARRIERS as _CARRIERS
+from pypto_build.facts.dtypes import TORCH
+
 from .interface import Interface
 from .manifest_writer import quoted
 from .params import Param
@@ -25,25 +27,16 @@ SNAPSHOT_CASE = "snapshot"
 
 _DIGEST = re.compile(r"^# pypto-build digest: ([0-9a-f]{64})$", re.MULTILINE)
 #: What a scalar is passed as; the two halves as their 16 bits, as PyPTO passes them.
-_CTYPES = {
-    "float32": "c_float",
-    "float64": "c_double",
-    "float16": "c_uint16",
-    "bfloat16": "c_uint16",
-    "int8": "c_int8",
-    "int16": "c_int16",
-    "int32": "c_int32",
-    "int64": "c_int64",
-    "uint8": "c_uint8",
-    "uint16": "c_uint16",
-    "uint32": "c_uint32",
-    "uint64": "c_uint64",
-    "bool": "c_bool",
+_CTYPES = {"float32": "c_float", "float64": "c_double", "float16": "c_uint16", "bfloat16": "c_uint16"} | {
+    name: f"c_{name}" for name, row in TORCH.items() if not row.is_float
 }
 #: dtypes that a snapshot may hold under another name of the same size.
 _RETYPED = ("uint16", "uint32")
 #: dtypes that torch.allclose does not take.
-_NOT_COMPARED = ("uint16", "uint32", "float8_e4m3fn", "float8_e8m0fnu")
+_NOT_COMPARED = (
+    *_RETYPED,
+    *(name for name, row in TORCH.items() if row.exponent and row.size == 1 and name not in _CARRIERS),
+)
 
 
 class SceneTest(msgspec.Struct, frozen=True):

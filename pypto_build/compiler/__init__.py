@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .driver import Compiled, compile_entry, compile_file
     from .emit_artifact import Options, generate
-    from .emit_orchestration import OrchestrationResult, generate_orchestration
-    from .errors import CompileError, Place
+    from .emit_orchestration import generate_orchestration
+    from .errors import CompileError, SourcePosition
     from .frontend import build_program
     from .ir import Program
     from .memory import infer_function_core_type
+    from .orchestration_text import OrchestrationResult
     from .pipeline import PASSES, run_passes
     from .vintages import VINTAGES, ApiVintage
 
@@ -28,8 +29,8 @@ __all__ = [
     "Compiled",
     "Options",
     "OrchestrationResult",
-    "Place",
     "Program",
+    "SourcePosition",
     "build_program",
     "compile_entry",
     "compile_file",
@@ -42,11 +43,12 @@ __all__ = [
 _MODULES = {
     "driver": ("Compiled", "compile_entry", "compile_file"),
     "emit_artifact": ("Options", "generate"),
-    "emit_orchestration": ("OrchestrationResult", "generate_orchestration"),
-    "errors": ("CompileError", "Place"),
+    "emit_orchestration": ("generate_orchestration",),
+    "errors": ("CompileError", "SourcePosition"),
     "frontend": ("build_program",),
     "ir": ("Program",),
     "memory": ("infer_function_core_type",),
+    "orchestration_text": ("OrchestrationResult",),
     "pipeline": ("PASSES", "run_passes"),
     "vintages": ("VINTAGES", "ApiVintage"),
 }

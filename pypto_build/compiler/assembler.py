@@ -13,7 +13,7 @@ from pypto_build.pto.assemble import assemble
 from pypto_build.pto.splice import preprocess
 from pypto_build.toolchain.ptoas import Ptoas, ptoas_argv
 
-from .errors import CompileError, Place
+from .errors import CompileError, SourcePosition
 
 _HEAD = '#include "pto/pto-inst.hpp"\nusing namespace pto;\n\n'
 TIMEOUT_S = 60
@@ -26,7 +26,7 @@ def assemble_unit(module: Module, text: str, unit: str, platform: str, ptoas: Pa
     try:
         body = assemble(module, platform).text
     except PtoError as error:
-        raise CompileError(Place(f"ptoas/{unit}.pto"), str(error).partition(": ")[2] or str(error)) from None
+        raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), str(error).partition(": ")[2] or str(error)) from None
     return _HEAD + re.sub(r"^static __aicore__ void", "__global__ AICORE void", body, flags=re.M) + "\n"
 
 
@@ -43,10 +43,10 @@ def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except OSError as error:
-            raise CompileError(Place(str(ptoas)), f"cannot be run: {error.strerror or error}") from None
+            raise CompileError(SourcePosition(str(ptoas)), f"cannot be run: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:
-            raise CompileError(Place(f"ptoas/{unit}.pto"), f"ptoas took more than {TIMEOUT_S} s") from None
+            raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), f"ptoas took more than {TIMEOUT_S} s") from None
         if done.returncode or not target.exists():
             lines = (done.stderr or done.stdout).strip().splitlines()[:10]
-            raise CompileError(Place(f"ptoas/{unit}.pto"), "ptoas refuses the unit", notes=tuple(lines))
+            raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), "ptoas refuses the unit", notes=tuple(lines))
         return target.read_text(encoding="utf-8")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .emit_tasks import written_tensors
 from .errors import CompileError
-from .ir import Direction, Function, Program, Ref
+from .ir import Direction, IrFunction, Op, Program, Ref
 
 
 def check_program(program: Program) -> None:
@@ -15,7 +14,7 @@ def check_program(program: Program) -> None:
         _check_entry(entry, program)
 
 
-def _check_kernel(kernel: Function) -> None:
+def _check_kernel(kernel: IrFunction) -> None:
     read: dict[str, bool] = {}
     written: dict[str, bool] = {}
     for op in kernel.body.walk():
@@ -27,28 +26,49 @@ def _check_kernel(kernel: Function) -> None:
                 found[operand.name] = True
                 param = next((p for p in kernel.params if p.name == operand.name), None)
                 if found is written and param is not None and param.direction is Direction.IN:
-                    name = param.name.partition("__")[0]
+                    name = param.variable
                     raise CompileError(
-                        op.place, f"{kernel.name} writes {name}, which is an input", "declare it pl.Out or pl.InOut"
+                        op.position, f"{kernel.name} writes {name}, which is an input", "declare it pl.Out or pl.InOut"
                     )
     for param in kernel.tensors():
-        name = param.name.partition("__")[0]
+        name = param.variable
         if param.direction is not Direction.IN and param.name not in written:
             raise CompileError(
-                kernel.place, f"{kernel.name} never writes its output {name}", "store to it, or declare it an input"
+                kernel.position, f"{kernel.name} never writes its output {name}", "store to it, or declare it an input"
             )
         if param.direction is Direction.OUT and param.name in read:
             raise CompileError(
-                kernel.place, f"{kernel.name} reads {name}, which it only declares Out", "declare it pl.InOut"
+                kernel.position, f"{kernel.name} reads {name}, which it only declares Out", "declare it pl.InOut"
             )
 
 
-def _check_entry(entry: Function, program: Program) -> None:
-    written = written_tensors(entry, program.functions)
+def _check_entry(entry: IrFunction, program: Program) -> None:
+    written = _written_tensors(entry, program.functions)
     for param in entry.tensors():
-        name = param.name.partition("__")[0]
+        name = param.variable
         if param.direction is Direction.IN and param.name in written:
-            place = written[param.name].place
-            raise CompileError(place, f"{entry.name}: {name} is an input, but is written here", "declare it pl.InOut")
+            raise CompileError(
+                written[param.name].position,
+                f"{entry.name}: {name} is an input, but is written here",
+                "declare it pl.InOut",
+            )
         if param.direction is not Direction.IN and param.name not in written:
-            raise CompileError(entry.place, f"{entry.name}: no kernel writes its output {name}")
+            raise CompileError(entry.position, f"{entry.name}: no kernel writes its output {name}")
+
+
+def _written_tensors(function: IrFunction, kernels: dict[str, IrFunction]) -> dict[str, Op]:
+    """Parameters of an orchestration that one of its tasks writes, views included, with the task."""
+    source: dict[str, str] = {p.name: p.name for p in function.tensors()}
+    found: dict[str, Op] = {}
+    for op in function.body.walk():
+        if op.name in ("slice", "reshape") and isinstance(op.args[0], Ref) and op.args[0].name in source:
+            source[op.result] = source[op.args[0].name]
+        if op.name == "write" and isinstance(op.args[0], Ref) and op.args[0].name in source:
+            found.setdefault(source[op.args[0].name], op)
+        if op.name != "call":
+            continue
+        callee = kernels[op.callee]
+        for param, arg in zip(callee.params, op.args, strict=True):
+            if param.direction is not Direction.IN and isinstance(arg, Ref) and arg.name in source:
+                found.setdefault(source[arg.name], op)
+    return found

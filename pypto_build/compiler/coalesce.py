@@ -6,10 +6,9 @@ Where carrying would overwrite a tile that is still needed, a copy is put in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from .errors import CompileError
-from .ir import Block, Function, Op, Operand, Ref, TileType
+from .ir import Block, IrFunction, Op, Operand, Ref
 from .liveness import Liveness, analyse
 
 
@@ -20,7 +19,6 @@ class Webs:
         self.live = live
         self.parent: dict[str, str] = {}
         self.members: dict[str, set[str]] = {}
-        self.aliases: dict[str, set[str]] = {}  # tiles with the same content, which may live side by side
 
     def find(self, name: str) -> str:
         while self.parent.get(name, name) != name:
@@ -45,21 +43,21 @@ class Webs:
         return any(self.live.edges.get(m, set()) & others for m in self.of(a))
 
 
-def coalesce(function: Function) -> tuple[Function, Liveness, Webs]:
+def coalesce(function: IrFunction) -> tuple[IrFunction, Liveness, Webs]:
     """The function, with copies where needed, and its sets of tiles. Raises CompileError where no copy is possible."""
     while True:
         live = analyse(function)
         webs = Webs(live)
         for op in function.body.walk():
-            if op.name == "reshape" or (op.name == "transpose" and _in(function, op.result, "mat")):
-                webs.union(_name(op.args[0]), op.result)
+            if op.name == "reshape" or (op.name == "transpose" and function.values.space(op.result) == "mat"):
+                webs.union(op.ref(0).name, op.result)
         for op in function.body.walk():
             if op.name == "matmul_acc":
-                acc = _name(op.args[0])
+                acc = op.ref(0).name
                 if webs.clash(acc, op.result):
                     raise CompileError(
-                        op.place,
-                        f"pl.matmul_acc overwrites {acc.partition('__')[0]}, which is used again later",
+                        op.position,
+                        f"pl.matmul_acc overwrites {function.values[acc].variable}, which is used again later",
                         "use the result from there on",
                     )
                 webs.union(acc, op.result)
@@ -68,16 +66,13 @@ def coalesce(function: Function) -> tuple[Function, Liveness, Webs]:
 
 
 def _name(operand: Operand) -> str:
-    assert isinstance(operand, Ref)
+    """The name of a tile that is passed on."""
+    if not isinstance(operand, Ref):
+        raise TypeError("a tile is a value")
     return operand.name
 
 
-def _in(function: Function, name: str, space: str) -> bool:
-    type_ = function.types[name]
-    return isinstance(type_, TileType) and type_.space == space
-
-
-def _carry(function: Function, webs: Webs) -> bool:
+def _carry(function: IrFunction, webs: Webs) -> bool:
     """Join what is carried; True when copies were put in, and everything has to be looked at again."""
     for block in _blocks(function.body):
         for op in list(block.ops):
@@ -90,10 +85,10 @@ def _carry(function: Function, webs: Webs) -> bool:
     return False
 
 
-def _carry_loop(function: Function, webs: Webs, op: Op, block: Block) -> bool:
+def _carry_loop(function: IrFunction, webs: Webs, op: Op, block: Block) -> bool:
     body = op.blocks[0]
     for number, (result, param) in enumerate(zip(op.results, body.params[1:], strict=True)):
-        if not isinstance(function.types[result], TileType):
+        if not function.values.is_tile(result):
             continue
         webs.union(result, param)
         init = op.args[3 + number]
@@ -104,12 +99,12 @@ def _carry_loop(function: Function, webs: Webs, op: Op, block: Block) -> bool:
     return _join(function, webs, op, body, op.results)
 
 
-def _join(function: Function, webs: Webs, op: Op, block: Block, results: tuple[str, ...]) -> bool:
+def _join(function: IrFunction, webs: Webs, op: Op, block: Block, results: tuple[str, ...]) -> bool:
     """What a block yields and what receives it. All that clash are copied in one go: with copies of its partners in
     front of it, the copy of a copy finds its place free, so that even a swap comes to an end."""
     clashing = []
     for number, result in enumerate(results):
-        if not isinstance(function.types[result], TileType):
+        if not function.values.is_tile(result):
             continue
         if webs.clash(_name(block.yields[number]), result):
             clashing.append(number)
@@ -131,21 +126,19 @@ def _blocks(block: Block) -> Iterator[Block]:
             yield from _blocks(inner)
 
 
-def _copy(function: Function, at: Op, operand: Operand, block: Block, before: Op | None) -> Ref:
+def _copy(function: IrFunction, at: Op, operand: Operand, block: Block, before: Op | None) -> Ref:
     """A copy of a tile at the end of a block, or before one of its operations."""
     name = _name(operand)
-    type_ = function.types[name]
-    assert isinstance(type_, TileType)
+    type_ = function.values.tile(name)
     if type_.space != "vec":
-        variable = name.partition("__")[0]
+        variable = function.values[name].variable
         raise CompileError(
-            at.place, f"{variable} is needed again after it was carried on, and {type_.space} cannot be copied",
+            at.position, f"{variable} is needed again after it was carried on, and {type_.space} cannot be copied",
             "use a second variable, computed from the start",
         )  # fmt: skip
-    made = f"{name}_copy"
-    while made in function.types:
-        made += "_"
-    function.types[made] = replace(type_)
-    op = Op("copy_tile", (operand,), results=(made,), place=at.place)
+    copy = f"{name}_copy"
+    while copy in function.values:
+        copy += "_"
+    op = Op("copy_tile", (operand,), results=(copy,), position=at.position)
     block.ops.insert(block.ops.index(before) if before is not None else len(block.ops), op)
-    return Ref(made)
+    return function.values.derive(copy, name, type_)

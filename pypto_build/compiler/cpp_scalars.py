@@ -67,4 +67,4 @@ def scalar_text(op: Op, expression: Callable[[Operand], str], types: Mapping[str
         source = types.get(getattr(op.args[0], "name", ""))
         same = isinstance(source, ScalarType) and c_type(source.dtype) == c_type(dtype)
         return args[0] if same else f"static_cast<{c_type(dtype)}>({args[0]})"
-    raise CompileError(op.place, f"{name} is not available in an orchestration")
+    raise CompileError(op.position, f"{name} is not available in an orchestration")

@@ -38,11 +38,11 @@ def compile_file(
     for entry in entries:
         prefix = f"next_levels/{entry.name}/" if len(entries) > 1 else ""
         try:
-            made = compile_entry(entry, Path(output_dir, prefix), platform, options, dump_passes=dump_passes)
+            texts = compile_entry(entry, Path(output_dir, prefix), platform, options, dump_passes=dump_passes)
         except CompileError as error:
             error.dumps = {prefix + name: text for name, text in error.dumps.items()}
             raise
-        files |= {prefix + name: text for name, text in made.items()}
+        files |= {prefix + name: text for name, text in texts.items()}
         if entry.reference_function is not None:
             roots.append(prefix.rstrip("/") or ".")
     sources = [path, *_imported(path, before)]

@@ -15,8 +15,8 @@ from .emit_orchestration import generate_orchestration
 from .emit_pto import FunctionEmitter
 from .emit_scene_test import generate_scene_test
 from .emit_wrapper import generate_wrapper
-from .errors import CompileError, Place
-from .ir import Function, Program
+from .errors import CompileError, SourcePosition
+from .ir import IrFunction, Program
 from .vintages import TODAY, ApiVintage
 
 
@@ -64,15 +64,15 @@ def generate(program: Program, output_dir: str | Path, options: Options | None =
     return files
 
 
-def units(program: Program) -> dict[str, list[Function]]:
+def units(program: Program) -> dict[str, list[IrFunction]]:
     """Kernels by the module they share: their own, or their group's."""
-    found: dict[str, list[Function]] = {}
+    found: dict[str, list[IrFunction]] = {}
     for kernel in program.kernels:
         found.setdefault(kernel.group or kernel.name, []).append(kernel)
     return found
 
 
-def generate_unit(program: Program, members: list[Function], unit: str, locations: bool = True) -> tuple[Module, str]:
+def generate_unit(program: Program, members: list[IrFunction], unit: str, locations: bool = True) -> tuple[Module, str]:
     """A unit's module and its text, parsed, checked and printed by the .pto package."""
     lines = [f'module attributes {{pto.target_arch = "{program.arch}"}} {{']
     for member in members:
@@ -82,20 +82,19 @@ def generate_unit(program: Program, members: list[Function], unit: str, location
     try:
         module = parse(text, path)
     except PtoError as error:
-        raise CompileError(members[0].place, f"{unit}: the emitted module does not parse: {error}") from None
+        raise CompileError(members[0].position, f"{unit}: the emitted module does not parse: {error}") from None
     problems = check_module(module, program.platform)
     if problems:
-        raise CompileError(_user_place(text, problems[0], members[0].place), f"{unit}: {problems[0].message}")
+        first = problems[0]
+        position = _in_program(module, first.place.line if first.place else 0, members[0].position)
+        raise CompileError(position, f"{unit}: {first.message}")
     return module, print_module(module)
 
 
-def _user_place(text: str, error: PtoError, otherwise: Place) -> Place:
+def _in_program(module: Module, line: int, otherwise: SourcePosition) -> SourcePosition:
     """The program's line that a line of the module came from."""
-    number = getattr(error.place, "line", 0)
-    line = text.splitlines()[number - 1] if number else ""
-    _, mark, tail = line.rpartition(' loc("')
-    if not mark:
-        return otherwise
-    file, _, position = tail.rstrip(")").partition('":')
-    row, _, column = position.partition(":")
-    return Place(file, int(row), int(column))
+    for function in module.functions():
+        for op in function.body.walk() if function.body else ():
+            if op.loc and op.loc.file and module.source.place(op.token).line == line:
+                return SourcePosition(op.loc.file, op.loc.line, op.loc.column)
+    return otherwise

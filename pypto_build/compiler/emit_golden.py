@@ -14,8 +14,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .dtypes import DType
-from .errors import CompileError, Place
-from .ir import Direction, Function, Param, Ref, TensorType
+from .errors import CompileError, SourcePosition
+from .ir import Direction, IrFunction, IrParam, Ref, ScalarParam, TensorParam
 from .language import Dynamic, JitFunction
 from .load import definition_of, namespace_of
 
@@ -39,17 +39,18 @@ def _random(name, shape, dtype):
 """
 
 
-def generate_golden(jit: JitFunction, entry: Function, seed: int = 0) -> str:
+def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
     """The text of golden.py; another `seed`, other random inputs.
 
     Raises CompileError when the reference uses what cannot be written down.
     """
-    assert jit.reference_function is not None
+    if jit.reference_function is None:
+        raise CompileError(entry.position, f"{jit.name} has no reference", f"decorate one with @{jit.name}.reference")
     sources = _Sources()
     reference = sources.function(jit.reference_function)
-    made = sources.function(jit.inputs_function) if jit.inputs_function else ""
+    inputs = sources.function(jit.inputs_function) if jit.inputs_function else ""
     examples = _examples(jit)
-    outputs = [_plain(p) for p in entry.tensors() if p.direction is not Direction.IN]
+    outputs = [p.variable for p in entry.tensors() if p.direction is not Direction.IN]
     text = _HEAD.format(name=entry.name) + "".join(f"\n{line}" for line in sources.imports)
     text += "\n" * bool(sources.imports) + '\n_DATA_DIR = Path(__file__).parent / "data"\n\n'
     text += f"__outputs__ = {_list(outputs)}\n"
@@ -58,13 +59,9 @@ def generate_golden(jit: JitFunction, entry: Function, seed: int = 0) -> str:
     text += "".join(f"{line}\n" for line in sources.constants)
     text += _SEEDED.replace("{seed}", f" + {seed}" if seed else "")
     text += "".join(f"\n\n{source}\n" for source in sources.helpers)
-    text += f"\n\n{made}\n" if made else ""
+    text += f"\n\n{inputs}\n" if inputs else ""
     text += f"\n\n{reference}\n" + _make_inputs(jit, entry, examples) + _generate_inputs(entry, examples)
-    return text + _compute(jit, entry)
-
-
-def _plain(param: Param) -> str:
-    return param.name.partition("__ssa")[0]
+    return text + _compute(jit.reference_function, entry)
 
 
 def _list(names: list[str]) -> str:
@@ -80,22 +77,22 @@ def _examples(jit: JitFunction) -> dict[str, int]:
     return found
 
 
-def _shape(param: Param, examples: dict[str, int]) -> str:
-    assert isinstance(param.type, TensorType)
-    return str([examples.get(d.name, 1) if isinstance(d, Ref) else d for d in param.type.shape])
+def _shape(param: IrParam, examples: dict[str, int]) -> str:
+    shape = param.type.shape if isinstance(param, TensorParam) else ()
+    return str([examples.get(d.name, 1) if isinstance(d, Ref) else d for d in shape])
 
 
-def _make_inputs(jit: JitFunction, entry: Function, examples: dict[str, int]) -> str:
+def _make_inputs(jit: JitFunction, entry: IrFunction, examples: dict[str, int]) -> str:
     lines = ["", "", "def make_inputs():"]
     lines += ['    """What data/in holds."""', "    made = {"]
     for param in entry.params:
-        name, dtype = _plain(param), f"torch.{param.type.dtype.torch}"
-        if isinstance(param.type, TensorType):
-            if param.direction is Direction.OUT:
-                continue
-            value = f"_random({name!r}, {_shape(param, examples)}, {dtype})"
-        else:
+        name, dtype = param.variable, f"torch.{param.type.dtype.torch}"
+        if param.direction is Direction.OUT:
+            continue
+        if isinstance(param, ScalarParam):
             value = f"torch.tensor({1 if param.default is None else param.default!r}, dtype={dtype})"
+        else:
+            value = f"_random({name!r}, {_shape(param, examples)}, {dtype})"
         lines.append(f'        "{name}": {value},'.replace("'", '"'))
     lines.append("    }")
     if jit.inputs_function:
@@ -103,10 +100,10 @@ def _make_inputs(jit: JitFunction, entry: Function, examples: dict[str, int]) ->
     return "\n".join([*lines, "    return made", ""])
 
 
-def _generate_inputs(entry: Function, examples: dict[str, int]) -> str:
+def _generate_inputs(entry: IrFunction, examples: dict[str, int]) -> str:
     lines = ["", "", "def generate_inputs(params):", "    return ["]
     for param in entry.params:
-        name = _plain(param)
+        name = param.variable
         if param.direction is Direction.OUT:
             value = f"torch.zeros({_shape(param, examples)}, dtype=torch.{param.type.dtype.torch})"
         else:
@@ -115,20 +112,19 @@ def _generate_inputs(entry: Function, examples: dict[str, int]) -> str:
     return "\n".join([*lines, "    ]", ""])
 
 
-def _compute(jit: JitFunction, entry: Function) -> str:
-    function = jit.reference_function
-    assert function is not None
+def _compute(function: Callable[..., Any], entry: IrFunction) -> str:
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]
-    params = {_plain(p): p for p in entry.params}
+    params = {p.variable: p for p in entry.params}
     values = []
     for name in names:
         if name not in params:
             raise CompileError(
-                Place(code.co_filename, code.co_firstlineno), f"the reference takes {name}, which is no parameter of "
-                f"{entry.name}", f"its parameters: {', '.join(params)}",
+                SourcePosition(code.co_filename, code.co_firstlineno),
+                f"the reference takes {name}, which is no parameter of {entry.name}",
+                f"its parameters: {', '.join(params)}",
             )  # fmt: skip
-        tensor = isinstance(params[name].type, TensorType)
+        tensor = isinstance(params[name], TensorParam)
         values.append(f'tensors["{name}"]' if tensor else f'_number(tensors["{name}"])')
     return f"""
 
@@ -154,17 +150,17 @@ class _Sources:
         file, node = definition_of(function)
         names = namespace_of(function)
         for name in _free(node):
-            self.name(name, names, Place(file, node.lineno))
+            self.name(name, names, SourcePosition(file, node.lineno))
         segment = ast.get_source_segment(Path(file).read_text(encoding="utf-8"), node)
         assert segment is not None
         return textwrap.dedent(" " * node.col_offset + segment)
 
-    def name(self, name: str, names: dict[str, Any], place: Place) -> None:
+    def name(self, name: str, names: dict[str, Any], position: SourcePosition) -> None:
         if name in self.seen or name == "torch" or (name not in names and hasattr(builtins, name)):
             return
         self.seen.add(name)
         if name not in names:
-            raise CompileError(place, f"the reference uses {name}, which is not defined")
+            raise CompileError(position, f"the reference uses {name}, which is not defined")
         value = names[name]
         if isinstance(value, Dynamic):
             value = value.example
@@ -179,7 +175,7 @@ class _Sources:
             self.constants.setdefault(f"{name} = {value!r}")
         else:
             raise CompileError(
-                place, f"the reference uses {name}, a {type(value).__name__}, which cannot be written to golden.py",
+                position, f"the reference uses {name}, a {type(value).__name__}, which cannot be written to golden.py",
                 "use numbers, modules and plain functions of the program",
             )  # fmt: skip
 

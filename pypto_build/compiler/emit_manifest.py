@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 
-from .emit_orchestration import OrchestrationResult
-from .ir import Function, Program, Ref, TensorType
+from .ir import IrFunction, Program, Ref, TensorType
+from .orchestration_text import OrchestrationResult
 from .vintages import TODAY, ApiVintage
 
-_SIGNATURE = {"In": "IN", "Out": "OUT", "InOut": "INOUT"}
 _BACKENDS = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 
 
-def generate_manifest(entry: Function, result: OrchestrationResult, vintage: ApiVintage = TODAY) -> str:
+def generate_manifest(entry: IrFunction, result: OrchestrationResult, vintage: ApiVintage = TODAY) -> str:
     """Importing it needs simpler, for `ArgDirection`, as it does upstream."""
     config = "".join(f'\t"{key}": {value},\n' for key, value in vintage.runtime_config)
-    tensors = ", ".join(f"_D.{_SIGNATURE[p.direction.value]}" for p in entry.tensors())
+    tensors = ", ".join(f"_D.{p.direction.name}" for p in entry.tensors())
     kernels = "".join(
         _kernel(name, result) for name in sorted(result.func_name_to_id, key=result.func_name_to_id.__getitem__)
     )
@@ -59,16 +58,15 @@ def _kernel(name: str, result: OrchestrationResult) -> str:
     )
 
 
-def generate_meta(program: Program, entry: Function) -> str:
+def generate_meta(program: Program, entry: IrFunction) -> str:
     """Schema 1; a dynamic extent is -1, a scalar has no shape."""
     params = []
     for param in entry.params:
         shape = None
         if isinstance(param.type, TensorType):
             shape = [-1 if isinstance(d, Ref) else d for d in param.type.shape]
-        name = param.name.partition("__ssa")[0]
         params.append(
-            {"name": name, "direction": param.direction.value, "shape": shape, "dtype": param.type.dtype.meta}
+            {"name": param.variable, "direction": param.direction.value, "shape": shape, "dtype": param.type.dtype.meta}
         )
     outputs = sum(p.direction.value != "In" for p in entry.tensors())
     document = {

@@ -7,45 +7,28 @@ so manifest and orchestration cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from .cpp_scalars import KEYWORDS, c_type, literal, scalar_text
+from .cpp_scalars import c_type, scalar_text
 from .emit_tasks import TaskEmitter
 from .errors import CompileError
-from .ir import Block, Const, Dim, Function, Op, Operand, Program, Ref, ScalarType, TaskType, TensorType
+from .ir import Block, IrFunction, Op, Operand, Program, Ref, ValueKind
+from .orchestration_text import OrchestrationResult, OrchestrationText
 from .vintages import TODAY, ApiVintage
 
 BATCH = 16  # tensors one alloc_tensors call takes
 
 
-@dataclass
-class OrchestrationResult:
-    """`func_name_to_signature` has IN, OUT or INOUT for each tensor of a kernel's task, in payload order."""
-
-    code: str
-    func_name_to_id: dict[str, int] = field(default_factory=dict)
-    func_name_to_core_type: dict[str, str] = field(default_factory=dict)
-    func_name_to_signature: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def generate_orchestration(program: Program, func: Function, vintage: ApiVintage = TODAY) -> OrchestrationResult:
+def generate_orchestration(program: Program, func: IrFunction, vintage: ApiVintage = TODAY) -> OrchestrationResult:
     """The orchestration `func` of a program whose passes have run."""
     return OrchestrationEmitter(program, func, vintage).run()
 
 
-class OrchestrationEmitter:
-    def __init__(self, program: Program, function: Function, vintage: ApiVintage) -> None:
-        self.program = program
-        self.function = function
-        self.vintage = vintage
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names: dict[str, str] = {}  # value -> C++ expression
-        self.taken: set[str] = set(KEYWORDS)
+class OrchestrationEmitter(OrchestrationText):
+    def __init__(self, program: Program, function: IrFunction, vintage: ApiVintage) -> None:
+        super().__init__(program, function, vintage)
         self.allocs = 0
         self.writes = 0
         self.manual = False  # inside pl.manual_scope()
-        self.result = OrchestrationResult("")
         self.tasks = TaskEmitter(self)
 
     def run(self) -> OrchestrationResult:
@@ -94,12 +77,11 @@ class OrchestrationEmitter:
         if function.scalars():
             self.add()
             self.add("// Scalar params")
-        for number, param in enumerate(function.scalars()):
-            cpp = c_type(param.type.dtype)
-            self.add(f"{cpp} {self.name(param.name)} = from_u64<{cpp}>(orch_args.scalar({number}));")
+        for number, scalar in enumerate(function.scalars()):
+            cpp = c_type(scalar.type.dtype)
+            self.add(f"{cpp} {self.name(scalar.name)} = from_u64<{cpp}>(orch_args.scalar({number}));")
         extents: dict[str, str] = {}
         for param in function.tensors():
-            assert isinstance(param.type, TensorType)
             for axis, extent in enumerate(param.type.shape):
                 if isinstance(extent, Ref):
                     extents.setdefault(extent.name, f"{self.names[param.name]}.shapes[{axis}]")
@@ -112,39 +94,6 @@ class OrchestrationEmitter:
             self.add(f"int64_t {symbol} = (int64_t){text};")
         self.add()
 
-    # --- text --------------------------------------------------------------------------------------------------------
-
-    def add(self, line: str = "") -> None:
-        self.lines.append("    " * self.depth + line if line else "")
-
-    def name(self, value: str, prefix: str = "") -> str:
-        """The C++ name of a value: the variable's own where it is free, else with its version."""
-        plain = prefix + value.partition("__")[0]
-        chosen = plain if plain not in self.taken else prefix + value
-        self.taken.add(chosen)
-        self.names[value] = chosen
-        return chosen
-
-    def expression(self, operand: Operand) -> str:
-        if isinstance(operand, Const):
-            return literal(operand.value)
-        assert isinstance(operand, Ref)
-        return self.names[operand.name]
-
-    def dim(self, dim: Dim | Operand) -> str:
-        """An extent or index as the API takes it."""
-        if isinstance(dim, int):
-            return str(dim)
-        if isinstance(dim, Const):
-            return str(int(dim.value))
-        return f"static_cast<uint32_t>({self.expression(dim)})"
-
-    def scalar_type(self, name: str) -> str:
-        type_ = self.function.types[name]
-        if isinstance(type_, TaskType):
-            return "PTO2TaskId"
-        return c_type(type_.dtype) if isinstance(type_, ScalarType) else self.vintage.tensor
-
     # --- blocks ------------------------------------------------------------------------------------------------------
 
     def nested(self, block: Block) -> None:
@@ -156,7 +105,7 @@ class OrchestrationEmitter:
         inside = {name for op in block.ops for name in op.results}
         early = [
             op for op in block.ops
-            if op.name == "create_tensor" and not {r.name for r in op.args[0] if isinstance(r, Ref)} & inside  # type: ignore[union-attr]
+            if op.name == "create_tensor" and not {r.name for r in op.items(0) if isinstance(r, Ref)} & inside
         ]  # fmt: skip
         for start in range(0, len(early), BATCH):
             self.allocate(early[start : start + BATCH])
@@ -171,13 +120,13 @@ class OrchestrationEmitter:
             return
         handler = _HANDLERS.get(op.name)
         if handler is None:
-            raise CompileError(op.place, f"pl.{op.name} is not available in an orchestration")
+            raise CompileError(op.position, f"pl.{op.name} is not available in an orchestration")
         handler(self, op)
 
     def number(self, op: Op) -> None:
-        """A variable of the program gets one in C++; what the compiler made up is written where it is used."""
-        text = scalar_text(op, self.expression, self.function.types)
-        if op.result.startswith("tmp") or "__tmp_" in op.result:
+        """A variable of the program gets one in C++; a part of an expression is written where it is used."""
+        text = scalar_text(op, self.expression, self.values.types)
+        if self.values[op.result].kind is ValueKind.TEMPORARY:
             self.names[op.result] = text
             return
         type_ = self.scalar_type(op.result)
@@ -186,8 +135,7 @@ class OrchestrationEmitter:
     def allocate(self, ops: list[Op]) -> None:
         infos = []
         for op in ops:
-            type_ = self.function.types[op.result]
-            assert isinstance(type_, TensorType)
+            type_ = self.values.tensor(op.result)
             name, rank = self.name(op.result), len(type_.shape)
             self.add(f"uint32_t {name}_ci_shapes[{rank}] = {{{', '.join(map(self.dim, type_.shape))}}};")
             manual = ", /*manual_dep=*/true" if op.attrs.get("manual_dep") else ""
@@ -200,8 +148,7 @@ class OrchestrationEmitter:
 
     def view(self, op: Op) -> None:
         source, name = self.expression(op.args[0]), self.name(op.result)
-        shape, offsets = op.args[1], op.args[2]
-        assert isinstance(shape, tuple) and isinstance(offsets, tuple)
+        shape, offsets = op.items(1), op.items(2)
         rank = len(shape)
         self.add(f"uint32_t {name}_offsets[{rank}] = {{{', '.join(map(self.dim, offsets))}}};")
         clamped = [
@@ -213,14 +160,12 @@ class OrchestrationEmitter:
         self.add(f"{self.vintage.tensor} {name} = {source}.view({name}_shapes, {name}_offsets);")
 
     def reshape(self, op: Op) -> None:
-        source, name, shape = self.expression(op.args[0]), self.name(op.result), op.args[1]
-        assert isinstance(shape, tuple)
+        source, name, shape = self.expression(op.args[0]), self.name(op.result), op.items(1)
         self.add(f"uint32_t {name}_shapes[{len(shape)}] = {{{', '.join(map(self.dim, shape))}}};")
         self.add(f"{self.vintage.tensor} {name} = {source}.reshape({name}_shapes, {len(shape)});")
 
     def indices(self, op: Op, name: str) -> str:
-        indices = op.args[1]
-        assert isinstance(indices, tuple)
+        indices = op.items(1)
         array = f"indices_{name}"
         self.add(f"uint32_t {array}[{len(indices)}] = {{{', '.join(map(self.dim, indices))}}};")
         return f"{len(indices)}, {array}"
@@ -232,25 +177,25 @@ class OrchestrationEmitter:
         self.add(f"{type_} {name} = get_tensor_data<{type_}>({self.expression(op.args[0])}, {where});")
 
     def write(self, op: Op) -> None:
-        tensor = op.args[0]
-        assert isinstance(tensor, Ref)
-        type_ = self.function.types[tensor.name]
-        assert isinstance(type_, TensorType)
+        tensor = op.ref(0)
         where = self.indices(op, f"write_{self.writes}")
         self.writes += 1
-        cpp, value = c_type(type_.dtype), self.expression(op.args[2])
+        cpp, value = c_type(self.values.tensor(tensor.name).dtype), self.expression(op.args[2])
         self.add(f"set_tensor_data<{cpp}>({self.expression(tensor)}, {where}, {value});")
 
     # --- control flow ------------------------------------------------------------------------------------------------
 
+    def carried(self, op: Op, params: tuple[str, ...], inits: tuple[Operand, ...]) -> list[str]:
+        """The variables of what a loop carries, declared with their initial values."""
+        for result, param, init in zip(op.results, params, inits, strict=True):
+            kind = self.scalar_type(result)
+            self.names[param] = self.name(result)
+            self.add(f"{kind} {self.names[param]} = {self.expression(init)};")
+        return [self.names[param] for param in params]
+
     def loop(self, op: Op) -> None:
         body = op.blocks[0]
-        targets = []
-        for result, param, init in zip(op.results, body.params[1:], op.args[3:], strict=True):
-            name = self.name(result)
-            self.add(f"{self.scalar_type(result)} {name} = {self.expression(init)};")
-            self.names[param] = name
-            targets.append(name)
+        targets = self.carried(op, body.params[1:], op.args[3:])
         start, stop, step = map(self.expression, op.args[:3])
         index = self.name(body.params[0])
         self.add(f"for (int64_t {index} = {start}; {index} < {stop}; {index} += {step}) {{")
@@ -261,12 +206,7 @@ class OrchestrationEmitter:
     def repeat(self, op: Op) -> None:
         """`while`: a condition that is one expression stands in the head, else the loop is left where it fails."""
         test, body = op.blocks
-        targets = []
-        for result, param, init in zip(op.results, test.params, op.args, strict=True):
-            name = self.name(result)
-            self.add(f"{self.scalar_type(result)} {name} = {self.expression(init)};")
-            self.names[param] = name
-            targets.append(name)
+        targets = self.carried(op, test.params, op.args)
         start = len(self.lines)
         self.nested(test)
         asked, self.lines = self.lines[start:], self.lines[:start]
@@ -335,7 +275,7 @@ class OrchestrationEmitter:
         outer, self.manual = self.manual, self.manual or bool(op.attrs.get("manual"))
         if outer and not op.attrs.get("manual"):
             raise CompileError(
-                op.place, "pl.scope() inside pl.manual_scope()", "leave it out: the tasks are ordered by deps"
+                op.position, "pl.scope() inside pl.manual_scope()", "leave it out: the tasks are ordered by deps"
             )
         self.add("PTO2_SCOPE(PTO2ScopeMode::MANUAL) {" if self.manual else "PTO2_SCOPE() {")
         self.nested(op.blocks[0])

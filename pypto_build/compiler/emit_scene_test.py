@@ -15,13 +15,13 @@ from pypto_build.artifact.records import DEFAULT_RUNTIME
 from pypto_build.artifact.scene_test import SceneTest, render_scene_test
 from pypto_build.artifact.snapshot import Snapshot
 
-from .ir import Direction, Function, Program, Ref, TensorType
+from .ir import Direction, IrFunction, Program, Ref
 from .vintages import TODAY, ApiVintage
 
-_DIRECTIONS = {Direction.IN: "IN", Direction.OUT: "OUT", Direction.INOUT: "INOUT"}
 
-
-def generate_scene_test(program: Program, entry: Function, output_dir: str | Path, vintage: ApiVintage = TODAY) -> str:
+def generate_scene_test(
+    program: Program, entry: IrFunction, output_dir: str | Path, vintage: ApiVintage = TODAY
+) -> str:
     """The text of `kernel_config_scene_test.py`, beside the manifest.
 
     With a reference its values come from `data/`, which the reference fills; without one they are left to fill in.
@@ -56,26 +56,20 @@ def generate_scene_test(program: Program, entry: Function, output_dir: str | Pat
     return render_scene_test(test, root)
 
 
-def _plain(name: str) -> str:
-    return name.partition("__ssa")[0]
-
-
-def _params(entry: Function) -> tuple[Param, ...]:
-    made = []
+def _params(entry: IrFunction) -> tuple[Param, ...]:
+    params = []
     for index, param in enumerate(entry.tensors()):
-        assert isinstance(param.type, TensorType)
         shape = tuple(-1 if isinstance(extent, Ref) else extent for extent in param.type.shape)
-        direction = _DIRECTIONS[param.direction]
-        made.append(Param(_plain(param.name), "tensor", index, direction, param.type.dtype.torch, shape))
-    for index, param in enumerate(entry.scalars()):
-        made.append(Param(_plain(param.name), "scalar", index, None, param.type.dtype.torch, None))
-    return tuple(made)
+        params.append(Param(param.variable, "tensor", index, param.direction.name, param.type.dtype.torch, shape))
+    for index, scalar in enumerate(entry.scalars()):
+        params.append(Param(scalar.variable, "scalar", index, None, scalar.type.dtype.torch, None))
+    return tuple(params)
 
 
-def _snapshot(root: Path, entry: Function) -> Snapshot:
+def _snapshot(root: Path, entry: IrFunction) -> Snapshot:
     """The files that the program's reference makes."""
-    inputs = [_plain(p.name) for p in entry.params if p.direction is not Direction.OUT]
-    outputs = [_plain(p.name) for p in entry.tensors() if p.direction is not Direction.IN]
+    inputs = [p.variable for p in entry.params if p.direction is not Direction.OUT]
+    outputs = [p.variable for p in entry.tensors() if p.direction is not Direction.IN]
     data = root / "data"
     return Snapshot(
         data,

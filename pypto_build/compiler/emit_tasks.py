@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .cpp_scalars import float_literal
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Const, Direction, Function, Launch, Op, Operand, Predicate, Ref, ScalarType
-
-if TYPE_CHECKING:
-    from .emit_orchestration import OrchestrationEmitter
+from .ir import Const, Direction, IrFunction, Launch, Op, Operand, Predicate, Ref, ScalarParam
+from .orchestration_text import OrchestrationText
 
 _ADD = {Direction.IN: "add_input", Direction.OUT: "add_output", Direction.INOUT: "add_inout"}
-_SIGNATURE = {Direction.IN: "IN", Direction.OUT: "OUT", Direction.INOUT: "INOUT"}
 
 
 @dataclass(frozen=True)
@@ -26,19 +22,18 @@ class ParamEntry:
 
 
 class TaskEmitter:
-    def __init__(self, orchestration: OrchestrationEmitter) -> None:
+    def __init__(self, orchestration: OrchestrationText) -> None:
         self.out = orchestration
         self.count = 0
         self.submitted: set[str] = set()  # tasks that are certain to have been submitted
 
     def emit(self, op: Op) -> None:
-        members = self.members(op.attrs["callee"])
+        members = self.members(op.callee)
         entries = self.entries(members[0], op)
         ids = [self.record(member, entries) for member in members]
         out, number = self.out, self.count
         self.count += 1
-        launch = op.attrs["launch"]
-        assert isinstance(launch, Launch)
+        launch = op.launch
         out.add()
         out.add(f"// {self.comment(op.attrs['callee'], number, members, launch)}")
         out.add(f"{out.vintage.task_args} params_t{number};")
@@ -68,7 +63,7 @@ class TaskEmitter:
             out.add(f"PTO2TaskId {out.name(name)} = task_{number}_outs.task_id();")
             self.submitted.add(name)
 
-    def lanes(self, members: list[Function], ids: list[int]) -> list[str]:
+    def lanes(self, members: list[IrFunction], ids: list[int]) -> list[str]:
         """Kernels of the cube core and of the two vector cores, for a task that takes more than one core."""
         if len(members) == 1 and members[0].split < 0:
             return []
@@ -83,8 +78,7 @@ class TaskEmitter:
         out.add()
         out.add(f"// Task {number}: waits, runs nothing")
         out.add(f"{out.vintage.task_args} params_t{number};")
-        assert isinstance(op.args[0], tuple)
-        self.after(op.args[0], number)
+        self.after(op.items(0), number)
         out.add(f"TaskOutputTensors task_{number}_outs = rt_submit_dummy_task(params_t{number});")
         out.add(f"PTO2TaskId {out.name(op.result)} = task_{number}_outs.task_id();")
         self.submitted.add(op.result)
@@ -94,7 +88,9 @@ class TaskEmitter:
             ("dumps", launch.dumps), ("allow_early_resolve", launch.early_resolve), ("predicate", launch.predicate)
         ) if there]  # fmt: skip
         if given and not self.out.vintage.predicate:
-            raise CompileError(op.place, f"tasks of {self.out.vintage.name} have no {given[0]}", "use a later vintage")
+            raise CompileError(
+                op.position, f"tasks of {self.out.vintage.name} have no {given[0]}", "use a later vintage"
+            )
 
     def predicate(self, given: Predicate, number: int) -> None:
         """The element, the comparison and the number that the runtime looks at when it dispatches the task."""
@@ -123,29 +119,29 @@ class TaskEmitter:
             out.add(f"{'' if sure else f'if ({task}.is_valid()) '}{deps}[{deps}_count++] = {task};")
         out.add(f"params_t{number}.set_dependencies({deps}, {deps}_count);")
 
-    def comment(self, callee: str, number: int, members: list[Function], launch: Launch) -> str:
+    def comment(self, callee: str, number: int, members: list[IrFunction], launch: Launch) -> str:
         if len(members) > 1:
             return f"Group {callee}: MixedKernels (AIC + AIV lanes)"
         if members[0].split >= 0:
             return f"Group {callee}: AIV-only SPMD"
         return f"Spmd {callee}: {callee}" if launch.blocks is not None else f"Task {number}: {callee}"
 
-    def members(self, callee: str) -> list[Function]:
+    def members(self, callee: str) -> list[IrFunction]:
         """The kernel, or the members of its group: cube first."""
         kernels = self.out.program.kernels
         group = sorted((k for k in kernels if k.group == callee), key=lambda k: k.core)
         return group or [self.out.program.functions[callee]]
 
-    def entries(self, kernel: Function, op: Op) -> list[ParamEntry]:
+    def entries(self, kernel: IrFunction, op: Op) -> list[ParamEntry]:
         """Tensors, then numbers, each in order of declaration."""
         pairs = list(zip(kernel.params, op.args, strict=True))
         tensors = [
             ParamEntry(self.out.expression(arg), param.direction)
-            for param, arg in pairs if not isinstance(param.type, ScalarType)
+            for param, arg in pairs if not isinstance(param, ScalarParam)
         ]  # fmt: skip
         scalars = [
             ParamEntry(self.scalar(arg, param.type.dtype), None)
-            for param, arg in pairs if isinstance(param.type, ScalarType)
+            for param, arg in pairs if isinstance(param, ScalarParam)
         ]  # fmt: skip
         vintage = self.out.vintage
         for what, have, limit in (
@@ -153,7 +149,7 @@ class TaskEmitter:
         ):  # fmt: skip
             if have > limit:
                 raise CompileError(
-                    op.place, f"{kernel.name} takes {have} {what}; a task of {vintage.name} has at most {limit}",
+                    op.position, f"{kernel.name} takes {have} {what}; a task of {vintage.name} has at most {limit}",
                     "split the kernel, or pack some of them into one tensor",
                 )  # fmt: skip
         return tensors + scalars
@@ -166,29 +162,11 @@ class TaskEmitter:
         text = self.out.expression(arg)
         return f"to_u64({text})" if dtype.is_float else text
 
-    def record(self, kernel: Function, entries: list[ParamEntry]) -> int:
+    def record(self, kernel: IrFunction, entries: list[ParamEntry]) -> int:
         """The kernel's id; the first task decides what the manifest says of it."""
         result = self.out.result
         number = result.func_name_to_id.setdefault(kernel.name, len(result.func_name_to_id))
         result.func_name_to_core_type.setdefault(kernel.name, kernel.core)
-        signature = tuple(_SIGNATURE[e.direction] for e in entries if e.direction is not None)
+        signature = tuple(e.direction.name for e in entries if e.direction is not None)
         result.func_name_to_signature.setdefault(kernel.name, signature)
         return number
-
-
-def written_tensors(function: Function, kernels: dict[str, Function]) -> dict[str, Op]:
-    """Parameters of an orchestration that one of its tasks writes, views included, with the task."""
-    source: dict[str, str] = {p.name: p.name for p in function.tensors()}
-    found: dict[str, Op] = {}
-    for op in function.body.walk():
-        if op.name in ("slice", "reshape") and isinstance(op.args[0], Ref) and op.args[0].name in source:
-            source[op.result] = source[op.args[0].name]
-        if op.name == "write" and isinstance(op.args[0], Ref) and op.args[0].name in source:
-            found.setdefault(source[op.args[0].name], op)
-        if op.name != "call":
-            continue
-        callee = kernels[op.attrs["callee"]]
-        for param, arg in zip(callee.params, op.args, strict=True):
-            if param.direction is not Direction.IN and isinstance(arg, Ref) and arg.name in source:
-                found.setdefault(source[arg.name], op)
-    return found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pypto_build.pto.wrapper import Passed, launched, write_wrapper
 
-from .ir import Function
+from .ir import IrFunction
 from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, KernelSignature, signature_of
 from .vintages import TODAY, ApiVintage
 
 
-def generate_wrapper(function: Function, body: str, vintage: ApiVintage = TODAY) -> str:
+def generate_wrapper(function: IrFunction, body: str, vintage: ApiVintage = TODAY) -> str:
     """The text of `kernels/<core>/<name>.cpp`; `body` is what the assembler made of the kernel's unit."""
     # On both vector cores of a group, get_subblockid() has to tell them apart.
     bridge = function.core == "aiv" and bool(function.group) and function.split >= 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePosition:
     """Where in the program; `line` 0 stands for the whole file."""
 
     file: str = "<program>"
@@ -30,13 +30,13 @@ class CompileError(Exception):
 
     stage = ""
 
-    def __init__(self, place: Place, message: str, hint: str = "", notes: tuple[str, ...] = ()) -> None:
-        self.place = place
+    def __init__(self, position: SourcePosition, message: str, hint: str = "", notes: tuple[str, ...] = ()) -> None:
+        self.position = position
         self.message = message
         self.hint = hint
         self.notes = notes
         self.dumps: dict[str, str] = {}
-        super().__init__(f"{place.exact}: {message}" + (f"; {hint}" if hint else ""))
+        super().__init__(f"{position.exact}: {message}" + (f"; {hint}" if hint else ""))
 
     @property
     def full(self) -> str:

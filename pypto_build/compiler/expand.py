@@ -14,17 +14,18 @@ from .ir import (
     Block,
     Const,
     Direction,
-    Function,
+    IrFunction,
     Op,
     Operand,
-    Param,
     PipePlan,
     Program,
     Ref,
     ScalarType,
+    TensorParam,
     TensorType,
     TileType,
-    Type,
+    Values,
+    mentions,
     op_refs,
     refs,
 )
@@ -38,7 +39,7 @@ MAX_SLOTS = 8
 
 
 def expand_mixed(program: Program) -> Program:
-    functions: dict[str, Function] = {}
+    functions: dict[str, IrFunction] = {}
     pipes: dict[str, PipePlan] = {}
     for name, function in program.functions.items():
         if function.core != "mixed":
@@ -55,15 +56,15 @@ def expand_mixed(program: Program) -> Program:
     return replace(program, functions=functions)
 
 
-def _mark_launched(functions: dict[str, Function]) -> None:
+def _mark_launched(functions: dict[str, IrFunction]) -> None:
     """Kernels that some task launches on blocks; the members of a group share it."""
     calls = [op for f in functions.values() if f.kind == "orchestration" for op in f.body.walk() if op.name == "call"]
-    launched = {op.attrs["callee"] for op in calls if op.attrs["launch"].blocks is not None}
+    launched = {op.callee for op in calls if op.launch.blocks is not None}
     for function in functions.values():
         function.spmd = bool({function.name, function.group} & launched)
 
 
-def _pipe(function: Function) -> PipePlan:
+def _pipe(function: IrFunction) -> PipePlan:
     crossings = [op for op in function.body.walk() if op.name == "cross"]
     mask, size = 0, 0
     counts = {"vec": 0, "mat": 0}
@@ -71,46 +72,47 @@ def _pipe(function: Function) -> PipePlan:
         target = op.attrs["target"]
         counts[target] += 1
         mask |= 1 if target == "vec" else 2
-        type_ = function.types[op.result]
-        assert isinstance(type_, TileType)
-        size = max(size, type_.bytes)
+        size = max(size, function.values.tile(op.result).bytes)
     if max(counts.values()) > MAX_SLOTS:
         raise CompileError(
-            function.place, f"{function.name}: {max(counts.values())} tiles cross between the cores in one direction, "
-            f"a pipe has {MAX_SLOTS} slots", "split the kernel",
+            function.position,
+            f"{function.name}: {max(counts.values())} tiles cross between the cores in one direction, "
+            f"a pipe has {MAX_SLOTS} slots",
+            "split the kernel",
         )  # fmt: skip
     # both directions of a two-way pipe take turns in one ring
     slots = max(4, sum(counts.values())) if mask == 3 else max(2, *counts.values())
     return PipePlan(mask, size, slots)
 
 
-def _member(function: Function, core: str, pipe: PipePlan, arch: str) -> Function:
+def _member(function: IrFunction, core: str, pipe: PipePlan, arch: str) -> IrFunction:
     maker = _Member(function, core)
     body = maker.block(function.body)
-    dims = {d.name for t in maker.types.values() if isinstance(t, TileType) for d in t.valid if isinstance(d, Ref)}
+    dims = {
+        d.name for t in maker.values.types.values() if isinstance(t, TileType) for d in t.valid if isinstance(d, Ref)
+    }
     prune(body, frozenset(dims))
     maker.free(body)
     params = function.params
     if arch != "a5":
         buffer = TensorType((pipe.buffer_bytes // 4,), FP32)
-        params = (*params, Param(GM_PIPE_BUFFER, buffer, Direction.OUT))
-        maker.types[GM_PIPE_BUFFER] = buffer
+        maker.values.make(GM_PIPE_BUFFER, function.position, buffer)
+        params = (*params, TensorParam(maker.values[GM_PIPE_BUFFER], buffer, Direction.OUT))
     return replace(
-        function, name=f"{function.name}_{core}", params=params, body=body, types=maker.types, core=core,
+        function, name=f"{function.name}_{core}", params=params, body=body, values=maker.values, core=core,
         group=function.name, pipe=pipe,
     )  # fmt: skip
 
 
 class _Member:
-    def __init__(self, function: Function, core: str) -> None:
+    def __init__(self, function: IrFunction, core: str) -> None:
         self.function = function
         self.core = core
-        self.types = dict(function.types)
+        self.values = function.values.copy()
 
     def mine(self, name: str) -> bool:
         """Whether a value exists on this core: numbers do on both."""
-        type_ = self.types.get(name)
-        return not isinstance(type_, TileType) or (type_.space == "vec") == (self.core == "aiv")
+        return not self.values.is_tile(name) or (self.values.space(name) == "vec") == (self.core == "aiv")
 
     def block(self, block: Block) -> Block:
         out: list[Op] = []
@@ -125,19 +127,19 @@ class _Member:
 
     def cross(self, op: Op, out: list[Op]) -> None:
         if _PRODUCER[op.attrs["target"]] == self.core:
-            out.append(Op("push", op.args, {"split": self.function.split + 1}, place=op.place))
+            out.append(Op("push", op.args, {"split": self.function.split + 1}, position=op.position))
         else:
-            out.append(Op("pop", (), {"split": self.function.split + 1}, op.results, place=op.place))
+            out.append(Op("pop", (), {"split": self.function.split + 1}, op.results, position=op.position))
 
     def control(self, op: Op) -> Op:
         keep = [n for n, name in enumerate(op.results) if self.mine(name)]
         blocks = []
         for source in op.blocks:
-            made = self.block(source)
-            made.yields = tuple(source.yields[n] for n in keep)
+            block = self.block(source)
+            block.yields = tuple(source.yields[n] for n in keep)
             if op.name == "for":
-                made.params = (source.params[0], *(source.params[1 + n] for n in keep))
-            blocks.append(made)
+                block.params = (source.params[0], *(source.params[1 + n] for n in keep))
+            blocks.append(block)
         args = (*op.args[:3], *(op.args[3 + n] for n in keep)) if op.name == "for" else op.args
         return replace(op, args=args, results=tuple(op.results[n] for n in keep), blocks=tuple(blocks))
 
@@ -154,18 +156,17 @@ class _Member:
                 self.copy(op, block)
         done = -1
         for op in [o for o in ops if o.name == "pop"]:
-            last = max((n for n, user in enumerate(ops) if op.result in _mentions(user)), default=ops.index(op))
+            last = max((n for n, user in enumerate(ops) if op.result in mentions(user)), default=ops.index(op))
             done = max(last, done, ops.index(op))
-            ops.insert(done + 1, Op("free", (), {"split": self.function.split + 1}, place=op.place))
+            ops.insert(done + 1, Op("free", (), {"split": self.function.split + 1}, position=op.position))
             done += 1
 
     def in_place(self, op: Op, block: Block) -> bool:
         name = op.result
-        type_ = self.types[name]
         start = block.ops.index(op)
-        if (isinstance(type_, TileType) and type_.is_column) or name in {n for y in block.yields for n in refs(y)}:
+        if self.values.tile(name).is_column or name in {n for y in block.yields for n in refs(y)}:
             return False
-        users = [user for user in block.ops[start:] if name in _mentions(user)]
+        users = [user for user in block.ops[start:] if name in mentions(user)]
         for user in users:
             inner = [user, *(o for b in user.blocks for o in b.walk())]
             for one in inner:
@@ -182,36 +183,22 @@ class _Member:
 
     def copy(self, op: Op, block: Block) -> None:
         name = op.result
-        slot = f"{name}_slot"
-        self.types[slot] = self.types[name]
-        op.results = (slot,)
-        block.ops.insert(block.ops.index(op) + 1, Op("copy_tile", (Ref(slot),), results=(name,), place=op.place))
+        slot = self.values.derive(f"{name}_slot", name, self.values.tile(name))
+        op.results = (slot.name,)
+        block.ops.insert(block.ops.index(op) + 1, Op("copy_tile", (slot,), results=(name,), position=op.position))
 
 
-def _mentions(op: Op) -> set[str]:
-    names = set(op_refs(op))
-    for block in op.blocks:
-        for inner in block.ops:
-            names |= _mentions(inner)
-        for operand in block.yields:
-            names |= set(refs(operand))
-    return names
-
-
-def _times(
-    blocks: Operand | None, elements: int, name: str, op: Op, types: dict[str, Type], out: list[Op]
-) -> Const | Ref:
+def _times(blocks: Operand | None, elements: int, name: str, op: Op, values: Values, out: list[Op]) -> Const | Ref:
     """Elements of a buffer that each block of a launch has its share of."""
     if blocks is None or isinstance(blocks, Const):
         return Const(elements * (int(blocks.value) if blocks else 1))
-    types[name] = ScalarType(INDEX)
-    out.append(Op("s.mul", (blocks, Const(elements)), {"dtype": INDEX}, (name,), place=op.place))
-    return Ref(name)
+    out.append(Op("s.mul", (blocks, Const(elements)), {"dtype": INDEX}, (name,), position=op.position))
+    return values.make(name, op.position, ScalarType(INDEX))
 
 
-def _with_buffers(entry: Function, pipes: dict[str, PipePlan]) -> Function:
+def _with_buffers(entry: IrFunction, pipes: dict[str, PipePlan]) -> IrFunction:
     """Global memory for the slots, made where a group is submitted and passed as its last tensor."""
-    types = dict(entry.types)
+    values = entry.values.copy()
     count = 0
 
     def change(block: Block) -> Block:
@@ -219,28 +206,34 @@ def _with_buffers(entry: Function, pipes: dict[str, PipePlan]) -> Function:
         out: list[Op] = []
         for op in block.ops:
             new = replace(op, blocks=tuple(change(b) for b in op.blocks))
-            pipe = pipes.get(op.attrs["callee"]) if op.name == "call" else None
+            pipe = pipes.get(op.callee) if op.name == "call" else None
             if pipe is not None:
                 name = f"gm_pipe_buffer_{count}"
                 count += 1
-                extent = _times(op.attrs["launch"].blocks, pipe.buffer_bytes // 4, f"{name}_extent", op, types, out)
+                extent = _times(op.launch.blocks, pipe.buffer_bytes // 4, f"{name}_extent", op, values, out)
                 dim = int(extent.value) if isinstance(extent, Const) else extent
-                types[name] = TensorType((dim,), FP32)
+                values.make(name, op.position, TensorType((dim,), FP32))
                 out.append(
-                    Op("create_tensor", ((extent,),), {"dtype": FP32, "manual_dep": True}, (name,), place=op.place)
+                    Op(
+                        "create_tensor",
+                        ((extent,),),
+                        {"dtype": FP32, "manual_dep": True},
+                        (name,),
+                        position=op.position,
+                    )
                 )
                 new.args = (*new.args, Ref(name))
             out.append(new)
         return Block(out, block.params, block.yields)
 
-    return replace(entry, body=change(entry.body), types=types)
+    return replace(entry, body=change(entry.body), values=values)
 
 
-def verify_members(function: Function) -> None:
+def verify_members(function: IrFunction) -> None:
     """No tile of a member crosses without a push or pop, and no mixed kernel is left."""
     if function.core == "mixed":
-        raise CompileError(function.place, f"{function.name} is still a mixed kernel")
+        raise CompileError(function.position, f"{function.name} is still a mixed kernel")
     for op in function.body.walk():
         side = side_of(op, function) if function.core in _SIDE else ""
         if side and side != _SIDE[function.core]:
-            raise CompileError(op.place, f"{op.name} is an operation of the {side} core, in {function.name}")
+            raise CompileError(op.position, f"{op.name} is an operation of the {side} core, in {function.name}")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from itertools import count
+from typing import Any, NoReturn
 
 from . import language
 from .dtypes import DType
-from .errors import CompileError, Place, similar
-from .ir import Block, Const, Launch, Op, Operand, Predicate, Ref
+from .errors import CompileError, SourcePosition, similar
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Values
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
 from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS
-
-if TYPE_CHECKING:
-    from .frontend import ProgramBuilder
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
@@ -38,29 +36,34 @@ _INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.l
 _SUBMISSION = ("deps", "dumps", "allow_early_resolve", "predicate")
 
 
+#: Reads another function of the program; the position is that of its caller.
+Reach = Callable[[JitFunction, SourcePosition], IrFunction]
+
+
 class ExpressionReader:
     """The function being read: its names, and the block that operations go into."""
 
-    def __init__(self, builder: ProgramBuilder, jit: JitFunction, file: str, node: ast.FunctionDef) -> None:
-        self.builder = builder
+    def __init__(self, reach: Reach, jit: JitFunction, file: str, node: ast.FunctionDef) -> None:
+        self.reach = reach
         self.jit = jit
         self.file = file
         self.node = node
         self.names = namespace_of(jit.function)
         self.symbols: dict[str, None] = {}
         self.fixed: dict[str, Const] = {}  # variables of unrolled loops
-        self.chosen: list[str] = []  # variables that hold the value of a conditional expression
         arguments = {a.arg for a in node.args.args}
         self.locals = arguments | {
             n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
+        self.values = Values()
+        self.chosen = self.made_up("chosen")  # for the values of conditional expressions
         self.block = Block()
 
     def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
-        raise CompileError(self.place(node), message, hint)
+        raise CompileError(self.position(node), message, hint)
 
-    def place(self, node: ast.AST) -> Place:
-        return Place(self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
+    def position(self, node: ast.AST) -> SourcePosition:
+        return SourcePosition(self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
 
     def static(self, node: ast.expr) -> Any:
         """The value of an expression that only uses names from outside the function."""
@@ -83,13 +86,17 @@ class ExpressionReader:
     def emit(self, op: Op) -> None:
         self.block.ops.append(op)
 
+    def made_up(self, stem: str) -> Iterator[str]:
+        """Variables that the program does not have."""
+        return (name for number in count() if (name := f"{stem}{number}") not in self.locals)
+
     # --- expressions -------------------------------------------------------------------------------------------------
 
     def operand(self, node: ast.expr) -> Operand:
         handler = getattr(self, f"_x_{type(node).__name__.lower()}", None)
         if handler is not None:
-            made: Operand = handler(node)
-            return made
+            value: Operand = handler(node)
+            return value
         return self.constant(node, self.static(node))
 
     def constant(self, node: ast.expr, value: Any) -> Operand:
@@ -129,14 +136,14 @@ class ExpressionReader:
         )
 
     def _x_boolop(self, node: ast.BoolOp) -> Operand:
-        made = self.operand(node.values[0])
+        left = self.operand(node.values[0])
         for value in node.values[1:]:
             if self.reads(value):  # only looked at where the first does not decide, as `i < n and flags[i] > 0` needs
                 decided = Const(isinstance(node.op, ast.Or))
-                made = self.choose(node, made, *((decided, value) if decided.value else (value, decided)))
+                left = self.choose(node, left, *((decided, value) if decided.value else (value, decided)))
             else:
-                made = self.operation(node, type(node.op).__name__, made, self.operand(value))
-        return made
+                left = self.operation(node, type(node.op).__name__, left, self.operand(value))
+        return left
 
     def reads(self, node: ast.expr) -> bool:
         """Whether an expression reads an element of a tensor."""
@@ -159,33 +166,33 @@ class ExpressionReader:
 
     def choose(self, node: ast.expr, condition: Operand, yes: ast.expr | Const, no: ast.expr | Const) -> Operand:
         """A value that is one or the other, of which only that one is computed."""
-        name = f"chosen{len(self.chosen)}"
-        self.chosen.append(name)
+        name = next(self.chosen)
+        self.values.make(name, self.position(node))
         blocks = []
         for value in (yes, no):
             outer, self.block = self.block, Block()
             operand = value if isinstance(value, Const) else self.operand(value)
-            place = self.place(node if isinstance(value, Const) else value)
-            self.emit(Op("copy", (operand,), results=(name,), place=place))
-            made, self.block = self.block, outer
-            blocks.append(made)
-        self.emit(Op("if", (condition,), blocks=tuple(blocks), place=self.place(node)))
+            position = self.position(node if isinstance(value, Const) else value)
+            self.emit(Op("copy", (operand,), results=(name,), position=position))
+            branch, self.block = self.block, outer
+            blocks.append(branch)
+        self.emit(Op("if", (condition,), blocks=tuple(blocks), position=self.position(node)))
         return Ref(name)
 
     def operation(self, node: ast.expr, kind: str, *operands: Operand) -> Operand:
         name = OPERATORS.get(kind)
         if name is None:
             self.fail(node, f"the operator {kind} is not part of the language", _INSTEAD.get(kind, ""))
-        return self.made(node, name, operands, {})
+        return self.folded(node, name, operands, {})
 
-    def made(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
+    def folded(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
         """The operation, or its value when everything in it is known."""
         if len(operands) == 2 and isinstance(operands[0], Const) and isinstance(operands[1], Const) and name in _FOLD:
             try:
                 return Const(_FOLD[name](operands[0].value, operands[1].value))
             except (ArithmeticError, TypeError) as error:
                 self.fail(node, f"{ast.unparse(node)}: {error}")
-        return Op(name, operands, attrs, place=self.place(node))
+        return Op(name, operands, attrs, position=self.position(node))
 
     def callee(self, node: ast.expr) -> Any:
         """What is called, if it is known without running the function."""
@@ -243,12 +250,12 @@ class ExpressionReader:
             self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
         if callee.kind == "kernel" and self.jit.kind == "kernel":
             self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
-        function = self.builder.function(callee, self.place(node))
+        function = self.reach(callee, self.position(node))
         names = [p.name for p in function.params]
         if callee.kind == "kernel":
             node, launch = self.submission(node, launch, names)
         args = self.bind(node, callee.name, names, frozenset())
-        return Op("call", args, {"callee": callee.name, "launch": launch}, place=self.place(node))
+        return Op("call", args, {"callee": callee.name, "launch": launch}, position=self.position(node))
 
     def submission(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
         """What a call says of the task beside the kernel's arguments: `kernel(…, deps=[task, …])`, `dumps=[tensor, …]`,
@@ -267,10 +274,10 @@ class ExpressionReader:
         return ast.copy_location(rest, node), launch
 
     def items(self, node: ast.expr, message: str, hint: str = "") -> tuple[Operand, ...]:
-        made = self.operand(node)
-        if not isinstance(made, tuple):
+        items = self.operand(node)
+        if not isinstance(items, tuple):
             self.fail(node, message, hint)
-        return made
+        return items
 
     def predicate(self, node: ast.expr) -> Predicate:
         """The runtime reads the element when it dispatches the task, so the comparison is not one of the program's."""
@@ -314,7 +321,7 @@ class ExpressionReader:
             [ast.keyword(k, v) for k, v in keywords.items()],
         )  # fmt: skip
         args = self.bind(ast.copy_location(trimmed, node), f"pl.{name}", list(spec.operands), spec.optional)
-        return self.made(node, name, args, attrs)
+        return self.folded(node, name, args, attrs)
 
     def attribute(self, node: ast.expr) -> Any:
         value = self.static(node)

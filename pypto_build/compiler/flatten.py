@@ -4,52 +4,59 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .errors import CompileError
-from .ir import Block, Function, Op, Operand, Program, Ref, map_op, map_operand
+from .errors import CompileError, SourcePosition
+from .ir import Block, IrFunction, Op, Operand, Program, Ref, Value, ValueKind, Values, map_op, map_operand
 
 
 def flatten_calls(program: Program) -> Program:
     """Arguments of every operation become values, and no call of an inline function is left."""
-    done: dict[str, Function] = {}
+    done: dict[str, IrFunction] = {}
     for function in program.functions.values():
-        flat = replace(function, body=_Flattener(function).block(function.body))
-        done[function.name] = replace(flat, body=_Inliner(flat, done).block(flat.body))
+        values = function.values.copy()
+        body = _Flattener(values).block(function.body)
+        done[function.name] = replace(function, body=_Inliner(values, done).block(body), values=values)
     kept = {name: f for name, f in done.items() if f.kind != "inline"}
     return replace(program, functions=kept)
 
 
 def _names(block: Block) -> set[str]:
-    return {n for op in block.walk() for n in (*op.results, *(p for b in op.blocks for p in b.params))} | set(
-        block.params
-    )
+    return {name for op in block.walk() for name in op.defines} | set(block.params)
 
 
 class _Fresh:
     """Names for values that the program does not name."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
+    def __init__(self, values: Values) -> None:
+        self.values = values
         self.count = 0
 
-    def name(self, stem: str = "tmp") -> str:
+    def name(self, stem: str) -> str:
         while True:
-            made = f"{stem}{self.count}"
+            name = f"{stem}{self.count}"
             self.count += 1
-            if made not in self.taken:
-                self.taken.add(made)
-                return made
+            if name not in self.values:
+                return name
+
+    def temporary(self, position: SourcePosition) -> Ref:
+        name = self.name("tmp")
+        return self.values.add(Value(name, name, ValueKind.TEMPORARY, position, name))
+
+    def renamed(self, value: Value) -> Ref:
+        """A variable of an inline function, in the function that it is expanded in."""
+        name = self.name(f"{value.name}_")
+        return self.values.add(replace(value, name=name, stem=name))
 
 
 class _Flattener:
-    def __init__(self, function: Function) -> None:
-        self.fresh = _Fresh(_names(function.body) | {p.name for p in function.params})
+    def __init__(self, values: Values) -> None:
+        self.fresh = _Fresh(values)
 
     def block(self, block: Block) -> Block:
-        made = Block(params=block.params)
+        flat = Block(params=block.params)
         for op in block.ops:
-            self.statement(op, made.ops)
-        made.yields = tuple(self.operand(y, made.ops) for y in block.yields)
-        return made
+            self.statement(op, flat.ops)
+        flat.yields = tuple(self.operand(y, flat.ops) for y in block.yields)
+        return flat
 
     def statement(self, op: Op, out: list[Op]) -> None:
         if op.name == "copy" and isinstance(op.args[0], Op):  # the value gets the variable's name at once
@@ -60,10 +67,9 @@ class _Flattener:
 
     def plain(self, op: Op, out: list[Op]) -> Op:
         args = tuple(self.operand(a, out) for a in op.args)
-        launch = op.attrs.get("launch")
         attrs = dict(op.attrs)
-        if launch is not None:
-            attrs["launch"] = launch.map(lambda operand: self.operand(operand, out))
+        if "launch" in attrs:
+            attrs["launch"] = op.launch.map(lambda operand: self.operand(operand, out))
         return replace(op, args=args, attrs=attrs, blocks=tuple(self.block(b) for b in op.blocks))
 
     def operand(self, operand: Operand, out: list[Op]) -> Operand:
@@ -71,39 +77,43 @@ class _Flattener:
             return tuple(self.operand(item, out) for item in operand)
         if not isinstance(operand, Op):
             return operand
-        name = self.fresh.name()
-        out.append(replace(self.plain(operand, out), results=(name,)))
-        return Ref(name)
+        held = self.fresh.temporary(operand.position)
+        out.append(replace(self.plain(operand, out), results=(held.name,)))
+        return held
 
 
 class _Inliner:
-    def __init__(self, function: Function, done: dict[str, Function]) -> None:
+    def __init__(self, values: Values, done: dict[str, IrFunction]) -> None:
         self.done = done
-        self.fresh = _Fresh(_names(function.body) | {p.name for p in function.params})
+        self.fresh = _Fresh(values)
 
     def block(self, block: Block) -> Block:
-        made = Block(params=block.params, yields=block.yields)
+        expanded = Block(params=block.params, yields=block.yields)
         for op in block.ops:
-            callee = self.done.get(op.attrs["callee"]) if op.name == "call" else None
+            callee = self.done.get(op.callee) if op.name == "call" else None
             if callee is None or callee.kind != "inline":
-                made.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
+                expanded.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
                 continue
-            made.ops += self.expand(op, callee)
-        return made
+            expanded.ops += self.expand(op, callee)
+        return expanded
 
-    def expand(self, op: Op, callee: Function) -> list[Op]:
+    def expand(self, op: Op, callee: IrFunction) -> list[Op]:
         """The callee's body with its variables renamed, then its result under the call's name."""
-        names = {name: Ref(self.fresh.name(f"{name}_")) for name in sorted(_names(callee.body))}
+        names = {name: self.fresh.renamed(callee.values[name]) for name in sorted(_names(callee.body))}
         values: dict[str, Operand] = {p.name: arg for p, arg in zip(callee.params, op.args, strict=True)}
         assigned = values.keys() & names.keys()
-        ops = [Op("copy", (values[name],), results=(names[name].name,), place=op.place) for name in sorted(assigned)]
+        ops = [
+            Op("copy", (values[name],), results=(names[name].name,), position=op.position) for name in sorted(assigned)
+        ]
         values = {**values, **names}
         body = _renamed(callee.body, values)
         ops += body.ops
         if len(op.results) != len(body.yields) and (op.results or not body.yields):
-            raise CompileError(op.place, f"{callee.name} returns {len(body.yields)} values, used as {len(op.results)}")
+            raise CompileError(
+                op.position, f"{callee.name} returns {len(body.yields)} values, used as {len(op.results)}"
+            )
         for name, value in zip(op.results, body.yields, strict=False):
-            ops.append(Op("copy", (value,), results=(name,), place=op.place))
+            ops.append(Op("copy", (value,), results=(name,), position=op.position))
         return ops
 
 
@@ -115,10 +125,12 @@ def _renamed(block: Block, values: dict[str, Operand]) -> Block:
         value = values.get(name)
         return value.name if isinstance(value, Ref) else name
 
-    made = Block(params=tuple(map(name_of, block.params)), yields=tuple(map_operand(y, change) for y in block.yields))
+    renamed = Block(
+        params=tuple(map(name_of, block.params)), yields=tuple(map_operand(y, change) for y in block.yields)
+    )
     for op in block.ops:
         new = map_op(op, change)
         new.results = tuple(map(name_of, op.results))
         new.blocks = tuple(_renamed(b, values) for b in op.blocks)
-        made.ops.append(new)
-    return made
+        renamed.ops.append(new)
+    return renamed

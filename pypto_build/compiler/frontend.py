@@ -10,9 +10,23 @@ import ast
 
 from . import language
 from .cpp_scalars import KEYWORDS
-from .errors import CompileError, Place
+from .errors import CompileError, SourcePosition
 from .expressions import ExpressionReader
-from .ir import Block, Const, Function, Op, Operand, Param, Program, Ref, TensorType
+from .ir import (
+    Block,
+    Const,
+    IrFunction,
+    IrParam,
+    Op,
+    Operand,
+    Program,
+    Ref,
+    ScalarParam,
+    TensorParam,
+    TensorType,
+    Value,
+    ValueKind,
+)
 from .language import Annotation, JitFunction
 from .load import definition_of
 
@@ -21,34 +35,33 @@ def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
     """The program of one orchestration: itself, and the kernels and inline functions it reaches."""
     builder = ProgramBuilder()
     function = builder.function(entry)
-    return Program(entry.name, builder.done, platform, function.place, entry.accepted)
+    return Program(entry.name, builder.done, platform, function.position, entry.accepted)
 
 
 class ProgramBuilder:
     def __init__(self) -> None:
-        self.done: dict[str, Function] = {}
+        self.done: dict[str, IrFunction] = {}
         self.sources: dict[str, JitFunction] = {}
 
-    def function(self, jit: JitFunction, caller: Place | None = None) -> Function:
+    def function(self, jit: JitFunction, caller: SourcePosition | None = None) -> IrFunction:
         """The function's operations; callees come first, so a program lists kernels before their users."""
         known = self.sources.get(jit.name)
         if known is jit:
             if jit.name not in self.done:
-                raise CompileError(caller or Place(), f"{jit.name} calls itself")
+                raise CompileError(caller or SourcePosition(), f"{jit.name} calls itself")
             return self.done[jit.name]
         file, node = definition_of(jit.function)
-        place = Place(file, node.lineno, node.col_offset + 1)
+        position = SourcePosition(file, node.lineno, node.col_offset + 1)
         if known is not None:
-            raise CompileError(place, f"a second function is called {jit.name}", "give one of them another name")
+            raise CompileError(position, f"a second function is called {jit.name}", "give one of them another name")
         if jit.kind == "kernel" and jit.name in KEYWORDS:
-            raise CompileError(place, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
+            raise CompileError(position, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
         self.sources[jit.name] = jit
-        made = _Reader(self, jit, file, node).read(place)
-        self.done[jit.name] = made
-        return made
+        self.done[jit.name] = _Reader(self.function, jit, file, node).read(position)
+        return self.done[jit.name]
 
 
-# Statements of Python that the language has not: how they are called, and what to write instead.
+# Statements of Python that the language does not have: their names, and what to write instead.
 _STATEMENTS: dict[type, tuple[str, str]] = {
     ast.Break: ("break", "put what follows under an if"),
     ast.Continue: ("continue", "put what follows under an if"),
@@ -63,23 +76,33 @@ _STATEMENTS: dict[type, tuple[str, str]] = {
 class _Reader(ExpressionReader):
     # --- the function ----------------------------------------------------------------------------------------------
 
-    def read(self, place: Place) -> Function:
-        params = tuple(self.parameters())
+    def read(self, position: SourcePosition) -> IrFunction:
+        params = tuple(self.parameters(position))
         for statement in self.node.body:
             self.statement(statement)
-        made = Function(self.jit.name, self.jit.kind, params, self.block, place, symbols=tuple(self.symbols))
-        made.split = self.jit.split
-        return made
+        for symbol in self.symbols:
+            self.variable(symbol, ValueKind.EXTENT, position)
+        return IrFunction(
+            self.jit.name, self.jit.kind, params, self.block, position, split=self.jit.split,
+            symbols=tuple(self.symbols), values=self.values,
+        )  # fmt: skip
 
-    def parameters(self) -> list[Param]:
+    def variable(self, name: str, kind: ValueKind, position: SourcePosition) -> Value:
+        """What the program calls `name`, known from where it is first defined."""
+        if name not in self.values:
+            self.values.add(Value(name, name, kind, position, name))
+        return self.values[name]
+
+    def parameters(self, position: SourcePosition) -> list[IrParam]:
         arguments = self.node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
             self.fail(self.node, f"{self.jit.name}: parameters are plain names", "no *, / or ** in the parameter list")
         defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + list(arguments.defaults)
-        made = []
+        found: list[IrParam] = []
         for argument, default in zip(arguments.args, defaults, strict=True):
+            known = self.variable(argument.arg, ValueKind.PARAMETER, position)
             if self.jit.kind == "inline":
-                made.append(Param(argument.arg, TensorType((), language.FP32)))
+                found.append(TensorParam(known, TensorType((), language.FP32)))
                 continue
             annotation = self.annotation(argument)
             for extent in annotation.extents:
@@ -90,8 +113,11 @@ class _Reader(ExpressionReader):
                 if isinstance(annotation.type, TensorType) or not isinstance(constant, (int, float)):
                     self.fail(default, f"{argument.arg}: only a scalar has a default, and it is a number")
                 value = constant
-            made.append(Param(argument.arg, annotation.type, annotation.direction, value))
-        return made
+            if isinstance(annotation.type, TensorType):
+                found.append(TensorParam(known, annotation.type, annotation.direction))
+            else:
+                found.append(ScalarParam(known, annotation.type, annotation.direction, value))
+        return found
 
     def annotation(self, argument: ast.arg) -> Annotation:
         if argument.annotation is None:
@@ -141,10 +167,12 @@ class _Reader(ExpressionReader):
 
     def assign(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            held = []
-            for number, item in enumerate(value.elts):
-                self.define(node, f"t{number}", self.operand(item))
-                held.append(Ref(f"t{number}"))
+            held, names = list[Ref](), self.made_up("t")
+            for item in value.elts:
+                name = next(names)
+                self.values.make(name, self.position(node))
+                self.define(node, name, self.operand(item))
+                held.append(Ref(name))
             for one, ref in zip(target.elts, held, strict=True):
                 if not isinstance(one, ast.Name):
                     self.fail(node, "only variables can be assigned to")
@@ -159,7 +187,8 @@ class _Reader(ExpressionReader):
     def define(self, node: ast.stmt, name: str, value: Operand) -> None:
         if isinstance(value, tuple):
             self.fail(node, f"{name} is a list", "lists are written where they are used")
-        self.emit(Op("copy", (value,), results=(name,), place=self.place(node)))
+        self.variable(name, ValueKind.VARIABLE, self.position(node))
+        self.emit(Op("copy", (value,), results=(name,), position=self.position(node)))
 
     def _return(self, node: ast.Return) -> None:
         if self.block is not self.body_of_function or node is not self.node.body[-1]:
@@ -183,21 +212,17 @@ class _Reader(ExpressionReader):
         self.block = Block(params=params)
         for statement in statements:
             self.statement(statement)
-        made, self.block, self._outer = self.block, outer, held
-        return made
+        block, self.block, self._outer = self.block, outer, held
+        return block
 
     def _for(self, node: ast.For) -> None:
         if node.orelse or not isinstance(node.target, ast.Name):
             self.fail(node, "a loop is `for i in pl.range(…)`")
         call = node.iter
         kind = self.callee(call.func) if isinstance(call, ast.Call) else None
-        if kind is range or kind == language.range:
-            name = "range"
-        elif kind == language.unroll:
-            name = "unroll"
-        else:
+        name = "range" if kind is range or kind == language.range else "unroll"
+        if not isinstance(call, ast.Call) or (name == "unroll" and kind != language.unroll):
             self.fail(node.iter, "loops go over pl.range(…) or pl.unroll(…)")
-        assert isinstance(call, ast.Call)
         bounds = [self.operand(a) for a in call.args]
         if not 1 <= len(bounds) <= 3 or call.keywords:
             self.fail(call, f"pl.{name}(stop), pl.{name}(start, stop) or pl.{name}(start, stop, step)")
@@ -207,8 +232,9 @@ class _Reader(ExpressionReader):
         if not isinstance(step, Const) or not isinstance(step.value, int) or step.value <= 0:
             self.fail(call, "the step is a positive number")
         if name == "range":
+            self.variable(node.target.id, ValueKind.INDEX, self.position(node))
             body = self.nested(node.body, (node.target.id,))
-            self.emit(Op("for", (start, stop, step), blocks=(body,), place=self.place(node)))
+            self.emit(Op("for", (start, stop, step), blocks=(body,), position=self.position(node)))
             return
         if not isinstance(start, Const) or not isinstance(stop, Const):
             self.fail(call, "the bounds of pl.unroll are known when compiling")
@@ -225,7 +251,7 @@ class _Reader(ExpressionReader):
                 self.statement(statement)
             return
         blocks = (self.nested(node.body), self.nested(node.orelse))
-        self.emit(Op("if", (condition,), blocks=blocks, place=self.place(node)))
+        self.emit(Op("if", (condition,), blocks=blocks, position=self.position(node)))
 
     def _while(self, node: ast.While) -> None:
         if self.jit.kind != "orchestration":
@@ -238,15 +264,15 @@ class _Reader(ExpressionReader):
         if isinstance(condition, Const) and condition.value:
             self.fail(node, "the loop never ends", "its condition has to depend on something that the loop changes")
         test.yields = (condition,)
-        self.emit(Op("while", blocks=(test, self.nested(node.body)), place=self.place(node)))
+        self.emit(Op("while", blocks=(test, self.nested(node.body)), position=self.position(node)))
 
     def _with(self, node: ast.With) -> None:
         call = node.items[0].context_expr
         kind = self.callee(call.func) if isinstance(call, ast.Call) else None
-        if len(node.items) != 1 or kind not in (language.scope, language.manual_scope):
+        manual = kind == language.manual_scope
+        if len(node.items) != 1 or not (manual or kind == language.scope):
             self.fail(node, "the contexts are pl.scope() and pl.manual_scope()", "one a with")
-        assert isinstance(kind, language.Intrinsic)
         if self.jit.kind != "orchestration":
-            self.fail(node, f"pl.{kind.name}() is for orchestrations")
-        attrs = {"manual": True} if kind == language.manual_scope else {}
-        self.emit(Op("scope", (), attrs, blocks=(self.nested(node.body),), place=self.place(node)))
+            self.fail(node, f"pl.{'manual_scope' if manual else 'scope'}() is for orchestrations")
+        attrs = {"manual": True} if manual else {}
+        self.emit(Op("scope", (), attrs, blocks=(self.nested(node.body),), position=self.position(node)))

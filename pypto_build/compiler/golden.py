@@ -68,8 +68,8 @@ def _bring_up_to_date(root: Path) -> int:
         print(f"error: {source}{line}: {type(error).__name__}: {error}", file=sys.stderr)
         return 4
     stamp.write(files)
-    for path, made in sorted(files.items()):
-        print(f"[golden] {'wrote' if made else 'took'} {root / path}")
+    for path, written in sorted(files.items()):
+        print(f"[golden] {'wrote' if written else 'took'} {root / path}")
     return 0
 
 

@@ -6,17 +6,15 @@ element types differ.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NoReturn
 
-from .dtypes import BOOL, FP32, INDEX, DType
+from .dtypes import BOOL, INDEX, DType
 from .errors import CompileError
 from .ir import (
     Block,
     Const,
-    Dim,
-    Function,
-    Launch,
+    IrFunction,
     Op,
     Operand,
     Predicate,
@@ -31,104 +29,32 @@ from .ir import (
 from .operations import COMPARISONS, OPERATIONS
 from .rules_kernel import KERNEL_RULES
 from .rules_tensor import TENSOR_RULES
+from .typing_rules import Rule, RuleContext, kind_text
 
 _ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "cdiv")
 _BITS = ("bitwise_and", "bitwise_or", "shl", "shr")
 
 
 def infer_types(program: Program) -> Program:
-    done: dict[str, Function] = {}
+    done: dict[str, IrFunction] = {}
     for name, function in program.functions.items():
         done[name] = Inference(function, done).run()
     return replace(program, functions=done)
 
 
-class Inference:
-    """One function; rules use it to ask for types, to fail, and to add operations in front."""
+class Inference(RuleContext):
+    """Types the values of one function, operation by operation."""
 
-    def __init__(self, function: Function, callees: dict[str, Function]) -> None:
+    def __init__(self, function: IrFunction, callees: dict[str, IrFunction]) -> None:
+        super().__init__(function.values.copy())
         self.function = function
         self.callees = callees
-        self.types: dict[str, Type] = {name: ScalarType(INDEX) for name in function.symbols}
+        self.types |= {name: ScalarType(INDEX) for name in function.symbols}
         self.types |= {p.name: p.type for p in function.params}
-        self.out: list[Op] = []
-        self.count = 0
 
-    def run(self) -> Function:
+    def run(self) -> IrFunction:
         body = self.block(self.function.body)
-        return replace(self.function, body=body, types=self.types)
-
-    # --- for the rules -----------------------------------------------------------------------------------------------
-
-    def fail(self, op: Op, message: str, hint: str = "") -> NoReturn:
-        raise CompileError(op.place, message, hint)
-
-    def type_of(self, operand: Operand) -> Type | None:
-        """None for lists."""
-        if isinstance(operand, Ref):
-            return self.types[operand.name]
-        if isinstance(operand, Const):
-            value = operand.value
-            return ScalarType(BOOL if isinstance(value, bool) else FP32 if isinstance(value, float) else INDEX)
-        return None
-
-    def tile(self, op: Op, number: int) -> TileType:
-        type_ = self.type_of(op.args[number])
-        if not isinstance(type_, TileType):
-            hint = "load one with pl.load" if isinstance(type_, TensorType) else ""
-            spec = OPERATIONS.get(op.name)
-            if spec and "tensor" in spec.operands and hint:
-                hint = f"its operands: {', '.join(spec.operands)}; pl.load makes a tile"
-            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {_kind(type_)}, not a tile", hint)
-        return type_
-
-    def tensor(self, op: Op, number: int) -> TensorType:
-        type_ = self.type_of(op.args[number])
-        if not isinstance(type_, TensorType):
-            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {_kind(type_)}, not a tensor")
-        return type_
-
-    def operand_name(self, op: Op, number: int) -> str:
-        spec = OPERATIONS.get(op.name)
-        return spec.operands[number] if spec else f"operand {number}"
-
-    def number(self, op: Op, operand: Operand, dtype: DType) -> Operand:
-        """A number as one of another element type."""
-        type_ = self.type_of(operand)
-        if not isinstance(type_, ScalarType):
-            self.fail(op, f"pl.{op.name}: {_kind(type_)} stands where a number is needed")
-        if isinstance(operand, Const):
-            if dtype.is_float:
-                return Const(float(operand.value))
-            if isinstance(operand.value, float) and not operand.value.is_integer():
-                self.fail(op, f"{operand.value} is no {dtype}")
-            return Const(bool(operand.value) if dtype == BOOL else int(operand.value))
-        if type_.dtype == dtype:
-            return operand
-        return self.emit(Op("s.cast", (operand,), {"dtype": dtype}, place=op.place), ScalarType(dtype))
-
-    def indices(self, op: Op, operand: Operand, count: int, what: str) -> tuple[Operand, ...]:
-        """A list of so many index values."""
-        if not isinstance(operand, tuple):
-            self.fail(op, f"pl.{op.name}: {what} is a list")
-        if len(operand) != count:
-            self.fail(op, f"pl.{op.name}: {len(operand)} {what}, the tensor has {count} extents")
-        return tuple(self.number(op, item, INDEX) for item in operand)
-
-    def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:
-        """An operation in front of the current one."""
-        name = f"{stem}__tmp_v{self.count}"
-        self.count += 1
-        op.results = (name,)
-        self.types[name] = type_
-        self.out.append(op)
-        return Ref(name)
-
-    def dim(self, operand: Operand) -> Dim:
-        if isinstance(operand, Const):
-            return int(operand.value)
-        assert isinstance(operand, Ref)
-        return operand
+        return replace(self.function, body=body, values=self.values)
 
     # --- walking -----------------------------------------------------------------------------------------------------
 
@@ -136,9 +62,9 @@ class Inference:
         outer, self.out = self.out, []
         for op in block.ops:
             self.op(op)
-        made = Block(self.out, block.params, block.yields)
+        typed = Block(self.out, block.params, block.yields)
         self.out = outer
-        return made
+        return typed
 
     def op(self, op: Op) -> None:
         if op.name in ("for", "while", "if", "scope"):
@@ -160,31 +86,30 @@ class Inference:
         else:
             self.rule(op, TENSOR_RULES if op.name in TENSOR_RULES else KERNEL_RULES)
 
-    def rule(self, op: Op, rules: dict[str, object]) -> None:
+    def rule(self, op: Op, rules: Mapping[str, Rule]) -> None:
         spec = OPERATIONS.get(op.name)
         rule = rules.get(spec.rule) if spec else None
         if rule is None:
             mode = f'use pl.cmp(a, b, "{op.name}")' if op.name in COMPARISONS else ""
             self.fail(op, f"{op.name} does not take tiles", mode)
-        made, type_ = rule(self, op)  # type: ignore[operator]
-        self.keep(made, type_)
+        self.keep(*rule(self, op))
 
     def keep(self, op: Op, type_: Type | None) -> None:
-        if op.results and type_ is None:
-            self.fail(op, f"pl.{op.name} has no value")
-        if type_ is not None and not op.results:
+        if type_ is None:
+            if op.results:
+                self.fail(op, f"pl.{op.name} has no value")
+        elif not op.results:
             return  # computed and not used
-        for name in op.results:
-            assert type_ is not None
-            self.types[name] = type_
+        else:
+            self.types |= dict.fromkeys(op.results, type_)
         self.out.append(op)
 
     def scalar(self, op: Op) -> None:
         """Numbers: the common element type of the operands; comparisons give a BOOL."""
         if op.name == "cdiv":
             a, b = (self.number(op, x, INDEX) for x in op.args)
-            less = self.emit(Op("s.sub", (b, Const(1)), {"dtype": INDEX}, place=op.place), ScalarType(INDEX))
-            total = self.emit(Op("s.add", (a, less), {"dtype": INDEX}, place=op.place), ScalarType(INDEX))
+            less = self.emit(Op("s.sub", (b, Const(1)), {"dtype": INDEX}, position=op.position), ScalarType(INDEX))
+            total = self.emit(Op("s.add", (a, less), {"dtype": INDEX}, position=op.position), ScalarType(INDEX))
             self.keep(replace(op, name="s.floordiv", args=(total, b), attrs={"dtype": INDEX}), ScalarType(INDEX))
             return
         dtype = BOOL if op.name in ("and", "or", "not") else self.common(op)
@@ -202,7 +127,7 @@ class Inference:
             type_ = self.type_of(arg)
             if not isinstance(type_, ScalarType):
                 hint = "load a tile from it with pl.load" if isinstance(type_, TensorType) else ""
-                self.fail(op, f"{op.name} takes numbers or tiles, found {_kind(type_)}", hint)
+                self.fail(op, f"{op.name} takes numbers or tiles, found {kind_text(type_)}", hint)
             if not isinstance(arg, Const) or isinstance(arg.value, float):
                 found.append(type_.dtype)
         if not found:
@@ -224,12 +149,12 @@ class Inference:
         inits = op.args[3:]
         for param, init in zip(body.params[1:], inits, strict=True):
             self.types[param] = self.carried(op, init)
-        made = self.block(body)
-        for param, value in zip(body.params[1:], made.yields, strict=True):
+        typed = self.block(body)
+        for param, value in zip(body.params[1:], typed.yields, strict=True):
             self.same(op, self.types[param], self.carried(op, value), param)
         for name, param in zip(op.results, body.params[1:], strict=True):
             self.types[name] = self.types[param]
-        self.out.append(replace(op, args=(*bounds, *inits), blocks=(made,)))
+        self.out.append(replace(op, args=(*bounds, *inits), blocks=(typed,)))
 
     def _while(self, op: Op) -> None:
         test, body = op.blocks
@@ -239,12 +164,12 @@ class Inference:
         outer, self.out = self.out, asked.ops
         asked.yields = (self.number(op, asked.yields[0], BOOL),)
         self.out = outer
-        made = self.block(body)
-        for name, value in zip(test.params, made.yields, strict=True):
+        typed = self.block(body)
+        for name, value in zip(test.params, typed.yields, strict=True):
             self.same(op, self.types[name], self.carried(op, value), name)
         for name, param in zip(op.results, test.params, strict=True):
             self.types[name] = self.types[param]
-        self.out.append(replace(op, blocks=(asked, made)))
+        self.out.append(replace(op, blocks=(asked, typed)))
 
     def _if(self, op: Op) -> None:
         condition = self.number(op, op.args[0], BOOL)
@@ -266,28 +191,27 @@ class Inference:
 
     def same(self, op: Op, a: Type, b: Type, name: str) -> None:
         if _unpadded(a) != _unpadded(b):
-            variable = name.partition("__")[0]
+            variable = self.values[name].variable
             self.fail(op, f"{variable} is {a} on one way and {b} on the other", "a variable keeps its type")
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def call(self, op: Op) -> None:
-        callee = self.callees[op.attrs["callee"]]
+        callee = self.callees[op.callee]
         args: list[Operand] = []
         for param, arg in zip(callee.params, op.args, strict=True):
-            type_, variable = self.type_of(arg), param.name.partition("__")[0]
+            type_, variable = self.type_of(arg), param.variable
             if isinstance(param.type, ScalarType):
                 args.append(self.number(op, arg, param.type.dtype))
                 continue
             if not isinstance(type_, TensorType):
                 hint = "pass the tensor that the kernel writes" if isinstance(type_, TaskType) else ""
-                self.fail(op, f"{callee.name}: {variable} is a tensor, found {_kind(type_)}", hint)
+                self.fail(op, f"{callee.name}: {variable} is a tensor, found {kind_text(type_)}", hint)
             if type_.dtype != param.type.dtype:
                 self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
             self.fits(op, callee.name, variable, type_, param.type)
             args.append(arg)
-        launch = op.attrs["launch"]
-        assert isinstance(launch, Launch)
+        launch = op.launch
         if launch.blocks is not None:
             launch = replace(launch, blocks=self.number(op, launch.blocks, INDEX))
         self.tasks(op, f"{callee.name}: ", launch.deps)
@@ -300,15 +224,10 @@ class Inference:
             self.types[name] = TaskType()
         self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))
 
-    def tasks(self, op: Op, what: str, deps: tuple[Operand, ...]) -> None:
-        for dep in deps:
-            if not isinstance(self.type_of(dep), TaskType):
-                self.fail(op, f"{what}deps are tasks, found {_kind(self.type_of(dep))}", "t = kernel(…) is one")
-
     def predicate(self, op: Op, given: Predicate) -> Predicate:
         type_ = self.type_of(given.tensor)
         if not isinstance(type_, TensorType) or type_.dtype.is_float:
-            self.fail(op, f"a predicate reads a tensor of whole numbers, found {_kind(type_)}")
+            self.fail(op, f"a predicate reads a tensor of whole numbers, found {kind_text(type_)}")
         if len(given.indices) != len(type_.shape):
             self.fail(op, f"a predicate of {len(given.indices)} indices, the tensor has {len(type_.shape)} extents")
         return replace(given, indices=tuple(self.number(op, index, INDEX) for index in given.indices))
@@ -325,13 +244,9 @@ def _unpadded(type_: Type) -> Type:
     return replace(type_, pad="null") if isinstance(type_, TileType) else type_
 
 
-def _kind(type_: Type | None) -> str:
-    return "a list" if type_ is None else f"a {type_}"
-
-
-def verify_types(function: Function) -> None:
+def verify_types(function: IrFunction) -> None:
     """Every value has a type, and what a block passes on has the type of what receives it."""
     for op in function.body.walk():
-        for name in (*op.results, *(p for b in op.blocks for p in b.params)):
+        for name in op.defines:
             if name not in function.types:
-                raise CompileError(op.place, f"{op.name}: {name} has no type")
+                raise CompileError(op.position, f"{op.name}: {name} has no type")

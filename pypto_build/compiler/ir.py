@@ -6,13 +6,13 @@ variables; the passes turn that into SSA form with types, memory spaces and addr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from .dtypes import DType
-from .errors import Place
+from .errors import SourcePosition
 
 
 class Direction(Enum):
@@ -23,7 +23,7 @@ class Direction(Enum):
     INOUT = "InOut"
 
 
-NOWHERE = Place()
+NOWHERE = SourcePosition()
 
 # --- operands ----------------------------------------------------------------------------------------------------
 
@@ -111,6 +111,92 @@ def dims_text(shape: tuple[Dim, ...]) -> str:
     return "[" + ", ".join(d.name if isinstance(d, Ref) else str(d) for d in shape) + "]"
 
 
+# --- values ------------------------------------------------------------------------------------------------------
+
+
+class ValueKind(Enum):
+    """What defines a value."""
+
+    PARAMETER = "parameter"
+    EXTENT = "extent"  # of a tensor's dynamic axis
+    VARIABLE = "variable"  # an assignment
+    INDEX = "index"  # of a loop
+    CARRIED = "carried"  # what an iteration starts with
+    LEFT = "left"  # what a loop leaves
+    MERGED = "merged"  # what a condition leaves
+    TEMPORARY = "temporary"  # a part of an expression
+    ADDED = "added"  # by the compiler, under a name of its own
+
+
+@dataclass(frozen=True)
+class Value:
+    """Where a value comes from: its SSA name, the variable of the user's program, what defines it, and at which line.
+
+    What the compiler makes has its own word for a variable. Copies and views of a value keep its variable. `stem` is
+    the variable as names are made of it: inline functions are expanded under new names.
+    """
+
+    name: str
+    variable: str
+    kind: ValueKind
+    position: SourcePosition = NOWHERE
+    stem: str = ""
+
+
+Wanted = TypeVar("Wanted")
+
+
+def _expect(found: object, wanted: type[Wanted], what: str) -> Wanted:
+    if not isinstance(found, wanted):
+        raise TypeError(f"{what} is {found}, not a {wanted.__name__}")
+    return found
+
+
+class Values(dict[str, Value]):
+    """The values of one function by name: where each comes from, and its type once that is known.
+
+    A name is never taken back, so passes add to a copy. Asking for a value that is not there is a KeyError, for a type
+    that it has not a TypeError; both are faults of the compiler.
+    """
+
+    def __init__(self, values: Mapping[str, Value] = {}, types: Mapping[str, Type] = {}) -> None:
+        super().__init__(values)
+        self.types = dict(types)
+
+    def copy(self) -> Values:
+        return Values(self, self.types)
+
+    def add(self, value: Value, type_: Type | None = None) -> Ref:
+        self[value.name] = value
+        if type_ is not None:
+            self.types[value.name] = type_
+        return Ref(value.name)
+
+    def make(self, name: str, position: SourcePosition, type_: Type | None = None) -> Ref:
+        """A value that the program does not mention."""
+        return self.add(Value(name, name, ValueKind.ADDED, position, name), type_)
+
+    def derive(self, name: str, source: str, type_: Type) -> Ref:
+        """A copy, a view or a half of another value: it comes from the same variable."""
+        return self.add(replace(self[source], name=name), type_)
+
+    def tile(self, name: str) -> TileType:
+        return _expect(self.types[name], TileType, name)
+
+    def tensor(self, name: str) -> TensorType:
+        return _expect(self.types[name], TensorType, name)
+
+    def scalar(self, name: str) -> ScalarType:
+        return _expect(self.types[name], ScalarType, name)
+
+    def is_tile(self, name: str) -> bool:
+        return isinstance(self.types.get(name), TileType)
+
+    def space(self, name: str) -> str:
+        """The memory of a tile, empty for what is none."""
+        return self.tile(name).space if self.is_tile(name) else ""
+
+
 # --- operations --------------------------------------------------------------------------------------------------
 
 
@@ -142,20 +228,69 @@ class Op:
     attrs: dict[str, Any] = field(default_factory=dict)
     results: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
-    place: Place = NOWHERE
+    position: SourcePosition = NOWHERE
 
     @property
     def result(self) -> str:
         return self.results[0]
 
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Its results, and what its blocks start with."""
+        return (*self.results, *(name for block in self.blocks for name in block.params))
+
+    def ref(self, number: int) -> Ref:
+        """Operand `number`, which is a value. TypeError if it is not."""
+        return _expect(self.args[number], Ref, f"{self.name}: operand {number}")
+
+    def items(self, number: int) -> tuple[Operand, ...]:
+        """Operand `number`, which is a list. TypeError if it is not."""
+        return _expect(self.args[number], tuple, f"{self.name}: operand {number}")
+
+    @property
+    def dtype(self) -> DType:
+        """The element type that it computes in, or makes."""
+        return _expect(self.attrs["dtype"], DType, self.name)
+
+    @property
+    def callee(self) -> str:
+        """The function that a `call` calls."""
+        return _expect(self.attrs["callee"], str, self.name)
+
+    @property
+    def launch(self) -> Launch:
+        """How a `call` launches its kernel."""
+        return _expect(self.attrs["launch"], Launch, self.name)
+
 
 @dataclass(frozen=True)
-class Param:
-    """`default` is the value a scalar has in the snapshot."""
+class IrParam:
+    """A parameter of a function."""
 
-    name: str
+    value: Value
     type: TensorType | ScalarType
     direction: Direction = Direction.IN
+
+    @property
+    def name(self) -> str:
+        return self.value.name
+
+    @property
+    def variable(self) -> str:
+        """What the program calls it."""
+        return self.value.variable
+
+
+@dataclass(frozen=True)
+class TensorParam(IrParam):
+    type: TensorType
+
+
+@dataclass(frozen=True)
+class ScalarParam(IrParam):
+    """`default` is its value in the snapshot."""
+
+    type: ScalarType
     default: int | float | bool | None = None
 
 
@@ -213,31 +348,35 @@ class PipePlan:
 
 
 @dataclass(eq=False)
-class Function:
+class IrFunction:
     """`kind`: kernel, inline or orchestration. `core` is aic, aiv or mixed once inferred; `group` names the unit of an
     expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns), -1
-    where one has them whole; `spmd` tells that it is launched on blocks. `types` has every value, `addresses` the
+    where one has them whole; `spmd` tells that it is launched on blocks. `values` has every value, `addresses` the
     tiles' bytes once planned."""
 
     name: str
     kind: str
-    params: tuple[Param, ...]
+    params: tuple[IrParam, ...]
     body: Block
-    place: Place = NOWHERE
+    position: SourcePosition = NOWHERE
     core: str = ""
     group: str = ""
     pipe: PipePlan | None = None
     split: int = -1
     spmd: bool = False
     symbols: tuple[str, ...] = ()
-    types: dict[str, Type] = field(default_factory=dict)
+    values: Values = field(default_factory=Values)
     addresses: dict[str, int] = field(default_factory=dict)
 
-    def tensors(self) -> tuple[Param, ...]:
-        return tuple(p for p in self.params if isinstance(p.type, TensorType))
+    @property
+    def types(self) -> dict[str, Type]:
+        return self.values.types
 
-    def scalars(self) -> tuple[Param, ...]:
-        return tuple(p for p in self.params if isinstance(p.type, ScalarType))
+    def tensors(self) -> tuple[TensorParam, ...]:
+        return tuple(p for p in self.params if isinstance(p, TensorParam))
+
+    def scalars(self) -> tuple[ScalarParam, ...]:
+        return tuple(p for p in self.params if isinstance(p, ScalarParam))
 
 
 @dataclass(eq=False)
@@ -246,17 +385,17 @@ class Program:
     `tolerances` are those of the reference, relative and absolute; None when there is no reference."""
 
     name: str
-    functions: dict[str, Function]
+    functions: dict[str, IrFunction]
     platform: str = "a2a3sim"
-    place: Place = NOWHERE
+    position: SourcePosition = NOWHERE
     tolerances: tuple[float, float] | None = None
 
     @property
-    def entries(self) -> list[Function]:
+    def entries(self) -> list[IrFunction]:
         return [f for f in self.functions.values() if f.kind == "orchestration"]
 
     @property
-    def kernels(self) -> list[Function]:
+    def kernels(self) -> list[IrFunction]:
         return [f for f in self.functions.values() if f.kind == "kernel"]
 
     @property
@@ -282,9 +421,8 @@ def op_refs(op: Op) -> Iterator[str]:
     """Names an operation itself mentions; blocks not included."""
     for arg in op.args:
         yield from refs(arg)
-    launch = op.attrs.get("launch")
-    if isinstance(launch, Launch):
-        yield from refs(launch.operands)
+    if "launch" in op.attrs:
+        yield from refs(op.launch.operands)
 
 
 def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
@@ -301,10 +439,18 @@ def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
 def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
     """A copy of the operation with its own operands changed; blocks are kept as they are."""
     attrs = dict(op.attrs)
-    launch = attrs.get("launch")
-    if isinstance(launch, Launch):
-        attrs["launch"] = launch.map(lambda operand: map_operand(operand, change))
+    if "launch" in attrs:
+        attrs["launch"] = op.launch.map(lambda operand: map_operand(operand, change))
     return replace(op, args=tuple(map_operand(a, change) for a in op.args), attrs=attrs)
+
+
+def mentions(op: Op) -> set[str]:
+    """Names that an operation and its blocks use or pass on."""
+    return set(op_refs(op)).union(*map(uses, op.blocks))
+
+
+def uses(block: Block) -> set[str]:
+    return set(refs(block.yields)).union(*map(mentions, block.ops))
 
 
 def free_names(block: Block) -> set[str]:
@@ -316,6 +462,4 @@ def free_names(block: Block) -> set[str]:
         for inner in op.blocks:
             used |= free_names(inner) - defined
         defined |= set(op.results)
-    for operand in block.yields:
-        used |= set(refs(operand)) - defined
-    return used
+    return used | set(refs(block.yields)) - defined

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .ir import Block, Function, Op, Operand, TileType, free_names, op_refs, refs
+from .ir import Block, IrFunction, Op, Operand, free_names, op_refs, refs
 from .operations import OPERATIONS
 
 
@@ -25,7 +25,7 @@ class Liveness:
             self.edges.setdefault(b, set()).add(a)
 
 
-def analyse(function: Function) -> Liveness:
+def analyse(function: IrFunction) -> Liveness:
     return _Walk(function).run()
 
 
@@ -35,33 +35,30 @@ def scratch_name(op: Op) -> str:
 
 
 class _Walk:
-    def __init__(self, function: Function) -> None:
-        self.types = function.types
+    def __init__(self, function: IrFunction) -> None:
+        self.values = function.values
         self.body = function.body
-        self.made = Liveness()
+        self.found = Liveness()
 
     def run(self) -> Liveness:
         self.block(self.body, frozenset())
-        self.made.order = list(self.defined(self.body))
-        return self.made
+        self.found.order = list(self.defined(self.body))
+        return self.found
 
     def defined(self, block: Block) -> Iterator[tuple[str, Op]]:
         for op in block.ops:
             if op.name == "for":
-                yield from ((p, op) for p in op.blocks[0].params if self.is_tile(p))
+                yield from ((p, op) for p in op.blocks[0].params if self.values.is_tile(p))
             for inner in op.blocks:
                 yield from self.defined(inner)
             for name in op.results:
-                if self.is_tile(name):
-                    if self.is_tile(scratch_name(op)):
+                if self.values.is_tile(name):
+                    if self.values.is_tile(scratch_name(op)):
                         yield scratch_name(op), op
                     yield name, op
 
-    def is_tile(self, name: str) -> bool:
-        return isinstance(self.types.get(name), TileType)
-
     def tiles(self, operands: Iterator[str] | set[str]) -> frozenset[str]:
-        return frozenset(n for n in operands if self.is_tile(n))
+        return frozenset(n for n in operands if self.values.is_tile(n))
 
     def operands(self, values: tuple[Operand, ...]) -> frozenset[str]:
         return self.tiles({n for v in values for n in refs(v)})
@@ -74,7 +71,7 @@ class _Walk:
 
     def op(self, op: Op, live: frozenset[str]) -> frozenset[str]:
         results = self.tiles(set(op.results))
-        self.made.after[id(op)] = live | results
+        self.found.after[id(op)] = live | results
         self.clash(results, live - results)
         behind = live - results
         if op.name == "for":
@@ -95,28 +92,23 @@ class _Walk:
 
     def instruction(self, op: Op, results: frozenset[str], operands: frozenset[str], behind: frozenset[str]) -> None:
         spec = OPERATIONS.get(op.name)
-        aliases = op.name == "reshape" or (op.name == "transpose" and self.in_mat(op.result))
+        aliases = op.name == "reshape" or (op.name == "transpose" and self.values.space(op.result) == "mat")
         for result in results:
             for operand in operands - behind:
                 if (op.name == "matmul_acc" and operand in set(refs(op.args[0]))) or aliases:
                     continue
                 if spec is not None and spec.inplace and self.fits(result, operand):
-                    self.made.inplace.add((result, operand))
+                    self.found.inplace.add((result, operand))
                 else:
-                    self.made.interfere(result, operand)
-            if self.is_tile(scratch_name(op)):
+                    self.found.interfere(result, operand)
+            if self.values.is_tile(scratch_name(op)):
                 self.clash(frozenset({scratch_name(op)}), behind | operands | results)
-
-    def in_mat(self, name: str) -> bool:
-        type_ = self.types[name]
-        return isinstance(type_, TileType) and type_.space == "mat"
 
     def fits(self, result: str, operand: str) -> bool:
         """Writing over what is read is safe when elements do not grow."""
-        a, b = self.types[result], self.types[operand]
-        return isinstance(a, TileType) and isinstance(b, TileType) and a.dtype.size <= b.dtype.size
+        return self.values.tile(result).dtype.size <= self.values.tile(operand).dtype.size
 
-    def clash(self, made: frozenset[str], live: frozenset[str]) -> None:
-        for a in made:
-            for b in live | made:
-                self.made.interfere(a, b)
+    def clash(self, tiles: frozenset[str], live: frozenset[str]) -> None:
+        for a in tiles:
+            for b in live | tiles:
+                self.found.interfere(a, b)

@@ -12,19 +12,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import CompileError, Place
+from .errors import CompileError, SourcePosition
 from .language import JitFunction
 
 
 def load_module(path: str) -> ModuleType:
     """The program's module, executed; `path` is also how places in it are spelled."""
-    place = Place(path)
+    position = SourcePosition(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise CompileError(place, f"cannot be read: {error.strerror or error}") from None
+        raise CompileError(position, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise CompileError(place, "is not a Python file: not UTF-8") from None
+        raise CompileError(position, "is not a Python file: not UTF-8") from None
     _definitions.cache_clear()  # the file may have changed since it was last loaded
     module = ModuleType(Path(path).stem)
     module.__file__ = path
@@ -32,11 +32,13 @@ def load_module(path: str) -> ModuleType:
     try:
         exec(compile(text, path, "exec"), module.__dict__)
     except SyntaxError as error:
-        raise CompileError(Place(error.filename or path, error.lineno or 0), f"syntax error: {error.msg}") from None
+        raise CompileError(
+            SourcePosition(error.filename or path, error.lineno or 0), f"syntax error: {error.msg}"
+        ) from None
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         line = (frames[-1].lineno or 0) if frames else 0
-        raise CompileError(Place(path, line), f"{type(error).__name__}: {error}") from None
+        raise CompileError(SourcePosition(path, line), f"{type(error).__name__}: {error}") from None
     finally:
         sys.path.pop(0)
     return module
@@ -47,7 +49,9 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     found = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "orchestration"]
     if not found:
         raise CompileError(
-            Place(str(module.__file__)), "defines no program", "decorate the orchestration function with @pl.jit"
+            SourcePosition(str(module.__file__)),
+            "defines no program",
+            "decorate the orchestration function with @pl.jit",
         )
     return list(dict.fromkeys(found))
 
@@ -70,7 +74,7 @@ def definition_of(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
         return code.co_filename, _definitions(code.co_filename)[(code.co_name, code.co_firstlineno)]
     except (KeyError, OSError):
         raise CompileError(
-            Place(code.co_filename, code.co_firstlineno), f"the source of {code.co_name} cannot be found"
+            SourcePosition(code.co_filename, code.co_firstlineno), f"the source of {code.co_name} cannot be found"
         ) from None
 
 

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import NoReturn
 
 from .errors import CompileError
-from .ir import Block, Function, Op, Operand, Program, Ref, ScalarType, TensorType, TileType
+from .ir import Block, IrFunction, Op, Operand, Program, Ref, ScalarType, TileType
 from .operations import OPERATIONS
 
 CUBE_SPACES = ("mat", "left", "right", "acc")
+# where the operands of products have to be
+_PRODUCTS = {"matmul": {0: "left", 1: "right"}, "matmul_acc": {1: "left", 2: "right"}}
 
 
 def infer_memory(program: Program) -> Program:
@@ -23,13 +25,13 @@ def infer_memory(program: Program) -> Program:
     return replace(program, functions=functions)
 
 
-def infer_function_core_type(function: Function) -> str:
+def infer_function_core_type(function: IrFunction) -> str:
     """`aic`, `aiv`, or `mixed` for a kernel with operations of both; a kernel without tiles runs on `aiv`."""
     sides = {side for op in function.body.walk() if (side := side_of(op, function))}
     return "mixed" if len(sides) == 2 else "aic" if sides == {"cube"} else "aiv"
 
 
-def side_of(op: Op, function: Function) -> str:
+def side_of(op: Op, function: IrFunction) -> str:
     """cube, vector, or empty for what both cores have. Moves of data belong to the memory they touch."""
     spec = OPERATIONS.get(op.name)
     if op.name == "cross":
@@ -37,21 +39,18 @@ def side_of(op: Op, function: Function) -> str:
     if op.name in ("load", "create_tile", "extract", "move", "transpose", "reshape", "copy_tile"):
         return _side_of_space(function, op.result)
     if op.name == "store":
-        source = op.args[0]
-        return _side_of_space(function, source.name) if isinstance(source, Ref) else ""
+        return _side_of_space(function, op.ref(0).name)
     return spec.side if spec else ""
 
 
-def _side_of_space(function: Function, name: str) -> str:
-    type_ = function.types[name]
-    assert isinstance(type_, TileType)
-    return "cube" if type_.space in CUBE_SPACES else "vector"
+def _side_of_space(function: IrFunction, name: str) -> str:
+    return "cube" if function.values.tile(name).space in CUBE_SPACES else "vector"
 
 
 class _Spaces:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: IrFunction) -> None:
         self.function = function
-        self.types = dict(function.types)
+        self.values = function.values.copy()
         self.natural: dict[str, str] = {}  # where the defining operation puts it
         self.wanted: dict[str, set[str]] = {}  # by the uses: mat, vec, left, right
         self.webs: dict[str, set[str]] = {}  # values carried into each other
@@ -59,19 +58,16 @@ class _Spaces:
         self.crossed: dict[tuple[str, str], str] = {}
         self.count = 0
 
-    def run(self) -> Function:
+    def run(self) -> IrFunction:
         body = self.function.body
         self.collect_webs(body)
         for _ in range(2):  # demands travel through extract, and natural spaces through carried values
             self.demand(body)
-        made = self.block(body)
-        function = replace(self.function, body=made, types=self.types)
+        settled = self.block(body)
+        function = replace(self.function, body=settled, values=self.values)
         return replace(function, core=infer_function_core_type(function))
 
     # --- what is known -----------------------------------------------------------------------------------------------
-
-    def is_tile(self, name: str) -> bool:
-        return isinstance(self.types.get(name), TileType)
 
     def collect_webs(self, block: Block) -> None:
         for op in block.ops:
@@ -85,33 +81,25 @@ class _Spaces:
             elif op.name == "if":
                 groups = [[Ref(r), *(b.yields[n] for b in op.blocks)] for n, r in enumerate(op.results)]
             for group in groups:
-                names = {o.name for o in group if isinstance(o, Ref) and self.is_tile(o.name)}
+                names = {o.name for o in group if isinstance(o, Ref) and self.values.is_tile(o.name)}
                 merged = set().union(names, *(self.webs.get(n, set()) for n in names))
                 for name in merged:
                     self.webs[name] = merged
-            if op.name in ("matmul", "matmul_acc"):
+            if op.name in _PRODUCTS:
                 self.natural[op.result] = "acc"
-            elif op.name == "create_tile":
-                if op.attrs["target"]:
-                    self.natural[op.result] = op.attrs["target"]
-            elif op.name in ("load", "extract", "transpose", "reshape"):
+            elif op.name in ("create_tile", "load", "move", "extract", "transpose", "reshape"):
                 if op.attrs.get("target"):
                     self.natural[op.result] = op.attrs["target"]
-            elif op.name == "move":
-                self.natural[op.result] = op.attrs["target"]
-            elif op.results and self.is_tile(op.result) and op.name not in ("for", "if"):
+            elif op.results and self.values.is_tile(op.result) and op.name not in ("for", "if"):
                 self.natural[op.result] = "vec"
 
     def demand(self, block: Block) -> None:
         for op in reversed(block.ops):
             for inner in op.blocks:
                 self.demand(inner)
-            if op.name == "matmul":
-                self.want(op.args[0], "left")
-                self.want(op.args[1], "right")
-            elif op.name == "matmul_acc":
-                self.want(op.args[1], "left")
-                self.want(op.args[2], "right")
+            if op.name in _PRODUCTS:
+                for number, space in _PRODUCTS[op.name].items():
+                    self.want(op.args[number], space)
             elif op.name == "move":
                 self.want(op.args[0], "mat" if op.attrs["target"] in ("left", "right") else "vec")
             elif op.name in ("extract", "transpose", "reshape"):
@@ -122,7 +110,7 @@ class _Spaces:
                     self.want(arg, "vec")
 
     def want(self, operand: Operand, space: str) -> None:
-        if isinstance(operand, Ref) and self.is_tile(operand.name):
+        if isinstance(operand, Ref) and self.values.is_tile(operand.name):
             self.wanted.setdefault(operand.name, set()).add(space)
 
     def wanted_of(self, name: str) -> set[str]:
@@ -148,27 +136,22 @@ class _Spaces:
             self.settle(name)
         for op in block.ops:
             self.op(op, out)
-        made = Block(out, block.params, block.yields)
-        return made
+        return Block(out, block.params, block.yields)
 
     def settle(self, name: str, space: str = "") -> None:
-        type_ = self.types.get(name)
-        if isinstance(type_, TileType):
-            self.types[name] = replace(type_, space=space or self.space_of(name))
+        if self.values.is_tile(name):
+            self.values.types[name] = self.in_space(name, space or self.space_of(name))
 
     def op(self, op: Op, out: list[Op]) -> None:
         op = replace(op, args=tuple(op.args), attrs=dict(op.attrs))
         if op.name in ("extract", "transpose", "reshape"):
-            source = op.args[0]
-            assert isinstance(source, Ref)
-            self.derived(op, self.space(source.name))
+            self.derived(op, self.space(op.ref(0).name))
         for name in op.results:
             self.settle(name, op.attrs.pop("space", ""))
         op.blocks = tuple(self.block(b) for b in op.blocks)
-        if op.name == "matmul":
-            op.args = (self.operand(op, 0, "left", out), self.operand(op, 1, "right", out))
-        elif op.name == "matmul_acc":
-            op.args = (op.args[0], self.operand(op, 1, "left", out), self.operand(op, 2, "right", out))
+        if op.name in _PRODUCTS:
+            spaces = _PRODUCTS[op.name]
+            op.args = tuple(self.operand(op, n, spaces[n], out) if n in spaces else a for n, a in enumerate(op.args))
         elif op.name == "store":
             self.check_store(op)
         elif op.name == "move":
@@ -177,7 +160,7 @@ class _Spaces:
             "reshape", "transpose", "write"
         ):  # fmt: skip
             op.args = tuple(
-                self.operand(op, n, "vec", out) if isinstance(a, Ref) and self.is_tile(a.name) else a
+                self.operand(op, n, "vec", out) if isinstance(a, Ref) and self.values.is_tile(a.name) else a
                 for n, a in enumerate(op.args)
             )
         out.append(op)
@@ -187,14 +170,10 @@ class _Spaces:
             self.cross_where_needed(op, name, out)
 
     def in_space(self, name: str, space: str) -> TileType:
-        type_ = self.types[name]
-        assert isinstance(type_, TileType)
-        return replace(type_, space=space)
+        return replace(self.values.tile(name), space=space)
 
     def space(self, name: str) -> str:
-        type_ = self.types[name]
-        assert isinstance(type_, TileType)
-        return type_.space or self.space_of(name)
+        return self.values.tile(name).space or self.space_of(name)
 
     def derived(self, op: Op, source: str) -> None:
         """Where a part or another view of a tile goes."""
@@ -210,31 +189,29 @@ class _Spaces:
         """A load that both cores use is done by each."""
         if self.wanted_of(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
             name = f"{op.result}_mat"
-            self.types[name] = self.in_space(op.result, "mat")
+            self.values.derive(name, op.result, self.in_space(op.result, "mat"))
             self.split[op.result] = name
             out.append(replace(op, results=(name,)))
 
     def cross_where_needed(self, op: Op, name: str, out: list[Op]) -> None:
         """A tile made by one core for the other crosses right behind the operation that makes it."""
-        type_ = self.types.get(name)
-        if not isinstance(type_, TileType) or op.name == "load":
+        if not self.values.is_tile(name) or op.name == "load":
             return
-        wanted = self.wanted.get(name, set())
-        if type_.space == "acc" and "vec" in wanted:
+        wanted, space = self.wanted.get(name, set()), self.values.tile(name).space
+        if space == "acc" and "vec" in wanted:
             self.cross(op, name, "vec", out)
-        if type_.space == "vec" and wanted & {"left", "right", "mat"}:
+        if space == "vec" and wanted & {"left", "right", "mat"}:
             self.cross(op, name, "mat", out)
 
     def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:
-        made = f"{name}__{'Vec' if space == 'vec' else 'Mat'}"
-        self.types[made] = self.in_space(name, space)
-        self.crossed[name, space] = made
-        out.append(Op("cross", (Ref(name),), {"target": space}, (made,), place=op.place))
+        crossed = f"{name}__{'Vec' if space == 'vec' else 'Mat'}"
+        self.values.derive(crossed, name, self.in_space(name, space))
+        self.crossed[name, space] = crossed
+        out.append(Op("cross", (Ref(name),), {"target": space}, (crossed,), position=op.position))
 
     def operand(self, op: Op, number: int, space: str, out: list[Op]) -> Operand:
         """The operand in the space the instruction takes it from."""
-        ref = op.args[number]
-        assert isinstance(ref, Ref)
+        ref = op.ref(number)
         name = ref.name
         here = self.space(name)
         if not space or here == space:
@@ -254,36 +231,33 @@ class _Spaces:
         self.fail(op, ref, space)
 
     def moved(self, op: Op, name: str, space: str, out: list[Op]) -> str:
-        made = f"{name}_{space.capitalize()}{self.count or ''}"
-        while made in self.types:
+        moved = f"{name}_{space.capitalize()}{self.count or ''}"
+        while moved in self.values:
             self.count += 1
-            made = f"{name}_{space.capitalize()}{self.count}"
-        self.types[made] = self.in_space(name, space)
-        out.append(Op("move", (Ref(name),), {"target": space}, (made,), place=op.place))
-        return made
+            moved = f"{name}_{space.capitalize()}{self.count}"
+        self.values.derive(moved, name, self.in_space(name, space))
+        out.append(Op("move", (Ref(name),), {"target": space}, (moved,), position=op.position))
+        return moved
 
     def fail(self, op: Op, ref: Ref, space: str) -> NoReturn:
-        variable = ref.name.partition("__")[0]
+        variable = self.values[ref.name].variable
         raise CompileError(
-            op.place,
+            op.position,
             f"pl.{op.name} takes {variable} from {space}, but it is in {self.space(ref.name)}",
             "load it a second time, or store it and load it in another kernel",
         )
 
     def check_store(self, op: Op) -> None:
-        source, target = op.args[0], op.args[2]
-        assert isinstance(source, Ref) and isinstance(target, Ref)
-        tile, tensor = self.types[source.name], self.types[target.name]
-        assert isinstance(tile, TileType) and isinstance(tensor, TensorType)
+        tile, tensor = self.values.tile(op.ref(0).name), self.values.tensor(op.ref(2).name)
         if tile.space != "acc" and tile.dtype != tensor.dtype:
             raise CompileError(
-                op.place, f"pl.store: the tile is {tile.dtype}, the tensor {tensor.dtype}", "convert it with pl.cast"
+                op.position, f"pl.store: the tile is {tile.dtype}, the tensor {tensor.dtype}", "convert it with pl.cast"
             )
         if tile.space in ("left", "right"):
-            raise CompileError(op.place, f"pl.store: a tile in {tile.space} cannot be stored")
+            raise CompileError(op.position, f"pl.store: a tile in {tile.space} cannot be stored")
 
 
-def verify_memory(function: Function) -> None:
+def verify_memory(function: IrFunction) -> None:
     """Every tile of a kernel has a space; numbers and tensors have none."""
     if function.kind != "kernel":
         return
@@ -291,6 +265,6 @@ def verify_memory(function: Function) -> None:
         for name in op.results:
             type_ = function.types[name]
             if isinstance(type_, TileType) and not type_.space:
-                raise CompileError(op.place, f"{op.name}: no memory space for {name}")
+                raise CompileError(op.position, f"{op.name}: no memory space for {name}")
             if isinstance(type_, ScalarType) and op.name == "load":
-                raise CompileError(op.place, f"{op.name}: {name} is a number")
+                raise CompileError(op.position, f"{op.name}: {name} is a number")

@@ -11,7 +11,7 @@ from .errors import CompileError
 from .expand import expand_mixed, verify_members
 from .flatten import flatten_calls
 from .infer import infer_types, verify_types
-from .ir import Function, Op, Program
+from .ir import IrFunction, Op, Program
 from .memory import infer_memory, verify_memory
 from .plan import plan_addresses, verify_addresses
 from .split import split_lanes, verify_lanes
@@ -25,19 +25,27 @@ class Pass:
 
     name: str
     run: Callable[[Program], Program]
-    verify: Callable[[Function], None]
+    verify: Callable[[IrFunction], None]
 
 
-def verify_flat(function: Function) -> None:
+def verify_flat(function: IrFunction) -> None:
     """No operation has another one as its argument, and no inline function is left."""
     for op in function.body.walk():
         if any(isinstance(a, Op) for a in op.args) or function.kind == "inline":
-            raise CompileError(op.place, f"{op.name} is still nested")
+            raise CompileError(op.position, f"{op.name} is still nested")
 
 
-def verify_checked(function: Function) -> None:
+def verify_checked(function: IrFunction) -> None:
     verify_types(function)
     verify_ssa(function)
+
+
+def verify_values(function: IrFunction) -> None:
+    """It is known of every value where it comes from."""
+    for op in function.body.walk():
+        for name in op.defines:
+            if name not in function.values:
+                raise CompileError(op.position, f"{op.name} defines {name}, of which nothing is known")
 
 
 def verify(one: Pass, program: Program) -> None:
@@ -45,8 +53,9 @@ def verify(one: Pass, program: Program) -> None:
     try:
         for function in program.functions.values():
             one.verify(function)
+            verify_values(function)
     except CompileError as error:
-        raise CompileError(error.place, f"{one.name} left a wrong program: {error.message}") from None
+        raise CompileError(error.position, f"{one.name} left a wrong program: {error.message}") from None
 
 
 PASSES = (
@@ -89,4 +98,4 @@ def _naming(one: Pass, program: Program) -> Iterator[None]:
         raise
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         message = f"{one.name} failed: {type(error).__name__}: {error}"
-        raise CompileError(program.place, message, "a fault of the compiler, not of the program") from error
+        raise CompileError(program.position, message, "a fault of the compiler, not of the program") from error

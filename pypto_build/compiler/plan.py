@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from .coalesce import Webs, coalesce
 from .errors import CompileError
-from .ir import Block, Function, Op, Program, TileType
-from .liveness import Liveness, scratch_name
+from .ir import Block, IrFunction, Op, Program, Ref, TileType
+from .liveness import Liveness, analyse, scratch_name
 from .operations import OPERATIONS
 
 KIB = 1024
@@ -27,8 +27,8 @@ def plan_addresses(program: Program) -> Program:
     return replace(program, functions=functions)
 
 
-def _plan(function: Function, arch: str) -> Function:
-    function = replace(function, body=_copied(function.body), types=dict(function.types))
+def _plan(function: IrFunction, arch: str) -> IrFunction:
+    function = replace(function, body=_copied(function.body), values=function.values.copy())
     _add_scratch(function)
     function, live, webs = coalesce(function)
     planner = _Planner(function, live, webs, CAPACITY[arch])
@@ -41,28 +41,23 @@ def _copied(block: Block) -> Block:
     return Block(ops, block.params, block.yields)
 
 
-def _add_scratch(function: Function) -> None:
+def _add_scratch(function: IrFunction) -> None:
     """Scratch tiles of the instructions that want one."""
     for op in function.body.walk():
-        spec = OPERATIONS.get(op.name)
-        type_ = function.types.get(op.result) if op.results else None
-        if spec is None or not spec.tmp or not isinstance(type_, TileType) or type_.space != "vec":
+        spec, values = OPERATIONS.get(op.name), function.values
+        if spec is None or not spec.tmp or values.space(op.result) != "vec":
             continue
-        model = function.types[_first_tile(op, spec.tmp)]
-        assert isinstance(model, TileType)
-        function.types[scratch_name(op)] = replace(model, valid=model.shape, pad="null")
+        model = values.tile(_model(op, spec.tmp).name)
+        values.derive(scratch_name(op), op.result, replace(model, valid=model.shape, pad="null"))
 
 
-def _first_tile(op: Op, kind: str) -> str:
-    position = {"same": 0, "index": 1}[kind]
-    if op.name == "select":
-        position = 1
-    operand = op.args[position]
-    return getattr(operand, "name", "")
+def _model(op: Op, kind: str) -> Ref:
+    """The operand that an instruction's scratch tile is like."""
+    return op.ref(1 if op.name == "select" else {"same": 0, "index": 1}[kind])
 
 
 class _Planner:
-    def __init__(self, function: Function, live: Liveness, webs: Webs, capacity: dict[str, int]) -> None:
+    def __init__(self, function: IrFunction, live: Liveness, webs: Webs, capacity: dict[str, int]) -> None:
         self.function = function
         self.live = live
         self.webs = webs
@@ -125,17 +120,17 @@ class _Planner:
     def too_big(self, members: set[str], space: str, size: int, op: Op) -> CompileError:
         """The error that lists what is live together with the tile that has no room."""
         name = sorted(members, key=lambda m: m not in self.where)[0]
-        rows = []
+        values, rows = self.function.values, []
         for other, (where, start, end) in sorted(self.placed.items(), key=lambda item: item[1][1]):
             others = self.webs.of(other)
             if where == space and any(self.live.edges.get(m, set()) & others for m in members):
-                rows.append(
-                    f"{_variable(other)}: bytes {start} to {end}, {self.function.types[other]}, {self._line(other)}"
-                )
-        rows.append(f"{_variable(name)}: {size} bytes, {self.function.types[name]}, no room, {self._line(name)}")
+                known = f"{values[other].variable}: bytes {start} to {end}, {values.types[other]}"
+                rows.append(f"{known}, {self._line(other)}")
+        variable = values[name].variable
+        rows.append(f"{variable}: {size} bytes, {values.types[name]}, no room, {self._line(name)}")
         return CompileError(
-            op.place,
-            f"plan_addresses: {_variable(name)} needs {size} bytes of {space}, which has {self.capacity[space]} "
+            op.position,
+            f"plan_addresses: {variable} needs {size} bytes of {space}, which has {self.capacity[space]} "
             f"and holds other live tiles",
             "use smaller tiles, or store and load again what waits longest",
             tuple(rows),
@@ -143,23 +138,16 @@ class _Planner:
 
     def _line(self, name: str) -> str:
         op = self.where.get(name)
-        return f"line {op.place.line}" if op is not None else "carried"
+        return f"line {op.position.line}" if op is not None else "carried"
 
 
-def _variable(name: str) -> str:
-    return name.partition("__ssa")[0]
-
-
-def verify_addresses(function: Function) -> None:
+def verify_addresses(function: IrFunction) -> None:
     """No two tiles that are live together overlap, and every tile is inside its memory."""
     if function.kind != "kernel":
         return
-    from .liveness import analyse
-
     live = analyse(function)
     for name, op in live.order:
-        type_ = function.types[name]
-        assert isinstance(type_, TileType)
+        type_ = function.values.tile(name)
         if name not in function.addresses:
             continue
         start = function.addresses[name]
@@ -169,10 +157,10 @@ def verify_addresses(function: Function) -> None:
                 continue
             begin = function.addresses[other]
             if start < begin + theirs.bytes and begin < start + type_.bytes and not _one(function, name, other):
-                raise CompileError(op.place, f"{op.name}: {name} and {other} are live together and overlap")
+                raise CompileError(op.position, f"{op.name}: {name} and {other} are live together and overlap")
 
 
-def _one(function: Function, a: str, b: str) -> bool:
+def _one(function: IrFunction, a: str, b: str) -> bool:
     """Views of one tile may live side by side."""
     roots: dict[str, str] = {}
     for op in function.body.walk():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ir import Block, Op, op_refs, refs
+from .ir import Block, Op, refs, uses
 
 EFFECTS = frozenset({"store", "write", "call", "push", "pop", "free", "pipe"})
 
@@ -14,20 +14,9 @@ def has_effect(op: Op) -> bool:
 def prune(body: Block, keep: frozenset[str] = frozenset()) -> None:
     """Until nothing changes; in place. `keep` are names used by other things than operations."""
     while True:
-        used = _uses(body) | keep
+        used = uses(body) | keep
         if not _prune(body, used):
             return
-
-
-def _uses(block: Block) -> set[str]:
-    used: set[str] = set()
-    for op in block.ops:
-        used |= set(op_refs(op))
-        for inner in op.blocks:
-            used |= _uses(inner)
-    for operand in block.yields:
-        used |= set(refs(operand))
-    return used
 
 
 def _prune(block: Block, used: set[str]) -> bool:
@@ -49,10 +38,10 @@ def _prune(block: Block, used: set[str]) -> bool:
 
 
 def _drop_carried(op: Op, used: set[str]) -> bool:
-    """A carried value goes when neither the body nor anything behind the loop reads it; a self-yield counts as no
-    reading."""
+    """A carried value is dropped if neither the body nor anything behind the loop uses it; yielding it unchanged is no
+    use."""
     body = op.blocks[0]
-    elsewhere = _uses(Block(body.ops))
+    elsewhere = uses(Block(body.ops))
     for other in range(len(op.results)):
         elsewhere |= {n for n in refs(body.yields[other]) if n != body.params[other + 1]}
     keep = [

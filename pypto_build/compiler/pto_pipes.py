@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from .ir import Op, PipePlan
+from .pto_writer import PtoWriter
 from .signature import GM_PIPE_BUFFER
-
-if TYPE_CHECKING:
-    from .emit_pto import FunctionEmitter
 
 _SPACE = {"c2v": "vec", "v2c": "mat"}
 _CONSUMER = {"c2v": "aiv", "v2c": "aic"}
 
 
-def open_pipe(e: FunctionEmitter, pipe: PipePlan) -> None:
+def open_pipe(e: PtoWriter, pipe: PipePlan) -> None:
     """The consumer of a direction reserves the buffer, the other side imports its address."""
     core, group = e.function.core, e.function.group
     buffers = {"c2v": e.text.constant(0, "i32"), "v2c": e.text.constant(0, "i32")}
@@ -42,15 +39,15 @@ def open_pipe(e: FunctionEmitter, pipe: PipePlan) -> None:
     e.text.add(f"    ({through}c2v_consumer_buf = {buffers['c2v']} : i32, v2c_consumer_buf = {buffers['v2c']} : i32)")
 
 
-def _push(e: FunctionEmitter, op: Op) -> None:
+def _push(e: PtoWriter, op: Op) -> None:
     peer = "aiv" if e.function.core == "aic" else "aic"
     name, type_ = e.operand(op.args[0])
     e.text.add(f"pto.tpush_to_{peer}({name} : {type_}) {{split = {op.attrs['split']}}}")
 
 
-def _pop(e: FunctionEmitter, op: Op) -> None:
+def _pop(e: PtoWriter, op: Op) -> None:
     peer = "aiv" if e.function.core == "aic" else "aic"
-    row, col = e.tile_type(op.result).valid
+    row, col = e.values.tile(op.result).valid
     valid = f"({e.text.extent(row)}, {e.text.extent(col)})"
     split = op.attrs["split"]
     e.text.add(
@@ -58,9 +55,9 @@ def _pop(e: FunctionEmitter, op: Op) -> None:
     )
 
 
-def _free(e: FunctionEmitter, op: Op) -> None:
+def _free(e: PtoWriter, op: Op) -> None:
     peer = "aiv" if e.function.core == "aic" else "aic"
     e.text.add(f"pto.tfree_from_{peer} {{split = {op.attrs['split']}}}")
 
 
-PIPE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"push": _push, "pop": _pop, "free": _free}
+PIPE_OPS: dict[str, Callable[[PtoWriter, Op], None]] = {"push": _push, "pop": _pop, "free": _free}

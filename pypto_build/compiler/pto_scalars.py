@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Const, Op, ScalarType, Type
+from .ir import Const, Op, Values
+from .operations import COMPARISONS
 from .pto_text import Text
 
 _INTEGER = {
@@ -12,16 +13,13 @@ _INTEGER = {
     "bitwise_and": "andi", "bitwise_or": "ori", "shl": "shli", "shr": "shrsi", "and": "andi", "or": "ori",
 }  # fmt: skip
 _FLOAT = {"add": "addf", "sub": "subf", "mul": "mulf", "div": "divf", "min": "minimumf", "max": "maximumf"}
-_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
 
 
-def scalar_op(text: Text, op: Op, types: dict[str, Type]) -> None:
+def scalar_op(text: Text, op: Op, values: Values) -> None:
     """`s.<name>` operations; `attrs["dtype"]` is the element type they compute in."""
-    name, dtype = op.name[2:], op.attrs["dtype"]
-    result = types[op.result]
-    assert isinstance(result, ScalarType) and isinstance(dtype, DType)
+    name, dtype = op.name[2:], op.dtype
     if name == "cast":
-        text.add(f"{text.define(op.result)} = {_cast(text, op, types, dtype)}")
+        text.add(f"{text.define(op.result)} = {_cast(text, op, values, dtype)}")
         return
     if name == "select":
         condition = text.value(op.args[0], "i1")
@@ -29,10 +27,11 @@ def scalar_op(text: Text, op: Op, types: dict[str, Type]) -> None:
         text.add(f"{text.define(op.result)} = arith.select {condition}, {a}, {b} : {dtype.pto}")
         return
     args = [text.value(a, dtype) for a in op.args]
-    if name in _COMPARE:
+    if name in COMPARISONS:
         kind = "cmpf" if dtype.is_float else "cmpi"
-        ordered = _COMPARE[name] in ("eq", "ne")
-        word = ("une" if name == "ne" else "o" + name) if dtype.is_float else name if ordered else "s" + name
+        word = (
+            ("une" if name == "ne" else "o" + name) if dtype.is_float else name if name in ("eq", "ne") else "s" + name
+        )
         text.add(f"{text.define(op.result)} = arith.{kind} {word}, {args[0]}, {args[1]} : {dtype.pto}")
     elif name == "neg":
         line = f"arith.negf {args[0]}" if dtype.is_float else f"arith.subi {text.constant(0, dtype)}, {args[0]}"
@@ -42,17 +41,15 @@ def scalar_op(text: Text, op: Op, types: dict[str, Type]) -> None:
     else:
         table = _FLOAT if dtype.is_float else _INTEGER
         if name not in table:
-            raise CompileError(op.place, f"{name} is not available for {dtype}")
+            raise CompileError(op.position, f"{name} is not available for {dtype}")
         text.add(f"{text.define(op.result)} = arith.{table[name]} {args[0]}, {args[1]} : {dtype.pto}")
 
 
-def _cast(text: Text, op: Op, types: dict[str, Type], to: DType) -> str:
-    source = op.args[0]
-    if isinstance(source, Const):
-        raise CompileError(op.place, "a constant is converted when compiling")
-    type_ = types[source.name]  # type: ignore[union-attr]
-    assert isinstance(type_, ScalarType)
-    value, a, b = text.value(source), type_.dtype, to
+def _cast(text: Text, op: Op, values: Values, to: DType) -> str:
+    if isinstance(op.args[0], Const):
+        raise CompileError(op.position, "a constant is converted when compiling")
+    source = op.ref(0)
+    value, a, b = text.value(source), values.scalar(source.name).dtype, to
     if a == b:
         return f"arith.addi {value}, {text.constant(0, a)} : {a.pto}"
     if a.is_float and b.is_float:

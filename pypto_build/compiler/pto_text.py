@@ -1,4 +1,4 @@
-"""Lines of a .pto function: constants collected in front, spellings of types, numbers and places."""
+"""Lines of a .pto function: constants collected in front, spellings of types, numbers and positions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import struct
 
 from .dtypes import INDEX, DType
-from .errors import CompileError, Place
+from .errors import CompileError, SourcePosition
 from .ir import Const, Dim, Operand, Ref, TileType
 
 _PADS = {"null": 0, "zero": 1, "max": 2, "min": 3}
@@ -54,13 +54,13 @@ class Text:
         self.names: dict[str, str] = {}  # value of the program -> SSA name
         self.depth = 0
         self.locations = locations
-        self.place = Place()
+        self.position = SourcePosition()
         self.count = 0
 
     def add(self, line: str, *, located: bool = True) -> None:
         tail = ""
-        if located and self.locations and self.place.line:
-            tail = f' loc("{self.place.file}":{self.place.line}:{self.place.column})'
+        if located and self.locations and self.position.line:
+            tail = f' loc("{self.position.file}":{self.position.line}:{self.position.column})'
         self.lines.append("  " * (self.depth + 1) + line + tail)
 
     def fresh(self) -> str:
@@ -89,13 +89,14 @@ class Text:
 
     def value(self, operand: Operand, dtype: DType | str = INDEX) -> str:
         """The SSA name of a number."""
-        if isinstance(operand, Const):
-            return self.constant(operand.value, dtype)
-        assert isinstance(operand, Ref)
-        try:
-            return self.names[operand.name]
-        except KeyError:
-            raise CompileError(self.place, f"{operand.name} has no value in this function") from None
+        match operand:
+            case Const(value):
+                return self.constant(value, dtype)
+            case Ref(name) if name in self.names:
+                return self.names[name]
+            case Ref(name):
+                raise CompileError(self.position, f"{name} has no value in this function")
+        raise TypeError("a list is no number")
 
     def extent(self, dim: Dim) -> str:
         return self.value(Const(dim) if isinstance(dim, int) else dim)

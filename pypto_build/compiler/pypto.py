@@ -24,7 +24,7 @@ from pathlib import Path
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
 from pypto_build.facts.platforms import PLATFORMS
 
-from .errors import CompileError, Place
+from .errors import CompileError, SourcePosition
 from .write import files_document, write_files
 
 _PROCESS = Path(__file__).with_name("pypto_process.py")
@@ -41,7 +41,7 @@ def compile_with_pypto(
 ) -> list[str]:
     """Make `output` what PyPTO compiles `program` to; returns the paths that changed. Raises CompileError."""
     if not Path(program).is_file():
-        raise CompileError(Place(program), "no such file", "PROGRAM.py is a program of PyPTO")
+        raise CompileError(SourcePosition(program), "no such file", "PROGRAM.py is a program of PyPTO")
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "report.json")
         build = Path(directory, "build")
@@ -61,27 +61,27 @@ def compile_with_pypto(
 
 
 def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list[str]]:
-    place = Place(program)
+    position = SourcePosition(program)
     try:
         done = subprocess.run(
             [python, str(_PROCESS), program, str(build), str(report)], capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
     except OSError as error:
-        raise NoPypto(Place(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
+        raise NoPypto(SourcePosition(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
     last = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode == 3:
         hint = "install PyPTO there (pip install pypto), or name the interpreter that has it with PYTHON="
-        raise NoPypto(place, f"PyPTO cannot be imported: {last}", hint)
+        raise NoPypto(position, f"PyPTO cannot be imported: {last}", hint)
     if not report.exists():
-        raise CompileError(place, f"PyPTO's process ended with status {done.returncode}: {last}")
+        raise CompileError(position, f"PyPTO's process ended with status {done.returncode}: {last}")
     found = json.loads(report.read_text(encoding="utf-8"))
     stopped = found.pop("stopped")
     if not found["directories"]:
         if stopped.startswith(f"{program}:"):
             file, line, message = stopped.split(":", 2)
-            raise CompileError(Place(file, int(line)), message.strip())
-        raise CompileError(place, stopped or "compiles nothing when it is run", "call the program under __main__")
+            raise CompileError(SourcePosition(file, int(line)), message.strip())
+        raise CompileError(position, stopped or "compiles nothing when it is run", "call the program under __main__")
     if stopped:
         print(f"[pypto] note: the program stopped after what it compiled: {stopped}", flush=True)
     return {key: list(value) for key, value in found.items()}
@@ -89,12 +89,14 @@ def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list
 
 def _check_platform(program: str, root: Path, platform: str) -> None:
     try:
-        made = str(json.loads((root / "compiled_meta.json").read_text(encoding="utf-8"))["platform"])
+        compiled_for = str(json.loads((root / "compiled_meta.json").read_text(encoding="utf-8"))["platform"])
     except (OSError, ValueError, KeyError):
         return
-    if made.removesuffix("sim") != platform.removesuffix("sim"):
+    if compiled_for.removesuffix("sim") != platform.removesuffix("sim"):
         raise CompileError(
-            Place(program), f"compiles for {made}, not for {platform}", f"PLATFORM={made}, or another RunConfig there"
+            SourcePosition(program),
+            f"compiles for {compiled_for}, not for {platform}",
+            f"PLATFORM={compiled_for}, or another RunConfig there",
         )
 
 

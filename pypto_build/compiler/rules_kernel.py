@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
-from .ir import Const, Dim, Op, Operand, ScalarType, TensorType, TileType, Type
+from .ir import Const, Dim, Op, Operand, ScalarType, TensorType, TileType
+from .typing_rules import Rule, RuleContext, Typed
 
-if TYPE_CHECKING:
-    from .infer import Inference
-
-Typed = tuple[Op, Type | None]
 BLOCK = 32  # bytes a row or column of a tile comes in
 
 
-def made(at: Inference, op: Op, shape: tuple[int, int], dtype: DType, valid: tuple[Dim, Dim] | None = None) -> TileType:
+def vector_tile(
+    at: RuleContext, op: Op, shape: tuple[int, int], dtype: DType, valid: tuple[Dim, Dim] | None = None
+) -> TileType:
     """A tile in vector memory; its rows (or, for one value a row, its column) are whole 32-byte blocks."""
     tile = TileType(shape, dtype, valid or shape)
     extent, what = (shape[0], "column") if tile.is_column else (shape[1], "row")
@@ -28,7 +26,7 @@ def made(at: Inference, op: Op, shape: tuple[int, int], dtype: DType, valid: tup
     return tile
 
 
-def _static(at: Inference, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
+def _static(at: RuleContext, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
     if not isinstance(operand, tuple) or not operand:
         at.fail(op, f"pl.{op.name}: {what} is a list of numbers")
     values = []
@@ -50,7 +48,7 @@ def _two(shape: tuple[int, ...]) -> tuple[int, int]:
 # --- moving data -----------------------------------------------------------------------------------------------------
 
 
-def _load(at: Inference, op: Op) -> Typed:
+def _load(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     rank = len(tensor.shape)
     offsets = at.indices(op, op.args[1], rank, "offsets")
@@ -68,11 +66,11 @@ def _load(at: Inference, op: Op) -> Typed:
         valid = (extents[-2], extents[-1])
     tile = TileType((rows, cols), tensor.dtype, valid)
     if op.attrs["target"] in ("", "vec"):
-        made(at, op, tile.shape, tensor.dtype)
+        vector_tile(at, op, tile.shape, tensor.dtype)
     return replace(op, args=(op.args[0], offsets, tuple(map(Const, shape)))), tile
 
 
-def _inside(at: Inference, op: Op, tensor: TensorType, offsets: tuple[Operand, ...], shape: tuple[int, ...]) -> None:
+def _inside(at: RuleContext, op: Op, tensor: TensorType, offsets: tuple[Operand, ...], shape: tuple[int, ...]) -> None:
     for axis, (offset, size, whole) in enumerate(zip(offsets, shape, tensor.shape, strict=True)):
         if isinstance(offset, Const) and isinstance(whole, int) and op.args[-1] == ():
             start = int(offset.value)
@@ -80,7 +78,7 @@ def _inside(at: Inference, op: Op, tensor: TensorType, offsets: tuple[Operand, .
                 at.fail(op, f"pl.{op.name}: axis {axis}: {start} to {start + size} of {whole}")
 
 
-def _store(at: Inference, op: Op) -> Typed:
+def _store(at: RuleContext, op: Op) -> Typed:
     tile, tensor = at.tile(op, 0), at.tensor(op, 2)
     offsets = at.indices(op, op.args[1], len(tensor.shape), "offsets")
     for axis, size in ((-1, tile.valid[1]), (-2, tile.valid[0])):
@@ -96,12 +94,12 @@ def _store(at: Inference, op: Op) -> Typed:
     return replace(op, args=(op.args[0], offsets, op.args[2])), None
 
 
-def _move(at: Inference, op: Op) -> Typed:
+def _move(at: RuleContext, op: Op) -> Typed:
     tile = at.tile(op, 0)
     return op, tile
 
 
-def _extract(at: Inference, op: Op) -> Typed:
+def _extract(at: RuleContext, op: Op) -> Typed:
     tile = at.tile(op, 0)
     offsets = at.indices(op, op.args[1], 2, "offsets")
     shape = _static(at, op, op.args[2], "shape")
@@ -114,7 +112,7 @@ def _extract(at: Inference, op: Op) -> Typed:
     return replace(op, args=(op.args[0], offsets)), TileType((shape[0], shape[1]), tile.dtype, (shape[0], shape[1]))
 
 
-def _create_tile(at: Inference, op: Op) -> Typed:
+def _create_tile(at: RuleContext, op: Op) -> Typed:
     shape = _two(_static(at, op, op.args[0], "shape"))
     return replace(op, args=()), TileType(shape, op.attrs["dtype"], shape)
 
@@ -122,7 +120,7 @@ def _create_tile(at: Inference, op: Op) -> Typed:
 # --- elementwise -----------------------------------------------------------------------------------------------------
 
 
-def _binary(at: Inference, op: Op) -> Typed:
+def _binary(at: RuleContext, op: Op) -> Typed:
     kinds = [at.type_of(a) for a in op.args]
     if isinstance(kinds[0], ScalarType):
         return _number_first(at, op)
@@ -134,21 +132,21 @@ def _binary(at: Inference, op: Op) -> Typed:
     return op, a
 
 
-def _number_first(at: Inference, op: Op) -> Typed:
+def _number_first(at: RuleContext, op: Op) -> Typed:
     """`2.0 * x`, `1.0 - x`, `1.0 / x`: turned round where that gives the same."""
     b = at.tile(op, 1)
     scalar = at.number(op, op.args[0], b.dtype)
     if op.name in ("add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or"):
         return replace(op, args=(op.args[1], scalar)), b
     if op.name == "sub":
-        negated = at.emit(Op("neg", (op.args[1],), place=op.place), b, "neg")
+        negated = at.emit(Op("neg", (op.args[1],), position=op.position), b, "neg")
         return replace(op, name="add", args=(negated, scalar)), b
     if op.name == "div":
         return replace(op, args=(scalar, op.args[1])), b
     at.fail(op, f"{op.name}: the tile comes first")
 
 
-def _agree(at: Inference, op: Op, a: TileType, b: TileType) -> None:
+def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
     if a.shape != b.shape:
         hint = ""
         if b.shape in ((a.shape[0], 1), (1, a.shape[1])):
@@ -158,7 +156,7 @@ def _agree(at: Inference, op: Op, a: TileType, b: TileType) -> None:
         at.fail(op, f"{op.name}: {a.dtype} and {b.dtype}", "convert one of them with pl.cast")
 
 
-def _unary(at: Inference, op: Op) -> Typed:
+def _unary(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if not x.dtype.is_float and op.name not in ("neg", "abs", "relu"):
         at.fail(op, f"pl.{op.name}: {x.dtype} is no float", "convert it with pl.cast")
@@ -168,19 +166,19 @@ def _unary(at: Inference, op: Op) -> Typed:
 _MODES = ("none", "rint", "round", "floor", "ceil", "trunc")
 
 
-def _cast(at: Inference, op: Op) -> Typed:
+def _cast(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["mode"] not in _MODES:
         at.fail(op, f"pl.cast: mode is one of {', '.join(_MODES)}")
-    return op, made(at, op, x.shape, op.attrs["dtype"], x.valid)
+    return op, vector_tile(at, op, x.shape, op.attrs["dtype"], x.valid)
 
 
-def _full(at: Inference, op: Op) -> Typed:
+def _full(at: RuleContext, op: Op) -> Typed:
     shape, dtype = _two(_static(at, op, op.args[0], "shape")), op.attrs["dtype"]
-    return replace(op, args=(at.number(op, op.args[1], dtype),)), made(at, op, shape, dtype)
+    return replace(op, args=(at.number(op, op.args[1], dtype),)), vector_tile(at, op, shape, dtype)
 
 
-def _arange(at: Inference, op: Op) -> Typed:
+def _arange(at: RuleContext, op: Op) -> Typed:
     size = op.args[0]
     if not isinstance(size, Const):
         at.fail(op, "pl.arange: size has to be known when compiling")
@@ -188,26 +186,26 @@ def _arange(at: Inference, op: Op) -> Typed:
     if dtype not in (INT32, UINT32):
         at.fail(op, f"pl.arange: {dtype} is not INT32 or UINT32")
     start = at.number(op, op.args[1], INT32) if op.args[1] != () else Const(0)
-    return replace(op, args=(start,)), made(at, op, (1, int(size.value)), dtype)
+    return replace(op, args=(start,)), vector_tile(at, op, (1, int(size.value)), dtype)
 
 
 # --- rows and columns ------------------------------------------------------------------------------------------------
 
 
-def _row_reduce(at: Inference, op: Op) -> Typed:
+def _row_reduce(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
-    return op, made(at, op, (x.shape[0], 1), x.dtype, (x.valid[0], 1)) if x.shape[0] > 1 else TileType(
+    return op, vector_tile(at, op, (x.shape[0], 1), x.dtype, (x.valid[0], 1)) if x.shape[0] > 1 else TileType(
         (1, BLOCK // x.dtype.size), x.dtype, (1, 1)
     )
 
 
-def _col_reduce(at: Inference, op: Op) -> Typed:
+def _col_reduce(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
-    return op, made(at, op, (1, x.shape[1]), x.dtype, (1, x.valid[1]))
+    return op, vector_tile(at, op, (1, x.shape[1]), x.dtype, (1, x.valid[1]))
 
 
-def _expand(axis: int, like: bool) -> object:
-    def rule(at: Inference, op: Op) -> Typed:
+def _expand(axis: int, like: bool) -> Rule:
+    def rule(at: RuleContext, op: Op) -> Typed:
         x, narrow = at.tile(op, 0), at.tile(op, 1)
         wanted = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
         if narrow.shape != wanted:
@@ -221,7 +219,7 @@ def _expand(axis: int, like: bool) -> object:
     return rule
 
 
-def _reshape(at: Inference, op: Op) -> Typed:
+def _reshape(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     shape = _two(_static(at, op, op.args[1], "shape"))
     if shape[0] * shape[1] != x.shape[0] * x.shape[1]:
@@ -230,25 +228,25 @@ def _reshape(at: Inference, op: Op) -> Typed:
         at.fail(op, f"pl.reshape: only part of {x} holds data")
     flat = x.valid[0] if x.shape[1] == 1 else x.valid[1]
     valid = shape if x.valid == x.shape else ((flat, 1) if shape[1] == 1 else (1, flat))
-    return replace(op, args=(op.args[0],)), made(at, op, shape, x.dtype, valid)
+    return replace(op, args=(op.args[0],)), vector_tile(at, op, shape, x.dtype, valid)
 
 
-def _transpose(at: Inference, op: Op) -> Typed:
+def _transpose(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     return op, TileType((x.shape[1], x.shape[0]), x.dtype, (x.valid[1], x.valid[0]))
 
 
-def _concat(at: Inference, op: Op) -> Typed:
+def _concat(at: RuleContext, op: Op) -> Typed:
     a, b = at.tile(op, 0), at.tile(op, 1)
     if a.shape[0] != b.shape[0] or a.dtype != b.dtype or a.valid != a.shape:
         at.fail(op, f"pl.concat: {a} and {b} have to agree in rows and element type, and the first be full")
     extra = b.valid[1]
     cols = a.shape[1] + b.shape[1]
     valid: tuple[Dim, Dim] = (b.valid[0], cols if extra == b.shape[1] else a.shape[1])
-    return op, made(at, op, (a.shape[0], cols), a.dtype, valid)
+    return op, vector_tile(at, op, (a.shape[0], cols), a.dtype, valid)
 
 
-def _fillpad(at: Inference, op: Op) -> Typed:
+def _fillpad(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["pad"] not in ("zero", "max", "min"):
         at.fail(op, "pl.fillpad: pad is 'zero', 'max' or 'min'")
@@ -258,7 +256,7 @@ def _fillpad(at: Inference, op: Op) -> Typed:
 # --- comparing, choosing, sorting ------------------------------------------------------------------------------------
 
 
-def _cmp(at: Inference, op: Op) -> Typed:
+def _cmp(at: RuleContext, op: Op) -> Typed:
     a = at.tile(op, 0)
     if op.attrs["mode"] not in ("eq", "ne", "lt", "le", "gt", "ge"):
         at.fail(op, "pl.cmp: mode is eq, ne, lt, le, gt or ge")
@@ -271,7 +269,7 @@ def _cmp(at: Inference, op: Op) -> Typed:
     return replace(op, args=args), TileType((a.shape[0], -(-packed // BLOCK) * BLOCK), UINT8, (a.shape[0], packed))
 
 
-def _select(at: Inference, op: Op) -> Typed:
+def _select(at: RuleContext, op: Op) -> Typed:
     mask, a, b = at.tile(op, 0), at.tile(op, 1), at.tile(op, 2)
     if mask.dtype != UINT8:
         at.fail(op, f"pl.select: the mask comes from pl.cmp, found {mask}")
@@ -279,34 +277,34 @@ def _select(at: Inference, op: Op) -> Typed:
     return op, a
 
 
-def _gather(at: Inference, op: Op) -> Typed:
+def _gather(at: RuleContext, op: Op) -> Typed:
     x, indices = at.tile(op, 0), at.tile(op, 1)
     if indices.dtype not in (INT32, UINT32):
         at.fail(op, f"pl.gather: indices are INT32, found {indices.dtype}")
-    return op, made(at, op, indices.shape, x.dtype, indices.valid)
+    return op, vector_tile(at, op, indices.shape, x.dtype, indices.valid)
 
 
 _PATTERNS = {"P0101": 2, "P1010": 2, "P0001": 4, "P0010": 4, "P0100": 4, "P1000": 4, "P1111": 1}
 
 
-def _gather_mask(at: Inference, op: Op) -> Typed:
+def _gather_mask(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["pattern"] not in _PATTERNS:
         at.fail(op, f"pl.gather_mask: pattern is one of {', '.join(_PATTERNS)}")
     dtype = op.attrs["dtype"] or x.dtype
     if dtype.size != x.dtype.size:
         at.fail(op, f"pl.gather_mask: {dtype} and {x.dtype} differ in size")
-    return op, made(at, op, (x.shape[0], x.shape[1] // _PATTERNS[op.attrs["pattern"]]), dtype)
+    return op, vector_tile(at, op, (x.shape[0], x.shape[1] // _PATTERNS[op.attrs["pattern"]]), dtype)
 
 
-def _sort32(at: Inference, op: Op) -> Typed:
+def _sort32(at: RuleContext, op: Op) -> Typed:
     x, indices = at.tile(op, 0), at.tile(op, 1)
     if x.shape[1] % 32 or indices.shape != x.shape or indices.dtype != UINT32:
         at.fail(op, f"pl.sort32: {x} and {indices}: columns come in 32, indices are UINT32 of the same shape")
-    return op, made(at, op, (x.shape[0], 2 * x.shape[1]), x.dtype)
+    return op, vector_tile(at, op, (x.shape[0], 2 * x.shape[1]), x.dtype)
 
 
-def _mrgsort(at: Inference, op: Op) -> Typed:
+def _mrgsort(at: RuleContext, op: Op) -> Typed:
     x, length = at.tile(op, 0), op.args[1]
     if not isinstance(length, Const) or x.shape[1] % (4 * int(length.value)):
         at.fail(op, f"pl.mrgsort: four blocks of block_len elements each have to divide {x.shape[1]} columns")
@@ -316,23 +314,23 @@ def _mrgsort(at: Inference, op: Op) -> Typed:
 # --- the cube core ---------------------------------------------------------------------------------------------------
 
 
-def _product(at: Inference, op: Op, a: TileType, b: TileType) -> TileType:
+def _product(at: RuleContext, op: Op, a: TileType, b: TileType) -> TileType:
     if a.shape[1] != b.shape[0]:
         at.fail(op, f"pl.{op.name}: {a} has {a.shape[1]} columns, {b} has {b.shape[0]} rows")
     if a.dtype != b.dtype or a.dtype not in (FP32, FP16, BF16, INT8):
         at.fail(op, f"pl.{op.name}: {a.dtype} and {b.dtype}; both are FP32, FP16, BF16 or INT8")
     for tile in (a, b):
-        for extent, box in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
-            if extent % box:
-                at.fail(op, f"pl.{op.name}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} boxes")
+        for extent, fractal in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
+            if extent % fractal:
+                at.fail(op, f"pl.{op.name}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} fractals")
     return TileType((a.shape[0], b.shape[1]), INT32 if a.dtype == INT8 else FP32, (a.valid[0], b.valid[1]))
 
 
-def _matmul(at: Inference, op: Op) -> Typed:
+def _matmul(at: RuleContext, op: Op) -> Typed:
     return op, _product(at, op, at.tile(op, 0), at.tile(op, 1))
 
 
-def _matmul_acc(at: Inference, op: Op) -> Typed:
+def _matmul_acc(at: RuleContext, op: Op) -> Typed:
     acc = at.tile(op, 0)
     product = _product(at, op, at.tile(op, 1), at.tile(op, 2))
     if (acc.shape, acc.dtype) != (product.shape, product.dtype):
@@ -340,11 +338,11 @@ def _matmul_acc(at: Inference, op: Op) -> Typed:
     return op, replace(product, valid=acc.valid)
 
 
-def _launch_id(at: Inference, op: Op) -> Typed:
+def _launch_id(at: RuleContext, op: Op) -> Typed:
     return op, ScalarType(INDEX)
 
 
-KERNEL_RULES: dict[str, object] = {
+KERNEL_RULES: dict[str, Rule] = {
     "load": _load,
     "store": _store,
     "move": _move,

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .dtypes import INDEX
-from .ir import Const, Dim, Op, Ref, ScalarType, TaskType, TensorType, Type
-
-if TYPE_CHECKING:
-    from .infer import Inference
-
-Typed = tuple[Op, Type | None]
+from .ir import Const, Dim, Op, Ref, ScalarType, TaskType, TensorType
+from .typing_rules import Rule, RuleContext, Typed
 
 
-def _create_tensor(at: Inference, op: Op) -> Typed:
+def _create_tensor(at: RuleContext, op: Op) -> Typed:
     shape = op.args[0]
     if not isinstance(shape, tuple) or not shape:
         at.fail(op, "pl.create_tensor: shape is a list of extents")
@@ -22,21 +17,21 @@ def _create_tensor(at: Inference, op: Op) -> Typed:
     return replace(op, args=(extents,)), TensorType(tuple(at.dim(e) for e in extents), op.attrs["dtype"])
 
 
-def _slice(at: Inference, op: Op) -> Typed:
+def _slice(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     rank = len(tensor.shape)
     shape, offsets = (at.indices(op, op.args[n], rank, what) for n, what in ((1, "extents"), (2, "offsets")))
-    made = tuple(at.dim(extent) for extent in shape)
-    for axis, (extent, whole, offset) in enumerate(zip(made, tensor.shape, offsets, strict=True)):
+    extents = tuple(at.dim(extent) for extent in shape)
+    for axis, (extent, whole, offset) in enumerate(zip(extents, tensor.shape, offsets, strict=True)):
         if not (isinstance(extent, int) and isinstance(whole, int) and isinstance(offset, Const)):
             continue
         if not 0 <= int(offset.value) < whole:
             at.fail(op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}")
-    _contiguous(at, op, made, tensor.shape)
-    return replace(op, args=(op.args[0], shape, offsets)), TensorType(made, tensor.dtype)
+    _contiguous(at, op, extents, tensor.shape)
+    return replace(op, args=(op.args[0], shape, offsets)), TensorType(extents, tensor.dtype)
 
 
-def _contiguous(at: Inference, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim, ...]) -> None:
+def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim, ...]) -> None:
     """A kernel computes addresses from the extents it declares, so a slice has to be one piece of memory."""
     partial = False
     for axis in reversed(range(len(shape))):
@@ -50,16 +45,16 @@ def _contiguous(at: Inference, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim,
         partial |= not full
 
 
-def _reshape(at: Inference, op: Op) -> Typed:
+def _reshape(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     if not isinstance(op.args[1], tuple):
         at.fail(op, "pl.reshape: shape is a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
-    made = tuple(at.dim(extent) for extent in shape)
-    old, new = _count(tensor.shape), _count(made)
+    extents = tuple(at.dim(extent) for extent in shape)
+    old, new = _count(tensor.shape), _count(extents)
     if old is not None and new is not None and old != new:
         at.fail(op, f"pl.reshape: {old} elements as {new}")
-    return replace(op, args=(op.args[0], shape)), TensorType(made, tensor.dtype)
+    return replace(op, args=(op.args[0], shape)), TensorType(extents, tensor.dtype)
 
 
 def _count(shape: tuple[Dim, ...]) -> int | None:
@@ -71,19 +66,19 @@ def _count(shape: tuple[Dim, ...]) -> int | None:
     return total
 
 
-def _read(at: Inference, op: Op) -> Typed:
+def _read(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     indices = at.indices(op, op.args[1], len(tensor.shape), "indices")
     return replace(op, args=(op.args[0], indices)), ScalarType(tensor.dtype)
 
 
-def _write(at: Inference, op: Op) -> Typed:
+def _write(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     indices = at.indices(op, op.args[1], len(tensor.shape), "indices")
     return replace(op, args=(op.args[0], indices, at.number(op, op.args[2], tensor.dtype))), None
 
 
-def _dim(at: Inference, op: Op) -> Typed:
+def _dim(at: RuleContext, op: Op) -> Typed:
     tensor, axis = at.tensor(op, 0), op.args[1]
     if not isinstance(axis, Const) or not 0 <= int(axis.value) < len(tensor.shape):
         at.fail(op, f"pl.dim: the axis is a number below {len(tensor.shape)}")
@@ -92,18 +87,18 @@ def _dim(at: Inference, op: Op) -> Typed:
     return replace(op, name="s.add", args=(value, Const(0)), attrs={"dtype": INDEX}), ScalarType(INDEX)
 
 
-def _dummy_task(at: Inference, op: Op) -> Typed:
+def _dummy_task(at: RuleContext, op: Op) -> Typed:
     if not isinstance(op.args[0], tuple):
         at.fail(op, "pl.dummy_task: deps is a list of tasks")
     at.tasks(op, "pl.dummy_task: ", op.args[0])
     return op, TaskType()
 
 
-def _no_task(at: Inference, op: Op) -> Typed:
+def _no_task(at: RuleContext, op: Op) -> Typed:
     return op, TaskType()
 
 
-TENSOR_RULES: dict[str, object] = {
+TENSOR_RULES: dict[str, Rule] = {
     "create_tensor": _create_tensor,
     "slice": _slice,
     "reshape": _reshape,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ir import Function, Param, Ref, TensorType
+from .ir import IrFunction, Ref, ScalarParam, TensorParam
 
 GM_PIPE_BUFFER = "__gm_pipe_buffer"
 LAUNCH_IDS = {
@@ -22,16 +22,15 @@ class KernelSignature:
     """`extents` has, for each dynamic extent, the parameter and axis it is read from; `launch_ids` the operations whose
     values are passed."""
 
-    tensors: tuple[Param, ...]
-    scalars: tuple[Param, ...]
-    extents: tuple[tuple[str, Param, int], ...]
+    tensors: tuple[TensorParam, ...]
+    scalars: tuple[ScalarParam, ...]
+    extents: tuple[tuple[str, TensorParam, int], ...]
     launch_ids: tuple[str, ...]
 
 
-def signature_of(function: Function) -> KernelSignature:
-    extents: dict[str, tuple[str, Param, int]] = {}
+def signature_of(function: IrFunction) -> KernelSignature:
+    extents: dict[str, tuple[str, TensorParam, int]] = {}
     for param in function.tensors():
-        assert isinstance(param.type, TensorType)
         for axis, extent in enumerate(param.type.shape):
             if isinstance(extent, Ref):
                 extents.setdefault(extent.name, (extent.name, param, axis))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from .dtypes import BOOL, INDEX
 from .errors import CompileError
-from .ir import Block, Const, Function, Op, Operand, Program, Ref, ScalarType, TensorType, TileType, Type
+from .ir import Block, Const, IrFunction, Op, Operand, Program, Ref, ScalarType
 from .operations import OPERATIONS
 
 LANE = "subblock_idx"
@@ -35,36 +35,38 @@ def split_lanes(program: Program) -> Program:
     for function in functions.values():
         if function.split >= 0 and function.core == "aic" and not function.group:
             raise CompileError(
-                function.place, f"{function.name} is split, but runs on the cube core alone", "leave out split="
+                function.position, f"{function.name} is split, but runs on the cube core alone", "leave out split="
             )
     return replace(program, functions=functions)
 
 
 class _Lanes:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: IrFunction) -> None:
         self.function = function
         self.axis = function.split
-        self.types: dict[str, Type] = dict(function.types)
+        self.values = function.values.copy()
         self.halved: set[str] = set()
         self.offsets: dict[int, Ref] = {}
         self.first: Ref | None = None
         self.head: list[Op] = []  # numbers computed once, at the start
         self.before: list[Op] = []  # numbers that the operation at hand needs
 
-    def run(self) -> Function:
+    def run(self) -> IrFunction:
         for op in self.function.body.walk():
-            for name in (*op.results, *(p for b in op.blocks for p in b.params)):
+            for name in op.defines:
                 self.halve(name, op)
         body = self.block(self.function.body)
         body.ops[:0] = self.head
-        return replace(self.function, body=body, types=self.types)
+        return replace(self.function, body=body, values=self.values)
 
     # --- types -------------------------------------------------------------------------------------------------------
 
     def halve(self, name: str, op: Op) -> None:
-        tile = self.types.get(name)
-        if name in self.halved or not isinstance(tile, TileType) or tile.space != "vec" or tile.valid[self.axis] == 1:
-            if op.name == "pop" and name not in self.halved:
+        if name in self.halved or not self.values.is_tile(name):
+            return
+        tile = self.values.tile(name)
+        if tile.space != "vec" or tile.valid[self.axis] == 1:
+            if op.name == "pop":
                 raise self.error(op, f"{tile} has nothing to share", "cross a tile of more than one row and column")
             return
         extent = tile.shape[self.axis]
@@ -72,15 +74,15 @@ class _Lanes:
         if valid[self.axis] != extent:
             raise self.error(op, f"only part of the {_AXES[self.axis]} of {tile} holds data", "split the other axis")
         shape[self.axis] = valid[self.axis] = extent // 2
-        made = replace(tile, shape=(shape[0], shape[1]), valid=(valid[0], valid[1]))
-        run = made.shape[0] if made.is_column else made.shape[1]
+        half = replace(tile, shape=(shape[0], shape[1]), valid=(valid[0], valid[1]))
+        run = half.shape[0] if half.is_column else half.shape[1]
         if extent % 2 or run * tile.dtype.size % 32:
-            raise self.error(op, f"half of {tile} is {made}, which is not whole 32-byte blocks", "take a larger tile")
-        self.types[name] = made
+            raise self.error(op, f"half of {tile} is {half}, which is not whole 32-byte blocks", "take a larger tile")
+        self.values.types[name] = half
         self.halved.add(name)
 
     def error(self, op: Op, message: str, hint: str) -> CompileError:
-        return CompileError(op.place, f"{_MODES[self.axis]}: {op.name}: {message}", hint)
+        return CompileError(op.position, f"{_MODES[self.axis]}: {op.name}: {message}", hint)
 
     # --- operations --------------------------------------------------------------------------------------------------
 
@@ -90,8 +92,8 @@ class _Lanes:
             if op.blocks:
                 out.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
             elif op.name in ("load", "store"):
-                made = self.load(op) if op.name == "load" else self.store(op)
-                out += [*self.before, made]
+                transfer = self.load(op) if op.name == "load" else self.store(op)
+                out += [*self.before, transfer]
                 self.before = []
             elif op.name == "write":
                 out.append(self.once(op))
@@ -111,80 +113,70 @@ class _Lanes:
     def load(self, op: Op) -> Op:
         if op.result not in self.halved:
             return op
-        tensor, offsets, shape = op.args[:3]
-        assert isinstance(shape, tuple)
-        axis = self.tensor_axis(op, tensor, shape)
-        extents = list(shape)
-        extent = extents[axis]
-        assert isinstance(extent, Const)
-        extents[axis] = Const(int(extent.value) // 2)
-        return replace(op, args=(tensor, self.moved(op, offsets, axis, int(extent.value) // 2), tuple(extents)))
+        axis, extents = self.tensor_axis(op, op.ref(0), op.items(2)), list(op.items(2))
+        half = self.values.tile(op.result).shape[self.axis]
+        extents[axis] = Const(half)
+        return replace(op, args=(op.args[0], self.moved(op, axis, half), tuple(extents)))
 
     def store(self, op: Op) -> Op:
-        tile, offsets, tensor = op.args
-        assert isinstance(tile, Ref)
+        tile = op.ref(0)
         if tile.name not in self.halved:
             return self.once(op)
-        made = self.types[tile.name]
-        assert isinstance(made, TileType)
-        axis = self.tensor_axis(op, tensor, ())
-        return replace(op, args=(tile, self.moved(op, offsets, axis, made.shape[self.axis]), tensor))
+        half = self.values.tile(tile.name).shape[self.axis]
+        axis = self.tensor_axis(op, op.ref(2), ())
+        return replace(op, args=(tile, self.moved(op, axis, half), op.args[2]))
 
-    def tensor_axis(self, op: Op, tensor: Operand, shape: tuple[Operand, ...]) -> int:
+    def tensor_axis(self, op: Op, tensor: Ref, shape: tuple[Operand, ...]) -> int:
         """The axis of the tensor that the split axis of its tile lies along."""
-        assert isinstance(tensor, Ref)
-        type_ = self.types[tensor.name]
-        assert isinstance(type_, TensorType)
-        rank = len(type_.shape)
+        rank = len(self.values.tensor(tensor.name).shape)
         if self.axis == 0 and (rank < 2 or any(e != Const(1) for e in shape[:-2])):
             raise self.error(op, "the rows are those of several matrices", "load them one by one")
         return rank - 2 + self.axis
 
-    def moved(self, op: Op, offsets: Operand, axis: int, half: int) -> Operand:
-        assert isinstance(offsets, tuple)
-        here, at = self.offset(half), list(offsets)
+    def moved(self, op: Op, axis: int, half: int) -> Operand:
+        """The offsets of a load or store, on from the start of the lane's half."""
+        here, at = self.offset(half), list(op.items(1))
         if at[axis] == Const(0):
             at[axis] = here
         else:
             name = self.fresh("lane_at")
-            self.types[name] = ScalarType(INDEX)
-            self.before.append(Op("s.add", (at[axis], here), {"dtype": INDEX}, (name,), place=op.place))
-            at[axis] = Ref(name)
+            self.before.append(Op("s.add", (at[axis], here), {"dtype": INDEX}, (name,), position=op.position))
+            at[axis] = self.values.make(name, op.position, ScalarType(INDEX))
         return tuple(at)
 
     def fresh(self, stem: str) -> str:
         number = 0
-        while f"{stem}_{number}" in self.types:
+        while f"{stem}_{number}" in self.values:
             number += 1
         return f"{stem}_{number}"
 
     def lane(self) -> Ref:
-        if LANE not in self.types:
-            self.types[LANE] = ScalarType(INDEX)
-            self.head.append(Op("get_subblock_idx", (), {}, (LANE,), place=self.function.place))
+        if LANE not in self.values:
+            self.values.make(LANE, self.function.position, ScalarType(INDEX))
+            self.head.append(Op("get_subblock_idx", (), {}, (LANE,), position=self.function.position))
         return Ref(LANE)
 
     def offset(self, half: int) -> Ref:
         """Where the lane's half begins."""
         if half not in self.offsets:
             lane, name = self.lane(), f"lane_times_{half}"
-            self.types[name] = ScalarType(INDEX)
-            self.head.append(Op("s.mul", (lane, Const(half)), {"dtype": INDEX}, (name,), place=self.function.place))
-            self.offsets[half] = Ref(name)
+            self.head.append(
+                Op("s.mul", (lane, Const(half)), {"dtype": INDEX}, (name,), position=self.function.position)
+            )
+            self.offsets[half] = self.values.make(name, self.function.position, ScalarType(INDEX))
         return self.offsets[half]
 
     def once(self, op: Op) -> Op:
         """What both lanes would do alike is done by the first."""
         if self.first is None:
             lane, name = self.lane(), "is_first_lane"
-            self.types[name] = ScalarType(BOOL)
-            self.head.append(Op("s.eq", (lane, Const(0)), {"dtype": INDEX}, (name,), place=self.function.place))
-            self.first = Ref(name)
-        return Op("if", (self.first,), blocks=(Block([op]), Block()), place=op.place)
+            self.head.append(Op("s.eq", (lane, Const(0)), {"dtype": INDEX}, (name,), position=self.function.position))
+            self.first = self.values.make(name, self.function.position, ScalarType(BOOL))
+        return Op("if", (self.first,), blocks=(Block([op]), Block()), position=op.position)
 
 
-def verify_lanes(function: Function) -> None:
+def verify_lanes(function: IrFunction) -> None:
     """What a lane pops is half of what the cube core pushes, and the slots say so."""
     for op in function.body.walk():
         if op.name in ("push", "pop", "free") and op.attrs["split"] != function.split + 1:
-            raise CompileError(op.place, f"{op.name} is not split as {function.name} is")
+            raise CompileError(op.position, f"{op.name} is not split as {function.name} is")

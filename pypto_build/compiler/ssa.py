@@ -1,19 +1,37 @@
 """Convert to SSA: every value is defined once; loops and conditions carry the variables that change in them.
 
-Names tell where a value comes from: `x__ssa_v0` an assignment, `i__idx_v0` a loop index, `x__iter_v1` what an iteration
-starts with, `x__rv_v2` what a loop leaves, `x__phi_v3` what a condition leaves.
+Names are spelled as PyPTO spells them (pto/ssa_names.py), numbered by variable.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
-from .errors import CompileError
-from .ir import Block, Function, Op, Operand, Program, Ref, map_op, map_operand, op_refs, refs
+from pypto_build.pto.ssa_names import spelled
+
+from .errors import CompileError, SourcePosition
+from .ir import (
+    NOWHERE,
+    Block,
+    IrFunction,
+    Op,
+    Operand,
+    Program,
+    Ref,
+    Value,
+    ValueKind,
+    Values,
+    map_op,
+    map_operand,
+    op_refs,
+    refs,
+)
 from .prune import prune
 
 Scope = dict[str, Operand]
+_WORDS = {ValueKind.INDEX: "idx", ValueKind.CARRIED: "iter", ValueKind.LEFT: "rv", ValueKind.MERGED: "phi"}
 
 
 def convert_to_ssa(program: Program) -> Program:
@@ -23,37 +41,42 @@ def convert_to_ssa(program: Program) -> Program:
 
 def _assigned(block: Block) -> list[str]:
     """Variables a block assigns, in order; loop indices are its own."""
-    found: dict[str, None] = {}
-    for op in block.ops:
-        for name in op.results:
-            found.setdefault(name)
-        for inner in op.blocks:
-            for name in _assigned(inner):
-                found.setdefault(name)
-    return list(found)
+    inside = ((*op.results, *(name for inner in op.blocks for name in _assigned(inner))) for op in block.ops)
+    return list(dict.fromkeys(name for names in inside for name in names))
 
 
 class _Converter:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: IrFunction) -> None:
         self.function = function
         self.versions: Counter[str] = Counter()
+        self.values = Values()
 
-    def fresh(self, variable: str, kind: str = "ssa") -> str:
-        number = self.versions[variable]
-        self.versions[variable] += 1
-        return f"{variable}__{kind}_v{number}"
+    def fresh(self, name: str, kind: ValueKind, position: SourcePosition) -> Ref:
+        """The next value of a variable."""
+        number = self.versions[name]
+        self.versions[name] += 1
+        known = self.function.values[name]
+        if kind is ValueKind.VARIABLE and known.kind in (ValueKind.TEMPORARY, ValueKind.ADDED):
+            kind = known.kind
+        word = _WORDS.get(kind, "ssa")
+        return self.values.add(Value(spelled(name, word, number), known.variable, kind, position, known.stem))
 
-    def convert(self) -> Function:
-        scope: Scope = {name: Ref(name) for name in self.function.symbols}
+    def define(self, variables: Sequence[str], kind: ValueKind, op: Op, scope: Scope) -> tuple[str, ...]:
+        """New values of variables, which they have from here on; the values' names."""
+        values = [self.fresh(name, kind, op.position) for name in variables]
+        scope.update(zip(variables, values, strict=True))
+        return tuple(value.name for value in values)
+
+    def convert(self) -> IrFunction:
+        scope: Scope = {name: self.values.add(self.function.values[name]) for name in self.function.symbols}
         params = []
         for param in self.function.params:
-            name = self.fresh(param.name)
-            scope[param.name] = Ref(name)
-            params.append(replace(param, name=name))
+            ref = scope[param.name] = self.fresh(param.name, ValueKind.PARAMETER, param.value.position)
+            params.append(replace(param, value=self.values[ref.name]))
         body = Block()
         self.block(self.function.body, scope, body)
         prune(body)
-        return replace(self.function, params=tuple(params), body=body)
+        return replace(self.function, params=tuple(params), body=body, values=self.values)
 
     def block(self, source: Block, scope: Scope, into: Block) -> None:
         for op in source.ops:
@@ -65,17 +88,16 @@ class _Converter:
             if ref.name not in scope:
                 name = ref.name
                 raise CompileError(
-                    op.place, f"{name} has no value here", "assign it before the loop or in both branches"
+                    op.position, f"{name} has no value here", "assign it before the loop or in both branches"
                 )
             return scope[ref.name]
 
         return map_op(op, change)
 
     def plain(self, op: Op, scope: Scope, into: Block) -> None:
-        made = self.resolve(op, scope)
-        made.results = tuple(self.fresh(name) for name in op.results)
-        into.ops.append(made)
-        scope.update(zip(op.results, map(Ref, made.results), strict=True))
+        resolved = self.resolve(op, scope)
+        resolved.results = self.define(op.results, ValueKind.VARIABLE, op, scope)
+        into.ops.append(resolved)
 
     def copy(self, op: Op, scope: Scope, into: Block) -> None:
         scope[op.result] = self.resolve(op, scope).args[0]
@@ -89,32 +111,30 @@ class _Converter:
         """`while`: what is carried belongs to the block of the condition, and the body sees it too."""
         test, source = op.blocks
         carried = [name for name in _assigned(source) if name in scope]
-        iters = tuple(self.fresh(name, "iter") for name in carried)
-        inner: Scope = {**scope, **dict(zip(carried, map(Ref, iters), strict=True))}
+        inner = dict(scope)
+        iters = self.define(carried, ValueKind.CARRIED, op, inner)
         asked, body = Block(params=iters), Block()
         self.block(test, inner, asked)
         asked.yields = self.resolve(replace(op, args=test.yields), inner).args
         self.block(source, inner, body)
         body.yields = tuple(inner[name] for name in carried)
-        results = tuple(self.fresh(name, "rv") for name in carried)
         inits = tuple(scope[name] for name in carried)
+        results = self.define(carried, ValueKind.LEFT, op, scope)
         into.ops.append(replace(op, args=inits, results=results, blocks=(asked, body)))
-        scope.update(zip(carried, map(Ref, results), strict=True))
 
     def loop(self, op: Op, scope: Scope, into: Block) -> None:
         source = op.blocks[0]
         carried = [name for name in _assigned(source) if name in scope and name != source.params[0]]
         header = self.resolve(op, scope)
         inits = tuple(scope[name] for name in carried)
-        index = self.fresh(source.params[0], "idx")
-        iters = [self.fresh(name, "iter") for name in carried]
-        inner: Scope = {**scope, source.params[0]: Ref(index), **dict(zip(carried, map(Ref, iters), strict=True))}
-        body = Block(params=(index, *iters))
+        inner = dict(scope)
+        index = self.define(source.params[:1], ValueKind.INDEX, op, inner)
+        iters = self.define(carried, ValueKind.CARRIED, op, inner)
+        body = Block(params=(*index, *iters))
         self.block(source, inner, body)
         body.yields = tuple(inner[name] for name in carried)
-        results = tuple(self.fresh(name, "rv") for name in carried)
+        results = self.define(carried, ValueKind.LEFT, op, scope)
         into.ops.append(replace(header, args=(*header.args, *inits), results=results, blocks=(body,)))
-        scope.update(zip(carried, map(Ref, results), strict=True))
 
     def branch(self, op: Op, scope: Scope, into: Block) -> None:
         header = self.resolve(op, scope)
@@ -130,9 +150,8 @@ class _Converter:
         merged = [name for name in changed if all(name in inner for inner in scopes)]
         for block, inner in zip(blocks, scopes, strict=True):
             block.yields = tuple(inner[name] for name in merged)
-        results = tuple(self.fresh(name, "phi") for name in merged)
+        results = self.define(merged, ValueKind.MERGED, op, scope)
         into.ops.append(replace(header, results=results, blocks=tuple(blocks)))
-        scope.update(zip(merged, map(Ref, results), strict=True))
 
 
 _HANDLERS = {
@@ -144,7 +163,7 @@ _HANDLERS = {
 }
 
 
-def verify_ssa(function: Function) -> None:
+def verify_ssa(function: IrFunction) -> None:
     """Every name is defined once, before it is used. Raises CompileError at the operation that breaks this."""
     defined = {p.name for p in function.params} | set(function.symbols)
     _verify_block(function.body, set(defined), defined)
@@ -156,7 +175,7 @@ def _verify_block(block: Block, visible: set[str], defined: set[str]) -> None:
     for op in block.ops:
         for name in op_refs(op):
             if name not in visible:
-                raise CompileError(op.place, f"{op.name} uses {name}, which is not defined before it")
+                raise CompileError(op.position, f"{op.name} uses {name}, which is not defined before it")
         inside = set(visible)
         for inner in op.blocks:  # the body of a `while` sees what its condition's block carries
             _verify_block(inner, inside if op.name == "while" else set(visible), defined)
@@ -165,13 +184,13 @@ def _verify_block(block: Block, visible: set[str], defined: set[str]) -> None:
     for operand in block.yields:
         for name in refs(operand):
             if name not in visible:
-                place = block.ops[-1].place if block.ops else Op("").place
-                raise CompileError(place, f"the block passes on {name}, which is not defined in it")
+                position = block.ops[-1].position if block.ops else NOWHERE
+                raise CompileError(position, f"the block passes on {name}, which is not defined in it")
 
 
 def _define(op: Op, name: str, visible: set[str], defined: set[str]) -> None:
     if name in defined:
-        raise CompileError(op.place, f"{op.name} defines {name} a second time")
+        raise CompileError(op.position, f"{op.name} defines {name} a second time")
     defined.add(name)
     visible.add(name)
 

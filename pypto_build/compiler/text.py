@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from .dtypes import DType
-from .ir import Block, Const, Function, Launch, Op, Operand, Program, Ref, TileType
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Program, Ref, TileType
 
 
 def program_text(program: Program) -> str:
     return "\n".join(function_text(f) for f in program.functions.values())
 
 
-def function_text(function: Function) -> str:
+def function_text(function: IrFunction) -> str:
     params = ", ".join(f"{p.name}: {p.direction.value} {p.type}" for p in function.params)
     words = [w for w in (function.kind, function.core, function.group and f"group={function.group}") if w]
-    lines = [f"# {' '.join(words)}, {function.place}", f"def {function.name}({params}):"]
+    lines = [f"# {' '.join(words)}, {function.position}", f"def {function.name}({params}):"]
     if function.pipe is not None:
         p = function.pipe
         lines.append(f"    # pipe: directions {p.mask}, {p.slots} slots of {p.slot_size} bytes")
@@ -21,7 +21,7 @@ def function_text(function: Function) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _block(block: Block, function: Function, indent: str, lines: list[str]) -> None:
+def _block(block: Block, function: IrFunction, indent: str, lines: list[str]) -> None:
     if not block.ops and not block.yields:
         lines.append(f"{indent}pass")
     for op in block.ops:
@@ -30,7 +30,7 @@ def _block(block: Block, function: Function, indent: str, lines: list[str]) -> N
         lines.append(f"{indent}yield {', '.join(map(operand_text, block.yields))}")
 
 
-def _op(op: Op, function: Function, indent: str, lines: list[str]) -> None:
+def _op(op: Op, function: IrFunction, indent: str, lines: list[str]) -> None:
     results = ", ".join(_typed(name, function) for name in op.results)
     left = f"{results} = " if results else ""
     if op.name == "for":
@@ -63,10 +63,11 @@ def _op(op: Op, function: Function, indent: str, lines: list[str]) -> None:
 
 def _call_text(op: Op) -> str:
     name = op.attrs.get("callee", op.name)
-    launch = op.attrs.get("launch")
-    if isinstance(launch, Launch) and launch.blocks is not None:
-        name += f"[{operand_text(launch.blocks)}{', sync_start' if launch.sync_start else ''}]"
-    marks = _marks(launch) if isinstance(launch, Launch) else []
+    marks = []
+    if "launch" in op.attrs:
+        launch, marks = op.launch, _marks(op.launch)
+        if launch.blocks is not None:
+            name += f"[{operand_text(launch.blocks)}{', sync_start' if launch.sync_start else ''}]"
     attrs = [f"{k}={_attr(v)}" for k, v in op.attrs.items() if k not in ("callee", "launch") and v not in ("", None)]
     return f"{name}({', '.join([*map(operand_text, op.args), *attrs, *marks])})"
 
@@ -86,7 +87,7 @@ def _attr(value: object) -> str:
     return str(value) if isinstance(value, DType) else repr(value)
 
 
-def _typed(name: str, function: Function) -> str:
+def _typed(name: str, function: IrFunction) -> str:
     type_ = function.types.get(name)
     if type_ is None:
         return name
@@ -95,10 +96,12 @@ def _typed(name: str, function: Function) -> str:
 
 
 def operand_text(operand: Operand) -> str:
-    if isinstance(operand, Ref):
-        return operand.name
-    if isinstance(operand, Const):
-        return repr(operand.value)
-    if isinstance(operand, tuple):
-        return f"[{', '.join(map(operand_text, operand))}]"
-    return _call_text(operand)
+    match operand:
+        case Ref(name):
+            return name
+        case Const(value):
+            return repr(value)
+        case tuple():
+            return f"[{', '.join(map(operand_text, operand))}]"
+        case Op():
+            return _call_text(operand)

@@ -6,28 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pypto_build.pto.ops import TABLE
+from pypto_build.pto.ops.functions import COMPARE, Reduction, mask_pattern
 from pypto_build.pto.torch.converting import converted
 from pypto_build.pto.types import parse_type
 
 from .dtypes import DType
-from .ir import Const, Function, Op, Operand, Ref, ScalarType, TensorType, TileType
+from .ir import Const, IrFunction, Op, Operand, Ref, ScalarType, TensorType, TileType
+from .operations import OPERATIONS
 
-_BINARY = {
-    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "{a} / {b}",
-    "maximum": "torch.maximum({a}, {b})", "minimum": "torch.minimum({a}, {b})", "bitwise_and": "{a} & {b}",
-    "bitwise_or": "{a} | {b}", "shl": "{a} << {b}", "shr": "{a} >> {b}",
-}  # fmt: skip
-_WITH_NUMBER = {"maximum": "{a}.clamp(min={b})", "minimum": "{a}.clamp(max={b})"}
-_UNARY = {
-    "exp": "torch.exp({a})", "log": "torch.log({a})", "sqrt": "torch.sqrt({a})", "recip": "torch.reciprocal({a})",
-    "neg": "-{a}", "abs": "torch.abs({a})", "relu": "torch.relu({a})", "rsqrt": "torch.rsqrt({a})", "move": "{a}",
-    "transpose": "{a}.T",
-}  # fmt: skip
-_REDUCE = {"sum": "sum", "max": "amax", "min": "amin"}
-_EXPAND = {
-    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "{a} / {b}", "max": "torch.maximum({a}, {b})",
-    "min": "torch.minimum({a}, {b})",
-}  # fmt: skip
 _SCALAR = {
     "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "mod": "rest({a}, {b})", "lt": "{a} < {b}",
     "le": "{a} <= {b}", "gt": "{a} > {b}", "ge": "{a} >= {b}", "eq": "{a} == {b}", "ne": "{a} != {b}",
@@ -35,15 +22,15 @@ _SCALAR = {
     "neg": "-{a}", "bitwise_and": "{a} & {b}", "bitwise_or": "{a} | {b}", "shl": "{a} << {b}", "shr": "{a} >> {b}",
     "cdiv": "-(-{a} // {b})",
 }  # fmt: skip
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_PATTERNS = {"P0101": (2, 0), "P1010": (2, 1), "P0001": (4, 0), "P0010": (4, 1), "P0100": (4, 2), "P1000": (4, 3),
-             "P1111": (1, 0)}  # fmt: skip
+#: Typing rules of the operations that .pto has as functions of elements, and as reductions.
+_ELEMENTWISE = ("binary", "unary", "row_expand", "col_expand")
+_REDUCTIONS = {"row_reduce": 1, "col_reduce": 0}
 
 
 class Expressions:
     """The expressions of one function. `bound` are the names that its values have in the text."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: IrFunction) -> None:
         self.function = function
         self.bound: dict[str, str] = {}
 
@@ -78,17 +65,11 @@ class Expressions:
         made = self.function.types.get(op.result) if op.results else None
         if name.startswith("s."):
             return self._scalar(op, name[2:], args)
-        if name in _BINARY:
-            return self._binary(op, args)
-        if name in _UNARY:
-            return _UNARY[name].format(a=args[0])
-        if name.startswith(("row_expand_", "col_expand_")):
-            return _EXPAND[name[11:]].format(a=args[0], b=args[1])
-        if name in ("row_expand", "col_expand"):
-            assert isinstance(made, TileType)
-            return f"{args[-1]}.expand({', '.join(map(self.dim, made.valid))})"
-        if name.startswith(("row_", "col_")) and name[4:] in _REDUCE:
-            return f"{args[0]}.{_REDUCE[name[4:]]}(dim={1 if name[0] == 'r' else 0}, keepdim=True)"
+        rule = OPERATIONS[name].rule
+        if rule in _ELEMENTWISE:
+            return self._elementwise(op, args)
+        if rule in _REDUCTIONS:
+            return self._reduction(op, args[0])
         return _EXPRESSIONS[name](self, op, args, made)
 
     def _scalar(self, op: Op, name: str, args: list[str]) -> str:
@@ -104,12 +85,28 @@ class Expressions:
         text = _SCALAR[name].format(a=a, b=b)
         return f"f32({text})" if is_float and name in ("add", "sub", "mul") else text
 
-    def _binary(self, op: Op, args: list[str]) -> str:
-        number = self.tile(op.args[1]) is None
-        if op.name == "div" and self.dtype(op.args[0]).is_integer:
-            return f"divide({args[0]}, {f'torch.tensor({args[1]})' if number else args[1]})"
-        form = _WITH_NUMBER.get(op.name, _BINARY[op.name]) if number else _BINARY[op.name]
-        return form.format(a=args[0], b=f"({args[1]})" if args[1].startswith("-") else args[1])
+    def _elementwise(self, op: Op, args: list[str]) -> str:
+        """What the operation of .pto computes, in the element type of the tile."""
+        function, dtype = TABLE[OPERATIONS[op.name].pto].function, self.dtype(op.args[0])
+        number = len(args) > 1 and self.tile(op.args[1]) is None
+        text = function.expression(is_float=dtype.is_float, number=number)
+        converts = not function.keeps(is_float=dtype.is_float)
+        if function.halves and dtype.size == 2:
+            text, converts = function.halves, True
+        b = f"({args[1]})" if len(args) > 1 and args[1].startswith("-") else args[-1]
+        text = text.format(a=args[0], b=b, bits=8 * dtype.size)
+        return f"{text}.to(torch.{dtype.torch})" if converts else text
+
+    def _reduction(self, op: Op, tile: str) -> str:
+        definition, dtype = OPERATIONS[op.name], self.dtype(op.args[0])
+        reduction = TABLE[definition.pto].computes
+        assert isinstance(reduction, Reduction)
+        text = reduction.torch.format(a=tile, dim=_REDUCTIONS[definition.rule])
+        return text if reduction.keeps(is_float=dtype.is_float) else f"{text}.to(torch.{dtype.torch})"
+
+    def _expand(self, op: Op, args: list[str], made: object) -> str:
+        assert isinstance(made, TileType)
+        return f"{args[-1]}.expand({', '.join(map(self.dim, made.valid))})"
 
     def _load(self, op: Op, args: list[str], made: object) -> str:
         assert isinstance(made, TileType)
@@ -161,7 +158,7 @@ class Expressions:
         return f"torch.where({', '.join(args[:3])})"
 
     def _gather_mask(self, op: Op, args: list[str], made: object) -> str:
-        period, first = _PATTERNS[op.attrs["pattern"]]
+        period, first = mask_pattern(op.attrs["pattern"])
         text = f"{args[0]}[:, {first}::{period}]"
         dtype = op.attrs["dtype"]
         if not dtype or dtype == self.dtype(op.args[0]):
@@ -183,6 +180,10 @@ _EXPRESSIONS: dict[str, _Expression] = {
     "store": Expressions._store,
     "cast": Expressions._cast,
     "extract": Expressions._extract,
+    "row_expand": Expressions._expand,
+    "col_expand": Expressions._expand,
+    "move": _plain("{0}"),
+    "transpose": _plain("{0}.T"),
     "full": Expressions._full,
     "create_tile": Expressions._create_tile,
     "arange": Expressions._arange,

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pypto_build.pto.ops.functions import COMPARE
 from pypto_build.pto.torch.dtypes import UnsupportedType
 from pypto_build.pto.torch.module import torch_codegen
 from pypto_build.pto.torch.names import Names
 from pypto_build.pto.torch.preamble import helper_names, preamble
 
-from .ir import Block, Function, Launch, Op, Program, Ref, TensorType
+from .ir import Block, IrFunction, Op, Program, Ref, TensorParam, ValueKind
 from .pipeline import PASSES
-from .torch_expressions import COMPARE, Expressions
+from .torch_expressions import Expressions
 
 #: Passes that a program needs before it can be translated.
 TYPED = ("flatten_calls", "convert_to_ssa", "infer_types")
+_PASSED_ON = (ValueKind.CARRIED, ValueKind.LEFT, ValueKind.MERGED)
 
 
 def typed_program(program: Program) -> Program:
@@ -36,7 +38,7 @@ def _(node: Program, *, check_shapes: bool = False) -> str:
 
 
 @torch_codegen.register
-def _(node: Function, *, check_shapes: bool = False) -> str:
+def _(node: IrFunction, *, check_shapes: bool = False) -> str:
     writer = _Functions({node.name: node}, check_shapes)
     return writer.file([node], entry=None)
 
@@ -52,13 +54,13 @@ def program_text(program: Program, *, check_shapes: bool = False) -> str:
 
 
 class _Functions:
-    def __init__(self, functions: dict[str, Function], check_shapes: bool) -> None:
+    def __init__(self, functions: dict[str, IrFunction], check_shapes: bool) -> None:
         self.functions = functions
         self.check_shapes = check_shapes
         self.lines: list[str] = []
         self.problems: list[str] = []
 
-    def file(self, functions: list[Function], entry: Function | None) -> str:
+    def file(self, functions: list[IrFunction], entry: IrFunction | None) -> str:
         ordered = sorted(functions, key=lambda f: f.kind == "orchestration")
         for function in ordered:
             writer = _Function(function, self)
@@ -73,17 +75,13 @@ class _Functions:
         return preamble(body) + "\n\n" + body
 
 
-def _parameters(function: Function, functions: _Functions) -> list[str]:
+def _parameters(function: IrFunction, functions: _Functions) -> list[str]:
     names = Names(helper_names() | set(functions.functions))
-    return [names.unique(_hint(p.name)) for p in function.params]
-
-
-def _hint(name: str) -> str:
-    return name.partition("__ssa")[0]
+    return [names.unique(p.value.stem) for p in function.params]
 
 
 class _Function(Expressions):
-    def __init__(self, function: Function, owner: _Functions) -> None:
+    def __init__(self, function: IrFunction, owner: _Functions) -> None:
         super().__init__(function)
         self.owner = owner
         self.names = Names(helper_names() | set(owner.functions))
@@ -92,18 +90,17 @@ class _Function(Expressions):
 
     def write(self) -> list[str]:
         for param in self.function.params:
-            self.bound[param.name] = self.names.unique(_hint(param.name))
+            self.bound[param.name] = self.names.unique(param.value.stem)
         parameters = ", ".join(self.bound[p.name] for p in self.function.params)
         for param in self.function.tensors():
-            self._tensor(param.name, param.type)
+            self._tensor(param)
         self.block(self.function.body)
-        head = f"def {self.function.name}({parameters}):  # {self.function.place}"
+        head = f"def {self.function.name}({parameters}):  # {self.function.position}"
         return [head, *(self.lines or ["    pass"])]
 
-    def _tensor(self, name: str, type_: object) -> None:
+    def _tensor(self, param: TensorParam) -> None:
         """Assertions on a tensor, and the extents that are known by a name."""
-        assert isinstance(type_, TensorType)
-        text = self.bound[name]
+        text, type_ = self.bound[param.name], param.type
         if self.owner.check_shapes:
             self.add(f'assert isinstance({text}, torch.Tensor), "Expected {text} to be a Tensor"')
             self.add(
@@ -119,8 +116,13 @@ class _Function(Expressions):
                     f'assert {text}.shape[{axis}] == {extent}, f"Dim {axis} mismatch for {text}: {{{text}.shape}}"'
                 )
 
+    def _named(self, name: str) -> str:
+        """A variable for a value: the program's, or one of its own for what a loop or condition passes on."""
+        value = self.function.values[name]
+        return self.names.unique(value.name if value.kind in _PASSED_ON else value.stem)
+
     def add(self, line: str, op: Op | None = None) -> None:
-        note = f"  # {op.place}" if op is not None and op.place.line else ""
+        note = f"  # {op.position}" if op is not None and op.position.line else ""
         self.lines.append("    " * self.indent + line + note)
 
     # --- control -------------------------------------------------------------------------------------------------
@@ -137,11 +139,11 @@ class _Function(Expressions):
             text = self.expression(op)
         except (KeyError, UnsupportedType) as error:
             self.owner.problems.append(
-                f"{op.name} at {op.place}" + (f" {error}" if isinstance(error, UnsupportedType) else "")
+                f"{op.name} at {op.position}" + (f" {error}" if isinstance(error, UnsupportedType) else "")
             )
             text = "None"
         if op.results:
-            name = self.bound[op.result] = self.names.unique(_hint(op.result))
+            name = self.bound[op.result] = self._named(op.result)
             self.add(f"{name} = {text}", op)
         else:
             self.add(text, op)
@@ -155,9 +157,9 @@ class _Function(Expressions):
         (block,) = op.blocks
         index, *carried = block.params
         start, stop, step, *initial = (self.text(a) for a in op.args)
-        names = [self.bound.setdefault(n, self.names.unique(_hint(n))) for n in carried]
+        names = [self.bound.setdefault(n, self._named(n)) for n in carried]
         self._assign(names, initial)
-        name = self.bound[index] = self.names.unique(index.partition("__")[0])
+        name = self.bound[index] = self._named(index)
         span = f"{start}, {stop}, {step}" if step != "1" else f"{start}, {stop}" if start != "0" else stop
         self.add(f"for {name} in range({span}):", op)
         self._body(block, names)
@@ -174,7 +176,7 @@ class _Function(Expressions):
         self.indent -= 1
 
     def _if(self, op: Op) -> None:
-        names = [self.bound.setdefault(n, self.names.unique(_hint(n))) for n in op.results]
+        names = [self.bound.setdefault(n, self._named(n)) for n in op.results]
         self.add(f"if {self.text(op.args[0])}:", op)
         self._body(op.blocks[0], names)
         if len(op.blocks) > 1 and (op.blocks[1].ops or names):
@@ -189,7 +191,7 @@ class _Function(Expressions):
 
     def _while(self, op: Op) -> None:
         test, body = op.blocks
-        names = [self.bound.setdefault(n, self.names.unique(_hint(n))) for n in test.params]
+        names = [self.bound.setdefault(n, self._named(n)) for n in test.params]
         self._assign(names, [self.text(a) for a in op.args])
         self.add("while True:", op)
         self.indent += 1
@@ -204,11 +206,10 @@ class _Function(Expressions):
     def _call(self, op: Op) -> None:
         self.bound.update(dict.fromkeys(op.results, "None"))  # calls are done in their order, so nothing waits
         arguments = ", ".join(self.text(a) for a in op.args)
-        launch = op.attrs.get("launch")
-        call = f"{op.attrs['callee']}({arguments})"
-        if isinstance(launch, Launch) and launch.blocks is not None:
-            call = f"spmd({self.text(launch.blocks)}, {op.attrs['callee']}, {arguments})"
-        if isinstance(launch, Launch) and (p := launch.predicate) is not None:
+        call = f"{op.callee}({arguments})"
+        if op.launch.blocks is not None:
+            call = f"spmd({self.text(op.launch.blocks)}, {op.callee}, {arguments})"
+        if (p := op.launch.predicate) is not None:
             call = f"if {self.text(p.tensor)}[{self.text(p.indices)}].item() {COMPARE[p.op]} {p.target}: {call}"
         self.add(call, op)
 

@@ -71,7 +71,7 @@ def write_dumps(root: Path, dumps: Mapping[str, str]) -> None:
 
 
 def _settle_order(root: Path, changed: Iterable[str]) -> None:
-    """PyPTO takes a module for edited that is newer than what was assembled from it, so that is made the newer one."""
+    """PyPTO takes a module for edited if it is newer than its assembled C++, so the C++ gets the later time."""
     for path in changed:
         assembled = (root / path).with_suffix(".cpp")
         if path.endswith(".pto") and assembled.exists():

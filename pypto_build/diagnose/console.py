@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from pypto_build.artifact import ArtifactError
@@ -22,6 +23,17 @@ _QUIET_S = 2.0
 def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
     """The command line of a tool; the first paragraph of its module's `text` says what it does."""
     return argparse.ArgumentParser(prog=f"pypto_build.diagnose.{name}", description=(text or "").split("\n\n")[0])
+
+
+def add_run_options(parser: argparse.ArgumentParser, timeout_s: float) -> None:
+    """The flags of a tool that runs what was built."""
+    add = parser.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR")
+    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
+    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add("--timeout", type=float, default=timeout_s, metavar="S", help=f"seconds a run may take ({timeout_s:.0f})")
 
 
 def run_tool(name: str, tool: Callable[[], int]) -> int:

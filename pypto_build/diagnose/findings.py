@@ -28,7 +28,7 @@ _DIRECTORY = "findings"
 
 
 class Related(msgspec.Struct, frozen=True):
-    """A second place that belongs to a finding: the other access, the declaration, the line to change."""
+    """A second position that belongs to a finding: the other access, the declaration, the line to change."""
 
     path: str
     line: int
@@ -66,15 +66,15 @@ class Finding(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """``kernels/aiv/x.cpp:12``, the path alone, or nothing."""
         return f"{self.path}:{self.line}" if self.path and self.line else self.path
 
     @property
     def lines(self) -> list[str]:
-        """For people: ``place: level: message [rule]``, what to do, the details."""
-        place = f"{self.place}: " if self.place else ""
-        text = [f"{place}{self.level}: {self.message} [{self.rule}]"]
+        """For people: ``position: level: message [rule]``, what to do, the details."""
+        position = f"{self.position}: " if self.position else ""
+        text = [f"{position}{self.level}: {self.message} [{self.rule}]"]
         text += [f"    {line}" for line in self.detail]
         text += [f"    {other.path}:{other.line}: {other.message}" for other in self.related]
         text += [f"    do: {self.hint}"] if self.hint else []
@@ -92,7 +92,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Worst first, then by place; the same finding once."""
+    """Worst first, then by position; the same finding once."""
     return sorted(dict.fromkeys(findings), key=lambda f: (LEVELS.index(f.level), f.path, f.line, f.rule, f.message))
 
 

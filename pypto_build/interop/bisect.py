@@ -21,7 +21,7 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
 from pypto_build.interop.search import first_bad, smallest_bad
-from pypto_build.interop.steps import Runner, Step
+from pypto_build.interop.steps import Runner, Trial
 from pypto_build.toolchain import ToolchainError, pins
 
 AXES = ("simpler", "pto_isa", "kernel", "flags")
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _report(runner, given.axis, culprit)
 
 
-def _ends(runner: Runner, good: Step, bad: Step, names: tuple[object, object]) -> None:
+def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object]) -> None:
     """The bad end says what is bad; the good one must not show it."""
     if good.outcome != "good":
         raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name one that does")
@@ -90,7 +90,7 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
     if len(commits) < 2:
         raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two")
 
-    def step(commit: str) -> Step:
+    def step(commit: str) -> Trial:
         return runner.run(commit, artifact.root, [_FLAG[axis], commit])
 
     _ends(runner, step(commits[0]), step(commits[-1]), (good, bad))
@@ -106,7 +106,7 @@ def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
     if not parts:
         raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
 
-    def step(chosen: Sequence[str]) -> Step:
+    def step(chosen: Sequence[str]) -> Trial:
         place = mix / good.name
         shutil.rmtree(mix, ignore_errors=True)
         shutil.copytree(good, place)
@@ -125,7 +125,7 @@ def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]
     if not parts:
         raise _Ends(f"BAD={bad}: has no flag that GOOD={good} has not; name one")
 
-    def step(chosen: Sequence[str]) -> Step:
+    def step(chosen: Sequence[str]) -> Trial:
         flags = shlex.join([*base, *chosen])
         return runner.run(flags or "no flag", artifact.root, [f"--kernel-flags={flags}"] if flags else [])
 

@@ -1,4 +1,4 @@
-"""simpler as what executes the rounds of a replay: a process in simpler's own Python, with the tensors in shared files.
+"""simpler executes the rounds of a replay: a process in simpler's own Python, with the tensors in shared files.
 
 Compiled code runs there, so whatever it does (crash, hang, fill memory) leaves this process whole.
 """
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.dtypes import SIMPLER_CARRIERS
 from pypto_build.artifact.interface import Interface
+from pypto_build.facts.dtypes import SIMPLER_CARRIERS
 from pypto_build.facts.run_options import OF_ITS_RECORDS, RUN_OPTIONS, SETTINGS, SIMPLER
 from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
 from pypto_build.interop.faults import run_fault

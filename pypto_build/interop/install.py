@@ -75,13 +75,13 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
         problem = "is newer than what was assembled from it, so PyPTO would assemble it and build again"
         raise ArtifactError(edited[0], problem, "put it into the kernels first: scons splice WRITE=1")
     interface = read_interface(build_dir / "interface.json")
-    made, beside = built(interface, binaries, platform), beside_sources(artifact.root, platform)
-    check_binaries(made, interface, platform)
-    copies = [Copy(made.orchestration, beside.orchestration)]
+    compiled, beside = built(interface, binaries, platform), beside_sources(artifact.root, platform)
+    check_binaries(compiled, interface, platform)
+    copies = [Copy(compiled.orchestration, beside.orchestration)]
     for kernel in artifact.kernels:
         if kernel.external:
-            continue  # PyPTO knows those by a digest of all that they include
-        code = made.kernels[kernel.func_id]
+            continue  # PyPTO identifies those by a digest of all that they include
+        code = compiled.kernels[kernel.func_id]
         name = f"incore_{kernel.func_id}_{kernel.core_type}_{kernel.source.stem}_{platform}.bin"
         library = code if PLATFORMS[platform].simulated else code.with_suffix(".elf")
         copies += [Copy(library, beside.kernels[kernel.func_id]), Copy(code, artifact.root / "cache" / name)]
@@ -121,7 +121,7 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
                 stale.unlink()
         for copy in copies:
             other = {".so": ".o", ".o": ".so"}.get(copy.target.suffix)
-            if other:  # of another platform, and older than an edited source sooner or later
+            if other:  # of another platform, and sooner or later older than its source
                 copy.target.with_suffix(other).unlink(missing_ok=True)
             with replace_file(copy.target) as file, copy.source.open("rb") as source:
                 shutil.copyfileobj(source, file)

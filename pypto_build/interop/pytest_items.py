@@ -216,7 +216,7 @@ def device_of(config: pytest.Config, platform: Platform) -> Iterator[int]:
 
 
 def _open_lock(path: Path) -> int:
-    """A file that anybody on this machine may lock, whoever made it."""
+    """A file that anybody on this machine may lock, whoever created it."""
     try:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Runs one artifact through simpler's Worker, in simpler's own Python, where nothing of ours can be imported.
 
 usage: simpler_child.py JOB.json COMMANDS RESULTS, the latter two file descriptors: a byte R runs a round, a line of
-JSON answers it. Serves every generation of the Worker; what one of them calls differently is looked up by name.
+JSON answers it. Works with every generation of the Worker; names that differ between them are looked up.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Session:
         return config
 
     def arguments(self) -> Any:
-        """The task arguments: tagged and made by the worker since August 2026, plain before."""
+        """The task arguments: tagged and created by the worker since August 2026, plain before."""
         try:
             from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
                 make_tensor_arg,

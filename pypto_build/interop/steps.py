@@ -1,4 +1,4 @@
-"""The steps of a bisection: a candidate is replayed, and what came of it is good, bad or skipped.
+"""The trials of a bisection: a candidate is replayed, and the outcome is good, bad or skipped.
 
 Only the failure that the bad end shows is "bad": the same status, the same outputs or kind of error. Any other failure
 says nothing about the culprit and is skipped.
@@ -23,7 +23,7 @@ from pypto_build.toolchain.python import own_environment, own_tool
 Outcome = Literal["good", "bad", "skip"]
 
 
-class Step(msgspec.Struct):
+class Trial(msgspec.Struct):
     """One candidate that was tried: what each run ended with, and what that makes it."""
 
     candidate: str
@@ -31,12 +31,12 @@ class Step(msgspec.Struct):
     signatures: list[str]
 
 
-class Record(msgspec.Struct):
+class Progress(msgspec.Struct):
     """What a bisection has found out so far; kept in a file, so that it goes on after an interruption."""
 
     question: str
     bad_signature: str = ""
-    steps: list[Step] = []
+    steps: list[Trial] = []
     culprit: list[str] = []
 
 
@@ -77,36 +77,36 @@ class Runner:
         self.log = file.with_suffix(".log")
         self.record = self._load(question)
 
-    def _load(self, question: str) -> Record:
+    def _load(self, question: str) -> Progress:
         try:
-            record = decode_json(read_bytes(self._file), Record)
+            record = decode_json(read_bytes(self._file), Progress)
         except (OSError, msgspec.DecodeError):
-            return Record(question)
+            return Progress(question)
         if record.question == question and record.steps and not record.culprit:
             print(f"[bisect] going on after {len(record.steps)} steps; remove {self._file} to start anew")
             return record
-        return Record(question)
+        return Progress(question)
 
     def save(self) -> None:
         """Write the record."""
         write_bytes(self._file, msgspec.json.format(msgspec.json.encode(self.record), indent=1) + b"\n")
 
-    def run(self, candidate: str, artifact: Path, options: Sequence[str]) -> Step:
-        """The step of ``candidate``: known already, or made now. The first failing one defines what is bad."""
-        for step in self.record.steps:
-            if step.candidate == candidate:
-                return step
+    def run(self, candidate: str, artifact: Path, options: Sequence[str]) -> Trial:
+        """The trial of ``candidate``: an earlier one, or one made now. The first failing one defines what is bad."""
+        for trial in self.record.steps:
+            if trial.candidate == candidate:
+                return trial
         found = []
         for _ in range(self._repeats):
             found.append(self._replay(artifact, options))
             if self.record.bad_signature and found[-1] == self.record.bad_signature:
                 break
-        step = Step(candidate, self._judge(found), found)
-        self.record.steps.append(step)
+        trial = Trial(candidate, self._judge(found), found)
+        self.record.steps.append(trial)
         self.save()
-        outcome = step.outcome if self.record.bad_signature or step.outcome == "good" else "fails"
+        outcome = trial.outcome if self.record.bad_signature or trial.outcome == "good" else "fails"
         print(f"[bisect] {outcome:5} {candidate}: {'; '.join(dict.fromkeys(found))}", flush=True)
-        return step
+        return trial
 
     def _judge(self, found: Sequence[str]) -> Outcome:
         if self.record.bad_signature and self.record.bad_signature in found:

@@ -1,4 +1,4 @@
-"""Runs a model's script as it is, with a snapshot, records and a replay directory put into PyPTO from outside.
+"""Runs a model's script unchanged, and adds a snapshot, records and a replay directory to PyPTO from outside.
 
 pypto-build wrap [flags] -- python models/x.py -p a2a3
 
@@ -26,7 +26,7 @@ from pypto_build.facts.run_options import OF_ITS_RECORDS
 _HOOKS = Path(__file__).with_name("wrapped")
 # The options of a run that PyPTO has too.
 _RECORDS = [option for option in OF_ITS_RECORDS.values() if option.fields]
-# The level that a bare flag means, where it is another one than on a replay: here the code has been marked for nobody.
+# The level that a bare flag means if it differs from a replay's: a model's script marks nothing for dumping.
 _BARE = {"DUMP": 2}
 
 

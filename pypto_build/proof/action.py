@@ -1,4 +1,4 @@
-"""What an action is, and what remains of one that was done."""
+"""What an action is, and what its result is."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 
 import msgspec
 
-#: The beginning of a name that is told by its bytes.
+#: Begins a name that is written as its bytes.
 _BYTES = "{bytes}"
 _NOWHERE = "/nowhere"
 _END_OF_NAME = r"(?![\w.+-])"
 
-#: Part of every key: another one makes all results of before unknown.
+#: Part of every key: a new number makes all earlier results unknown.
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class Action:
-    """One command and all that is known of it beforehand.
+    """One command and all that is known of it before it runs.
 
     ``name`` is that of its record in its place. ``outputs`` are relative to the place; the command writes each under
     its name with ``.tmp`` behind it. With ``tree``, the outputs are all files that it leaves in that directory.
     ``settings`` decide besides the command, and are told to people by their labels; ``unkeyed`` are words at the
-    command's end that decide nothing. ``main`` is an input that the tool must be seen to read: else nobody told what it
-    reads. One that is not ``shared`` stays out of the store.
+    command's end that decide nothing. ``main`` is an input that the tool must be seen to read; if it is not, nothing
+    is known of what it read. One that is not ``shared`` stays out of the store.
     ``good`` are the exit statuses of a result that may stand for another run.
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input.
     """
@@ -82,10 +82,10 @@ class InputSet(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Result(msgspec.Struct, array_like=True):
-    """What one action came to: its own inputs by name, the sets of those it was seen to read, what it wrote.
+    """The result of one action: its own inputs by name, the sets of those it was seen to read, what it wrote.
 
-    One without ``good`` says that the action failed on these inputs: what was good before is so no more. One whose
-    outputs name places where it was made says which (``located``), and holds for no others.
+    One without ``good`` says that the action failed on these inputs, so an earlier good result no longer counts. One
+    whose outputs name directories of the machine says which (``located``), and holds for no others.
     """
 
     key: str
@@ -100,7 +100,7 @@ class Result(msgspec.Struct, array_like=True):
 
 
 class Roots:
-    """The directories that names in keys and records are told by, so that another workspace has the same."""
+    """The directories that names in keys and records are relative to, so that they are the same in every workspace."""
 
     def __init__(self, roots: Mapping[str, str | Path]) -> None:
         pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]

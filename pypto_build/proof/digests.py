@@ -1,8 +1,8 @@
 """Digests of files, remembered by what the system says of a file: never by its time alone.
 
 A digest is remembered with inode, size, time of change and time of status change. No program can set the last of
-these, so a file that is as it was by all four has the content it had, but for one case: it was written again within
-the clock's tick of its last change. As git does for its index, a file that young is read every time.
+these, so a file whose four values are unchanged has the same content, with one exception: it was written again within
+the clock's tick of its last change. A file that young is read every time, as git does for its index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Mapping
 
-#: What stands for the content of a file that is not there, or is none.
+#: Stands for the content of a file that does not exist, or is not a regular file.
 ABSENT = ""
 #: The suffix by which an input is the list of names in a directory.
 LISTING = "/"
@@ -46,7 +46,7 @@ def _tick(known: Identity) -> int:
 
 
 class Digests:
-    """The contents of files, each read once as long as it stays as it is. Links are followed."""
+    """The contents of files, each read once until it changes. Links are followed."""
 
     def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None) -> None:
         self._known: dict[str, tuple[Identity, str]] = dict(known or {})

@@ -1,4 +1,4 @@
-"""What is known of a directory's results: a record of them, which counts nothing without a look at the files."""
+"""The record of a directory's results. Nothing in it is believed without a look at the files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .reason import NEVER, difference, explain
 from .store import sealed, unsealed
 
 RECORD = ".results"
-# How long a set of inputs that was looked at counts as looked at: within it, units that share it look once.
+# A set of inputs is looked at again only after this time, so that units that share it look once.
 _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
 # Digests of files that a run did not look at are kept up to this number.
@@ -36,7 +36,7 @@ class Record(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True)
 class State:
-    """The declared inputs of an action as they are now, and the key that they make."""
+    """The declared inputs of an action as they are now, and the key that follows from them."""
 
     key: str
     words: str
@@ -44,7 +44,7 @@ class State:
 
 
 class Known:
-    """The results in ``directory``. ``roots`` are the directories that names are told by. For one thread at a time."""
+    """The results in ``directory``. ``roots`` are the directories that names are told by. Not thread-safe."""
 
     def __init__(self, directory: Path, roots: Roots) -> None:
         self.directory, self.roots = directory, roots
@@ -54,7 +54,7 @@ class Known:
         self.load()
 
     def load(self) -> None:
-        """Read the record anew."""
+        """Read the record again."""
         self.record = read_record(self.directory / RECORD)
         self.digests = Digests(self.record.digests)
         self._looked: dict[str, tuple[float, str]] = {}
@@ -85,7 +85,7 @@ class Known:
         self._changed = self.record.results.pop(name, None) is not None or self._changed
 
     def amend(self, name: str, output: str) -> None:
-        """An output was rewritten by us: what it holds now is its content here."""
+        """An output was rewritten by us: take its content as it is now."""
         known = self.record.results.get(name)
         if known is not None and output in known.outputs:
             known.outputs[output] = self.digest(output)
@@ -101,7 +101,7 @@ class Known:
         return known if all(self.digest(name) == digest for name, digest in known.outputs.items()) else None
 
     def _is_of(self, known: Result, action: Action) -> bool:
-        """Whether a result has the key that ``action`` has now; once it had, its inputs alone can change that."""
+        """Whether a result has the key that ``action`` has now. Once it has, only its inputs can change that."""
         matched, key = self._matched.get(action.name, (None, ""))
         if matched is action and key == known.key:
             name_of, digest_of = self.roots.name, self.digests.of
@@ -112,7 +112,7 @@ class Known:
         return matches
 
     def holds(self, result: Result) -> bool:
-        """Whether a result is one of this place, and what its tool was seen to read is as it was."""
+        """Whether a result belongs to this place, and what its tool was seen to read is unchanged."""
         return self.roots.agree(result.located) and not self._differing(result.sets)
 
     def reason(self, action: Action, otherwise: str) -> str:
@@ -133,13 +133,13 @@ class Known:
         return State(make_key(action, words, declared), words, declared)
 
     def _difference_of(self, known: Result) -> str:
-        """What is not as it was among the inputs that a tool was seen to read, as a phrase; empty if all is."""
+        """What changed among the inputs that a tool was seen to read, as a phrase; empty if nothing did."""
         path = self._differing(known.sets)
         files = {self.roots.path(name): digest for name, digest in self._files(known.sets)}
         return difference(self.roots.name(path), files.get(path, ABSENT), self.digests.of(path)) if path else ""
 
     def _differing(self, sets: Iterable[str]) -> str:
-        """A file of these sets that is not as it was; empty if all are."""
+        """A file of these sets that changed; empty if none did."""
         for number in sets:
             now = time.monotonic()
             looked, found = self._looked.get(number, (0.0, ""))
@@ -186,12 +186,12 @@ class Known:
     # Outputs
 
     def digest(self, name: str) -> str:
-        """The digest of an output as it is now, for a link that of where it leads; empty where there is none."""
+        """The digest of an output as it is now, of a link that of its target; empty if there is none."""
         path = str(self.directory / name)
         return bytes_digest(self.content(name)) if os.path.islink(path) else self.digests.of(path)
 
     def content(self, name: str) -> bytes:
-        """The bytes of an output, for a link where it leads."""
+        """The bytes of an output; for a link, where it leads."""
         path = self.directory / name
         return b"link to " + os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
 
@@ -206,7 +206,7 @@ class Known:
 
 
 def read_record(path: Path) -> Record:
-    """The record at ``path``; an empty one where there is none that is whole, which costs a look at the store."""
+    """The record at ``path``; an empty one if it is missing or damaged, which costs a look at the store."""
     try:
         data = unsealed(path.read_bytes()) if path.is_file() else None
         return msgspec.msgpack.decode(data, type=Record) if data is not None else Record()

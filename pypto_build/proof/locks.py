@@ -1,4 +1,4 @@
-"""Locks of directories: a file that processes take in turns, whatever somebody put in its place."""
+"""Locks of directories: a file that one process at a time holds, whatever somebody put in its place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO
 
 
 def open_lock(path: Path) -> IO[str]:
-    """The file to lock, for reading and writing. What is no regular file gives way; a directory is an ``OSError``."""
+    """The file to lock, for reading and writing. Other kinds of files are replaced; a directory is an ``OSError``."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(file).st_mode):

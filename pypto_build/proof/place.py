@@ -1,4 +1,4 @@
-"""A directory of outputs and the record by which they are proven: keeps, restores or makes what actions come to."""
+"""A directory of outputs and the record by which they are proven: keeps, restores or builds the results of actions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -36,12 +37,12 @@ Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an action ended: ``kept`` (it was there), ``restored`` (from the store), ``made`` or ``failed``.
+    """How an action ended: ``kept`` (it was there), ``restored`` (from the store), ``built`` or ``failed``.
 
     ``said`` is what its command printed, ``note`` why it was not recorded.
     """
 
-    how: str
+    how: Literal["kept", "restored", "built", "failed"]
     status: int = 0
     said: str = ""
     note: str = ""
@@ -63,8 +64,8 @@ class _Attempt:
 class Place:
     """The outputs in ``directory``.
 
-    ``roots`` name the directories that records are told by, ``watcher`` is the library that watches tools; without one,
-    nothing that is made can be proven. Methods may be called from several threads.
+    ``roots`` are the directories that names in records are relative to, ``watcher`` is the library that watches tools;
+    without one, nothing that is built can be proven. Methods may be called from several threads.
     """
 
     def __init__(self, directory: Path, store: Store, roots: Mapping[str, str | Path], watcher: Path | None) -> None:
@@ -133,7 +134,7 @@ class Place:
         again: bool = False,
         record: bool = True,
     ) -> Outcome:
-        """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or make them.
+        """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
 
         ``begin`` is called before the command runs, and gives what makes it faster. ``again``: whatever is known.
         Without ``record`` nothing is remembered.
@@ -146,7 +147,7 @@ class Place:
         aids = begin()
         outcome = Outcome("failed", _UNSTABLE)
         for _ in range(_ATTEMPTS):
-            outcome, unstable = self._make(action, spawn, aids, record)
+            outcome, unstable = self._build(action, spawn, aids, record)
             if not unstable:
                 return outcome
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
@@ -202,9 +203,9 @@ class Place:
         sets = [found.encode() for found in self._known.contents(result)]
         self._store.publish(result.key, msgspec.msgpack.encode(result), [*sets, *contents])
 
-    # Making
+    # Building
 
-    def _make(self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool) -> tuple[Outcome, str]:
+    def _build(self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool) -> tuple[Outcome, str]:
         """Do it once; the outcome, and an input that changed meanwhile."""
         with self._lock:
             # Identities first: whatever changes from here on shows in them.
@@ -261,9 +262,9 @@ class Place:
         if untold or not attempt.record:
             self._known.drop(action.name)
             note = f"{untold}, so it is made anew every time" if untold else ""
-            return Outcome("made", status, said, note), ""
+            return Outcome("built", status, said, note), ""
         self._note_success(attempt, self._result(attempt, outputs, said))
-        return Outcome("made", status, said), ""
+        return Outcome("built", status, said), ""
 
     def _untold(self, attempt: _Attempt) -> str:
         """Why nobody can say what the tool read; empty if it was watched all along."""

@@ -31,7 +31,7 @@ def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
 
 
 def difference(name: str, was: str, now: str) -> str:
-    """What became of one input."""
+    """What happened to one input."""
     if was == ABSENT:
         return f"{_short(name)} is a new input"
     if now == ABSENT:
@@ -40,7 +40,7 @@ def difference(name: str, was: str, now: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A name without the root that it is told by."""
+    """A name without its root."""
     return name.partition("}/")[2] if name.startswith("{") else name
 
 

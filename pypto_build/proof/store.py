@@ -28,7 +28,7 @@ DEFAULT_SIZE = 5 << 30
 _KEPT_RESULTS = 8
 #: A result that is larger than this part of the store is not kept.
 _LARGEST_PART = 16
-#: Down to which part of its size a store is emptied.
+#: What eviction leaves, as a part of the store's size.
 _ROOM = 0.8
 _SEAL_BYTES = 32
 
@@ -80,7 +80,7 @@ class Store:
         return data
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
-        """Keep what an action came to, and the contents that it speaks of; nothing where there is no room or right."""
+        """Keep a result, and the contents that it names; nothing where there is no room, or no right to write."""
         if not self._size:
             return
         with suppress(OSError):
@@ -92,7 +92,7 @@ class Store:
             self._write(self._path("actions", key), sealed(msgspec.msgpack.encode(results)))
 
     def close(self) -> None:
-        """Note what was written, and make room if that became too much."""
+        """Note what was written, and evict what is too much."""
         written, self._written = self._written, 0
         if not written:
             return
@@ -114,7 +114,7 @@ class Store:
                     yield Entry(path, status.st_size, status.st_mtime_ns)
 
     def excess(self, size: int) -> list[Entry]:
-        """The files that have to go for the store to hold ``size`` bytes at most: those not used for longest."""
+        """The least recently used files, without which the store holds ``size`` bytes at most."""
         entries = sorted(self.entries(), key=lambda entry: entry.used_ns, reverse=True)
         kept, gone = 0, []
         for entry in entries:
@@ -125,7 +125,7 @@ class Store:
         return gone
 
     def shrink(self, size: int) -> int:
-        """Remove what has to go; returns what is left, in bytes."""
+        """Evict what is too much; returns what is left, in bytes."""
         for entry in self.excess(size):
             with suppress(OSError):
                 entry.path.unlink()

@@ -45,13 +45,13 @@ _LIBRARIES = "/etc/ld.so.cache"
 
 @dataclass
 class Account:
-    """What was seen: files read with what the system said of each, files looked for in vain, directories listed."""
+    """What was seen: files read, each with what the system said of it; files not found; directories listed."""
 
     read: dict[str, Identity] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
-    unseen: str = ""  # a program that was started and told nothing
+    unseen: str = ""  # a program that was started and could not be watched
 
     @property
     def files(self) -> set[str]:
@@ -62,10 +62,10 @@ class Account:
 def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> Path | None:
     """The library to preload, built with ``compiler`` on first use; None where it cannot be built."""
     key = hashlib.sha256(SOURCE.read_bytes() + f"{compiler} {_FLAGS}".encode()).hexdigest()[:32]
-    made, note = directory / f"{key}.so", directory / f"{key}.sha256"
+    watcher, note = directory / f"{key}.so", directory / f"{key}.sha256"
     with suppress(OSError):
-        if hashlib.sha256(made.read_bytes()).hexdigest() == note.read_text(encoding="ascii", errors="replace"):
-            return made
+        if hashlib.sha256(watcher.read_bytes()).hexdigest() == note.read_text(encoding="ascii", errors="replace"):
+            return watcher
     unfinished = directory / f".{key}.{os.getpid()}.tmp"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -74,13 +74,13 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> P
         if run.returncode:
             return None
         write_bytes(note, hashlib.sha256(unfinished.read_bytes()).hexdigest().encode())
-        unfinished.replace(made)
+        unfinished.replace(watcher)
     except OSError:
         return None
     finally:
         with suppress(OSError):
             unfinished.unlink()
-    return made
+    return watcher
 
 
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:

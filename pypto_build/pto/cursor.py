@@ -8,7 +8,7 @@ from typing import NoReturn
 from .errors import PtoError, TypeSyntaxError
 from .lexer import END, tokenize
 from .model import Source
-from .types import Type, parse_type
+from .types import FunctionType, Type, parse_type
 
 _PREFIX = {"ptr": "!pto.ptr", "tile": "!pto.tile_buf", "view": "!pto.tensor_view", "part": "!pto.partition_tensor_view"}
 
@@ -116,3 +116,21 @@ class Cursor:
                         break
                     return " ".join(text[start : at + 1].split())
         self.fail(f"expected '{close}' to close '{open_}'")
+
+    def function_type(self) -> FunctionType:
+        """`(T, T) -> R` or `(T) -> (R, R)`."""
+        self.expect("(", "'(' and the operand types")
+        inputs = [] if self.tokens[self.at] == ")" else self.type_list()
+        self.expect(")", "',' or ')'")
+        self.expect("->", "'->' and the result types")
+        results = self.result_types()
+        return FunctionType(inputs=tuple(inputs), results=tuple(results))
+
+    def result_types(self) -> list[Type]:
+        """`T`, `()` or `(T, T)`."""
+        if self.tokens[self.at] != "(":
+            return [self.type()]
+        self.at += 1
+        types = [] if self.tokens[self.at] == ")" else self.type_list()
+        self.expect(")", "',' or ')'")
+        return types

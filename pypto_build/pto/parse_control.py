@@ -1,18 +1,47 @@
-"""Reading `scf.for`, `scf.if` and `scf.while`, whose regions define values of their own."""
+"""Reading regions, and `scf.for`, `scf.if` and `scf.while`, whose regions define values of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from .model import Operation, Region
+from .model import Operation, Region, Source
+from .parse_attributes import AttributeReader
 from .types import Type, parse_type
 
-if TYPE_CHECKING:
-    from .parse_operations import OperationReader
+MAX_DEPTH = 64  # nested regions
 
 
-def read_for(reader: OperationReader, op: Operation) -> None:
+class RegionReader(AttributeReader):
+    """Regions of operations; what reads one of these comes with the class below (parse_operations)."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.depth = 0
+
+    def region(self, args: tuple[tuple[str, Type | None], ...] = ()) -> Region:
+        """`{ operations }`."""
+        self.expect("{", "'{' before the body")
+        return self.region_body(args)
+
+    def region_body(self, args: tuple[tuple[str, Type | None], ...]) -> Region:
+        """`operations }`."""
+        if self.depth >= MAX_DEPTH:
+            self.fail(f"expected at most {MAX_DEPTH} nested regions", self.at - 1)
+        self.depth += 1
+        region = Region([], args)
+        tokens = self.tokens
+        while tokens[self.at] != "}":
+            region.ops.append(self.operation())
+        self.at += 1
+        self.depth -= 1
+        return region
+
+    def operation(self) -> Operation:
+        """The next operation."""
+        raise NotImplementedError
+
+
+def read_for(reader: RegionReader, op: Operation) -> None:
     """`%i = %a to %b step %c [iter_args(%x = %init) -> (T)] [: type] { … }`."""
     index = reader.value("the loop index")
     reader.expect("=")
@@ -35,7 +64,7 @@ def read_for(reader: OperationReader, op: Operation) -> None:
     op.regions = (reader.region(((index, index_type), *zip(names, op.result_types, strict=True))),)
 
 
-def _initial_values(reader: OperationReader, op: Operation) -> list[str]:
+def _initial_values(reader: RegionReader, op: Operation) -> list[str]:
     """`(%x = %init, …)`; the initial values become operands, the names are returned."""
     reader.expect("(", "'('")
     names: list[str] = []
@@ -53,7 +82,7 @@ def _initial_values(reader: OperationReader, op: Operation) -> list[str]:
     return names
 
 
-def _result_types(reader: OperationReader, count: int) -> tuple[Type, ...]:
+def _result_types(reader: RegionReader, count: int) -> tuple[Type, ...]:
     types = reader.result_types()
     if len(types) != count:
         reader.fail(
@@ -63,7 +92,7 @@ def _result_types(reader: OperationReader, count: int) -> tuple[Type, ...]:
     return tuple(types)
 
 
-def read_if(reader: OperationReader, op: Operation) -> None:
+def read_if(reader: RegionReader, op: Operation) -> None:
     """`%cond [-> (T)] { … } [else { … }]`."""
     op.operands["cond"] = (reader.value("the condition"),)
     if reader.tokens[reader.at] == "->":
@@ -78,7 +107,7 @@ def read_if(reader: OperationReader, op: Operation) -> None:
     op.regions = tuple(regions)
 
 
-def read_while(reader: OperationReader, op: Operation) -> None:
+def read_while(reader: RegionReader, op: Operation) -> None:
     """`(%x = %init) : (T) -> (R) { … scf.condition } do { ^bb0(%y: R): … }`."""
     names = _initial_values(reader, op)
     reader.expect(":", "':' and the type")
@@ -93,7 +122,7 @@ def read_while(reader: OperationReader, op: Operation) -> None:
     op.regions = (before, _labelled_region(reader))
 
 
-def _labelled_region(reader: OperationReader) -> Region:
+def _labelled_region(reader: RegionReader) -> Region:
     """A region that may begin with `^name(%x: T, …):`, which names its arguments."""
     args: list[tuple[str, Type | None]] = []
     if reader.tokens[reader.at] == "{" and reader.tokens[reader.at + 1][:1] == "^":
@@ -113,7 +142,7 @@ def _labelled_region(reader: OperationReader) -> Region:
     return reader.region()
 
 
-READERS: dict[str, Callable[[OperationReader, Operation], None]] = {
+READERS: dict[str, Callable[[RegionReader, Operation], None]] = {
     "scf.for": read_for,
     "scf.if": read_if,
     "scf.while": read_while,

@@ -8,40 +8,16 @@ from typing import NoReturn
 
 from .attributes import ArrayAttr, Attribute, EnumAttr, IntAttr, RawAttr
 from .errors import PtoError
-from .model import GENERIC, GENERIC_PLAIN, Operation, Region, Source
+from .model import GENERIC, GENERIC_PLAIN, Operation
 from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
 from .ops.roles import assign, choose_form, describe_forms, generic_roles
-from .parse_attributes import AttributeReader, number
-from .parse_control import READERS
-from .types import FunctionType, Type
-
-MAX_DEPTH = 64  # nested regions
+from .parse_attributes import number
+from .parse_control import READERS, RegionReader
+from .types import Type
 
 
-class OperationReader(AttributeReader):
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self.depth = 0
-
-    def region(self, args: tuple[tuple[str, Type | None], ...] = ()) -> Region:
-        """`{ operations }`."""
-        self.expect("{", "'{' before the body")
-        return self.region_body(args)
-
-    def region_body(self, args: tuple[tuple[str, Type | None], ...]) -> Region:
-        """`operations }`."""
-        if self.depth >= MAX_DEPTH:
-            self.fail(f"expected at most {MAX_DEPTH} nested regions", self.at - 1)
-        self.depth += 1
-        region = Region([], args)
-        tokens = self.tokens
-        while tokens[self.at] != "}":
-            region.ops.append(self.operation())
-        self.at += 1
-        self.depth -= 1
-        return region
-
+class OperationReader(RegionReader):
     def operation(self) -> Operation:
         start = self.at
         outer = self.current
@@ -221,24 +197,6 @@ class OperationReader(AttributeReader):
             self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", start)
         assign(op, roles, values, signature.inputs)
         return op
-
-    def function_type(self) -> FunctionType:
-        """`(T, T) -> R` or `(T) -> (R, R)`."""
-        self.expect("(", "'(' and the operand types")
-        inputs = [] if self.tokens[self.at] == ")" else self.type_list()
-        self.expect(")", "',' or ')'")
-        self.expect("->", "'->' and the result types")
-        results = self.result_types()
-        return FunctionType(inputs=tuple(inputs), results=tuple(results))
-
-    def result_types(self) -> list[Type]:
-        """`T`, `()` or `(T, T)`."""
-        if self.tokens[self.at] != "(":
-            return [self.type()]
-        self.at += 1
-        types = [] if self.tokens[self.at] == ")" else self.type_list()
-        self.expect(")", "',' or ')'")
-        return types
 
     # --- formats -------------------------------------------------------------------------------------------------
 

@@ -11,15 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from pypto_build.facts.dtypes import PTO
+
 from .errors import TypeSyntaxError
 
 DYNAMIC = -1
 
-SCALAR_BYTES = {
-    "i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8,
-    "si8": 1, "si16": 2, "si32": 4, "si64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "index": 8,
-    "f8E4M3FN": 1, "f8E4M3": 1, "f8E5M2": 1, "f8E8M0": 1, "hif8": 1, "hif8x2": 1, "f4E2M1x2": 1, "f4E1M2x2": 1,
-}  # fmt: skip
 SPACES = ("vec", "mat", "left", "right", "acc", "bias", "scaling", "gm")
 BLAYOUTS = ("row_major", "col_major")
 SLAYOUTS = ("none_box", "row_major", "col_major")
@@ -50,11 +47,11 @@ class ScalarType(Type):
 
     @property
     def bytes(self) -> int:
-        return SCALAR_BYTES[self.name]
+        return PTO[self.name].size
 
     @property
     def is_float(self) -> bool:
-        return self.name[0] in "fbh"
+        return PTO[self.name].is_float
 
 
 @dataclass(frozen=True)
@@ -168,7 +165,7 @@ def parse_type(text: str) -> Type:
 @lru_cache(maxsize=8192)
 def _parse(text: str) -> Type:
     name = _SCALAR.match(text)
-    if name and name[1] in SCALAR_BYTES:
+    if name and name[1] in PTO:
         return ScalarType(text, name[1])
     head, bracket, rest = text.partition("<")
     head = head.strip()

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface
 from pypto_build.artifact.params import Param
 from pypto_build.artifact.pt import PtTensor, read_pt
 from pypto_build.artifact.snapshot import Snapshot, require_goldens
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.scalars import Scalar, natural_dtype, scalar_bits, scalar_value
 
 Shape = tuple[int, ...]

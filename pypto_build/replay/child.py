@@ -22,21 +22,17 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.run_options import SettingValue
+from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
 
 RUN = b"R"
 
 #: What is noted as being loaded while PyTorch is.
 REFERENCE = Path("PyTorch")
-
-#: Kind of a reply about an exception that a kernel or the orchestration let escape.
-LEAKED = "exception"
-
-#: Kind of the reply that PyTorch has been loaded; it comes before any code of the artifact's is.
-LOADED = "loaded"
 
 
 @dataclass(frozen=True)
@@ -85,21 +81,21 @@ class InputWrite(msgspec.Struct):
 
 
 class Reply(msgspec.Struct):
-    """The child's answer to one round: the numbers of a run, or the fault that ended it."""
+    """The child's answer to one round: the numbers of a run, or the fault that ended it.
+
+    `loaded` says instead that PyTorch has been loaded; that comes before any code of the artifact's is.
+    """
 
     tasks: int = 0
     run_s: float = 0.0
     unwritten: list[Unwritten] = []
     input_writes: list[InputWrite] = []
-    fault: str = ""
-    kind: str = ""
-    task: str | None = None
-    kernel: str | None = None
-    hint: str = ""
+    fault: FaultRecord | None = None
+    loaded: bool = False
 
 
 #: A file may be as large in any case.
-_LEAST_FILE = 1 << 30
+_MIN_FILE_BYTES = 1 << 30
 
 #: (memory, shape, dtype, direction, name)
 TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
@@ -134,7 +130,7 @@ def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview
         note = LoadingNote(report)
         options = {**job.options, "report": report, **_hook(job, note)}
         if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
-            reply(Reply(kind=LOADED))
+            reply(Reply(loaded=True))
         runtime = _prepare(module, job, note)
         while os.read(module.COMMANDS, 1) == RUN:
             try:
@@ -142,17 +138,15 @@ def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview
             finally:
                 module.flush_output()
             reply(_stats_reply(stats))
-    except module.RuntimeFault as fault:
-        reply(_fault_reply(fault))
+    except RuntimeFault as fault:
+        reply(Reply(fault=fault.record))
     except ArtifactError as error:
         place = f"{error.path}: " if error.path else ""
-        reply(Reply(fault=f"{place}{error.message}", kind=error.kind, hint=error.hint))
-    except Exception as error:  # of the reference, or one that C++ code threw and the runtime let pass
-        reply(
-            _fault_reply(error)
-            if hasattr(error, "kernel")
-            else Reply(fault=str(error) or type(error).__name__, kind=LEAKED)
-        )
+        kind = FaultKind.NOT_TRANSLATED if error.kind == "build_error" else FaultKind.UNUSABLE_INPUT
+        reply(Reply(fault=python_fault(kind, f"{place}{error.message}", hint=error.hint)))
+    except Exception as error:  # one that C++ code threw and the runtime let pass
+        kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
+        reply(Reply(fault=python_fault(kind, str(error) or type(error).__name__)))
 
 
 @cache
@@ -228,30 +222,13 @@ def _stats_reply(stats: Any) -> Reply:
     )
 
 
-def _fault_reply(fault: Any) -> Reply:
-    """The runtime's fault as a reply; its attributes may be missing or None."""
-
-    def text(name: str) -> str | None:
-        value = getattr(fault, name, None)
-        return None if value is None or value == "" else str(value)
-
-    kind = text("kind") or "runtime_error"
-    return Reply(
-        fault=text("message") or str(fault) or type(fault).__name__,
-        kind="build_error" if text("code_name") == "LOAD_ERROR" and kind == "runtime_error" else kind,
-        task=text("task"),
-        kernel=text("kernel"),
-        hint=text("hint") or "",
-    )
-
-
 def limit_resources(memory_bytes: int, cpu_s: int, place: Path) -> None:
     """Bound data memory, a file to half of the room that there is at `place` and, should nobody watch any more,
     processor time; leave no core file."""
     room = os.statvfs(place)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_DATA, memory_bytes)
-    _limit(resource.RLIMIT_FSIZE, max(room.f_bavail * room.f_frsize // 2, _LEAST_FILE))
+    _limit(resource.RLIMIT_FSIZE, max(room.f_bavail * room.f_frsize // 2, _MIN_FILE_BYTES))
     _limit(resource.RLIMIT_CPU, cpu_s)
 
 

@@ -7,17 +7,21 @@ from pathlib import Path
 
 from pypto_build.artifact.files import read_text
 from pypto_build.artifact.interface import OrchestrationInterface
+from pypto_build.facts.faults import FaultKind
+from pypto_build.replay.verdict import ErrorInfo
 
-_ACCESS = re.compile(r"orch_args\.(tensor|scalar)\((\d+)\) is out of range")
-_EXPECTED = re.compile(r"the orchestration expects (\d+) arguments")
 
-
-def at_entry(message: str, artifact: Path, orchestration: OrchestrationInterface) -> str:
-    """`message` of a run's fault, with place and function in front if it is about the entry's arguments."""
-    if access := _ACCESS.search(message):
-        pattern, function = rf"\.{access[1]}\(\s*{access[2]}\s*\)", orchestration.function_name
-    elif expected := _EXPECTED.search(message):
-        pattern, function = rf"expected_arg_count\s*=\s*{expected[1]}\b", orchestration.config_name
+def at_entry(error: ErrorInfo, artifact: Path, orchestration: OrchestrationInterface) -> str:
+    """The message of a run's fault, with place and function in front if it is about the entry's arguments."""
+    message, fault = error.message, error.fault
+    if fault is None:
+        return message
+    if fault.kind == FaultKind.ENTRY_ARGUMENT:
+        access = rf"\.{re.escape(str(fault.fields.get('name')))}\(\s*{fault.fields.get('index')}\s*\)"
+        pattern, function = access, orchestration.function_name
+    elif fault.kind == FaultKind.EXPECTED_ARGUMENTS:
+        pattern = rf"expected_arg_count\s*=\s*{fault.fields.get('expected')}\b"
+        function = orchestration.config_name
     else:
         return message
     try:

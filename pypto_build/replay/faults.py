@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from pypto_build.facts.faults import Escaped, FaultKind, Nearness
+from pypto_build.facts.faults import Status as FaultStatus
 from pypto_build.replay.verdict import ErrorInfo, Status
+from pypto_build.runtime.faults import FaultRecord, hint_of, message_of, status_of
+from pypto_build.runtime.printable import printable
 
 if TYPE_CHECKING:
     from pypto_build.runtime.report import Crash, Frame, Report, Running
@@ -29,10 +32,8 @@ _AT_LIMIT = 0.9
 _FRAMES = 20
 _SHOWN_FRAMES = 8
 _OWN_SYMBOLS = "pypto::runtime::"
-_STACK_USED_UP = "the stack is used up"
 _STACK_HINT = "look for a recursion without end or a large local array"
 
-_MISSING_ARGUMENT = re.compile(r"argument (\d+) of (\d+)")
 _MISSING_HINT = (
     "pass it where the orchestration submits the task, with an add_...() in the order of the kernel's arguments"
 )
@@ -41,10 +42,13 @@ _EXIT_HINT = "a kernel or the orchestration called exit(); take the call out"
 _LOAD_HINT = "its static objects are made then: look at their constructors; or build it again, if the file is damaged"
 _OTHER_SIGNAL_HINT = "something sent it that signal; look for kill() or raise()"
 
+#: How the C++ library says what has ended a process, where our handler is not yet or no longer there.
+_OUT_OF_MEMORY = b"std::bad_alloc"
+
 #: Exit status of a child that cannot say what it found.
 UNHEARD = 71
-
-FaultStatus = Literal["usage_error", "build_error", "runtime_error", "hang"]
+#: Exit status of a child whose fault stands in the report, and that no other way led out of.
+FAULT_TOLD = 72
 
 #: What usually ends a process with this signal, in a word for the hint.
 _SIGNAL_HINTS: dict[str, str] = {
@@ -107,31 +111,55 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
     line = next((frame.code for frame in frames if frame.code), "")
     at = f" at {_readable(line)}" if line else ""
     if _out_of_memory(death, name, crash):
-        reason = crash.exception if crash and crash.exception else name
+        reason = _exception_text(crash) if crash and crash.exception else name
         return _error("out_of_memory", _limit_reached(death.limit_bytes, reason + at), culprit, _MEMORY_HINT, detail)
     if crash and crash.exception:
-        return _escaped(crash.exception, at, culprit, detail)
-    if crash and (missing := _MISSING_ARGUMENT.fullmatch(crash.nearest)):
-        given = "1 argument" if missing[2] == "1" else f"{missing[2]} arguments"
-        message = "{subject} uses argument " + f"{missing[1]}{_escape(at)}, and its task was given {given}"
+        return _escaped(_exception_text(crash), at, culprit, detail)
+    nearest = crash.nearest if crash else None
+    if nearest and nearest.nearness == Nearness.MISSING_ARGUMENT:
+        given = "1 argument" if nearest.size == 1 else f"{nearest.size} arguments"
+        message = "{subject} uses argument " + f"{nearest.distance}{_escape(at)}, and its task was given {given}"
         return _error("missing_argument", message, culprit, _MISSING_HINT, detail)
-    place = f", {_escape(crash.nearest)}" if crash and crash.nearest else ""
+    place = f", {_escape(str(nearest))}" if nearest and str(nearest) else ""
     place = f" at address 0x{crash.address:x}{place}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
     message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){place}"
-    hint = _STACK_HINT if crash and crash.nearest == _STACK_USED_UP else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
+    used_up = nearest is not None and nearest.nearness == Nearness.STACK_USED_UP
+    hint = _STACK_HINT if used_up else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
     hint = _LOAD_HINT if loading else hint
     return _error("crash", message, culprit, hint, detail)
 
 
-def describe_exception(text: str, limit_bytes: int, report: Report | None) -> ErrorInfo:
-    """An exception of what stands in for kernels, or of code that runs before the orchestration does."""
-    if "std::bad_alloc" in text:
-        return _error("out_of_memory", _limit_reached(limit_bytes, text), _culprit(report), _MEMORY_HINT)
-    return _escaped(text, "", _culprit(report), [])
+def run_fault(record: FaultRecord) -> RunFault:
+    """A fault that the run has told itself."""
+    error = ErrorInfo(
+        status_of(record),
+        printable(message_of(record)),
+        None if record.task is None else str(record.task),
+        printable(record.kernel) if record.kernel else None,
+        printable(hint_of(record)),
+        fault=record,
+    )
+    return RunFault(status_of(record), error)
+
+
+def describe_exception(
+    record: FaultRecord, limit_bytes: int, read_report: Callable[[], Report | None]
+) -> ErrorInfo | None:
+    """An exception of what stands in for kernels, or of code that runs before the orchestration does; else None."""
+    if record.kind == FaultKind.OUT_OF_MEMORY:
+        reached = _limit_reached(limit_bytes, printable(message_of(record)))
+        return _error("out_of_memory", reached, _culprit(read_report()), _MEMORY_HINT)
+    if record.kind == FaultKind.ESCAPED_EXCEPTION:
+        return _escaped(printable(message_of(record)), "", _culprit(read_report()), [])
+    return None
 
 
 def _limit_reached(limit_bytes: int, reason: str) -> str:
     return "{subject} reached the memory limit of " + f"{limit_bytes >> 20} MB ({_escape(reason)})"
+
+
+def _exception_text(crash: Crash) -> str:
+    return f"an object of type {crash.exception}" if crash.escaped == Escaped.TYPE_NAME else crash.exception
 
 
 def _escaped(text: str, at: str, culprit: Culprit, detail: list[str]) -> ErrorInfo:
@@ -236,7 +264,7 @@ def _is_own(frame: Frame) -> bool:
 def _out_of_memory(death: Death, signal_name: str, crash: Crash | None) -> bool:
     """Allocation fails at the limit, and the program falls over that failure: the signal alone does not tell."""
     if signal_name == "SIGABRT" and (
-        b"std::bad_alloc" in death.stderr_tail or (crash and crash.exception == "std::bad_alloc")
+        _OUT_OF_MEMORY in death.stderr_tail or (crash is not None and crash.escaped == Escaped.NO_MEMORY)
     ):
         return True
     at_limit = crash is not None and crash.data_bytes > _AT_LIMIT * death.limit_bytes

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from pypto_build.facts.dtypes import TORCH
 from pypto_build.replay.child import Unwritten
 from pypto_build.replay.compare import Difference, coordinates
 from pypto_build.replay.values import Array, is_float
@@ -26,16 +27,6 @@ _NEARLY_ALL = 0.9
 
 Floats = npt.NDArray[np.float64]
 Sides = tuple[Floats, Floats]
-
-#: Unit roundoff of each floating-point dtype.
-_EPSILON: dict[str, float] = {
-    "float64": 2.0**-53,
-    "float32": 2.0**-24,
-    "float16": 2.0**-11,
-    "bfloat16": 2.0**-8,
-    "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-}
 
 _ROUNDING_ULPS = 4
 
@@ -194,8 +185,8 @@ def _unchanged(case: Case) -> str | None:
 
 
 def _rounding(case: Case) -> str | None:
-    epsilon = _EPSILON.get(case.dtype)
-    if epsilon is None or case.difference.max_rel > _ROUNDING_ULPS * 2 * epsilon:
+    row = TORCH[case.dtype]
+    if not row.mantissa or case.difference.max_rel > _ROUNDING_ULPS * 2 * row.epsilon:
         return None
     return f"within {_ROUNDING_ULPS} units in the last place of {case.dtype}: rounding; RTOL or ATOL may be too tight"
 

@@ -1,7 +1,7 @@
 """Source lines of what was compiled without line numbers: it is compiled once more, with them, when it has crashed.
 
 Line numbers in every binary would cost every compilation. The command is that of ``compile_commands.json`` above the
-binary; the object made with it holds the same functions, so a place in a function is the same place.
+binary; the object that it writes holds the same functions, so a place in a function is the same place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F (\S+)\t([0-9a-f]+) (?:\.\w+ )?(\S+)")
 
 
 class Recompiled:
-    """Objects with line numbers, made in `directory`, a temporary one, for the shared objects that are asked for."""
+    """Objects with line numbers, compiled into a temporary `directory` for the shared objects that are asked for."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -30,14 +30,14 @@ class Recompiled:
         """Where byte `offset` of a shared object is: object, section and offset in that; None if it cannot be told."""
         if module not in self._objects:
             self._objects[module] = self._compile(Path(module))
-        made = self._objects[module]
-        if made is None:
+        compiled = self._objects[module]
+        if compiled is None:
             return None
         for name, (_, start, size) in _functions(Path(module)).items():
             if not start <= offset < start + size:
                 continue
-            section, begin, length = _functions(made).get(name, ("", 0, 0))
-            return (made, section, begin + offset - start) if length == size else None
+            section, begin, length = _functions(compiled).get(name, ("", 0, 0))
+            return (compiled, section, begin + offset - start) if length == size else None
         return None
 
     def _compile(self, module: Path) -> Path | None:
@@ -61,15 +61,15 @@ class _Entry(msgspec.Struct):
     arguments: list[str] = []
 
 
-def _command(made: Path) -> tuple[list[str], str]:
+def _command(binary: Path) -> tuple[list[str], str]:
     """The arguments that compiled an object and the directory they hold in; no arguments if nobody wrote them down."""
-    for parent in made.parents:
+    for parent in binary.parents:
         listing = parent / _LISTING
         if not listing.is_file():
             continue
         try:
             for entry in decode_json(read_bytes(listing), list[_Entry]):
-                if Path(entry.directory, entry.output).resolve() == made.resolve():
+                if Path(entry.directory, entry.output).resolve() == binary.resolve():
                     return entry.arguments, entry.directory
         except (OSError, ValueError):
             return [], ""

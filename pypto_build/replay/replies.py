@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pypto_build.replay.child import LOADED, Reply
+from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.runtime.faults import is_known
 from pypto_build.runtime.printable import printable
 
-_MOST = 1 << 63
+_LIMIT = 1 << 63
 
 
 def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
@@ -23,9 +24,6 @@ def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
         raise no_reply() from None
     if not _possible(reply, sizes):
         raise no_reply()
-    reply.fault, reply.hint = printable(reply.fault), printable(reply.hint)
-    reply.kind = printable(reply.kind)
-    reply.task, reply.kernel = _name(reply.task), _name(reply.kernel)
     for write in reply.input_writes:
         write.task, write.kernel = _name(write.task), _name(write.kernel)
     return reply
@@ -49,13 +47,13 @@ def _name(text: str | None) -> str | None:
 
 def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
     """Whether numbers are within what there is."""
-    if reply.kind not in ("", LOADED) and not reply.fault:
+    if reply.fault is not None and not is_known(reply.fault):
         return False
-    if not (0 <= reply.tasks < _MOST and math.isfinite(reply.run_s) and reply.run_s >= 0):
+    if not (0 <= reply.tasks < _LIMIT and math.isfinite(reply.run_s) and reply.run_s >= 0):
         return False
     for item in reply.unwritten:
         if not (0 <= item.tensor < len(sizes) and 0 <= item.count <= sizes[item.tensor]):
             return False
         if not all(0 <= index < sizes[item.tensor] for index in item.first):
             return False
-    return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _MOST for item in reply.input_writes)
+    return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _LIMIT for item in reply.input_writes)

@@ -183,7 +183,7 @@ class _Session:
         try:
             left = self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
         except RunFault as fault:
-            fault.error.message = at_entry(fault.error.message, request.artifact_dir, interface.orchestration)
+            fault.error.message = at_entry(fault.error, request.artifact_dir, interface.orchestration)
             raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")

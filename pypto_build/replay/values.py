@@ -11,33 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pypto_build.facts.dtypes import TORCH
+
 Array = npt.NDArray[Any]
 
 #: torch name -> numpy dtype of the stored elements.
-STORAGE: dict[str, str] = {
-    "float64": "<f8",
-    "float32": "<f4",
-    "float16": "<f2",
-    "bfloat16": "<u2",
-    "int64": "<i8",
-    "int32": "<i4",
-    "int16": "<i2",
-    "int8": "i1",
-    "uint64": "<u8",
-    "uint32": "<u4",
-    "uint16": "<u2",
-    "uint8": "u1",
-    "bool": "?",
-    "float8_e4m3fn": "u1",
-    "float8_e5m2": "u1",
-    "float8_e8m0fnu": "u1",
-}
-
-#: 8-bit floats: exponent bits, mantissa bits, bias, and whether the format has infinities.
-_FLOAT8: dict[str, tuple[int, int, int, bool]] = {
-    "float8_e4m3fn": (4, 3, 7, False),
-    "float8_e5m2": (5, 2, 15, True),
-}
+STORAGE: dict[str, str] = {name: row.storage for name, row in TORCH.items()}
 
 
 def is_float(dtype: str) -> bool:
@@ -65,7 +44,8 @@ def _float8_values(dtype: str) -> npt.NDArray[np.float32]:
     codes = np.arange(256)
     if dtype == "float8_e8m0fnu":
         return np.where(codes == 255, np.nan, np.exp2(codes.astype(np.float64) - 127)).astype(np.float32)
-    exponent_bits, mantissa_bits, bias, has_inf = _FLOAT8[dtype]
+    exponent_bits, mantissa_bits = TORCH[dtype].exponent, TORCH[dtype].mantissa
+    bias, has_inf = (1 << exponent_bits - 1) - 1, not dtype.endswith("fn")  # finite only, says torch's name
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
     mantissa = (codes & (1 << mantissa_bits) - 1) / (1 << mantissa_bits)
     magnitude = np.where(exponent == 0, mantissa * 2.0 ** (1 - bias), (1 + mantissa) * np.exp2(exponent - float(bias)))

@@ -15,6 +15,7 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.runtime.faults import FaultRecord
 
 Status = Literal["pass", "mismatch", "unchecked", "usage_error", "build_error", "golden_error", "runtime_error", "hang"]
 OutputStatus = Literal["pass", "mismatch", "unchecked"]
@@ -61,7 +62,10 @@ class OutputResult(msgspec.Struct):
 
 
 class ErrorInfo(msgspec.Struct):
-    """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail."""
+    """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail.
+
+    `fault` is what the runtime noticed, where it was the runtime; verdict.json has the words alone.
+    """
 
     kind: str
     message: str
@@ -69,6 +73,7 @@ class ErrorInfo(msgspec.Struct):
     kernel: str | None = None
     hint: str = ""
     detail: list[str] = []
+    fault: FaultRecord | None = None  # what the words were made of; not written
 
     def __str__(self) -> str:
         where = [f"task {self.task}"] if self.task is not None else []
@@ -114,6 +119,8 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
     """Write `path` atomically, `schema` first, indented for people."""
     fields = msgspec.to_builtins(verdict)
     ordered = {"schema": fields.pop("schema"), **fields}
+    if verdict.error is not None:
+        del ordered["error"]["fault"]
     write_bytes(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
 
 

@@ -13,8 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pypto_build.replay.child import (
-    LEAKED,
-    LOADED,
     RUN,
     Job,
     LoadingNote,
@@ -25,7 +23,15 @@ from pypto_build.replay.child import (
     load_embedded,
     serve,
 )
-from pypto_build.replay.faults import Death, RunFault, describe_death, describe_exception, describe_hang
+from pypto_build.replay.faults import (
+    FAULT_TOLD,
+    Death,
+    RunFault,
+    describe_death,
+    describe_exception,
+    describe_hang,
+    run_fault,
+)
 from pypto_build.replay.listener import Listener
 from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
 from pypto_build.replay.replies import no_reply, read_reply
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 #: Size of the runtime's report buffer, whose reader is only loaded when there is something to read.
 REPORT_BYTES = 1 << 16
 #: Where in it the state of the run's fault is, and what that is when the fault is written down.
-FAULT_OFFSET = 39584
+FAULT_OFFSET = 39448
 FAULT_KNOWN = 2
 
 #: How long PyTorch may take to load, which no time limit counts.
@@ -139,10 +145,10 @@ class Worker:
             self._deadline += LOADING_S
             reply = self._reply()
             self._loads, self._deadline = False, time.monotonic() + self._timeout_s
-            if reply.kind != LOADED:
+            if not reply.loaded:
                 raise self._fault(reply)
         reply = self._reply()
-        if reply.kind or reply.fault:
+        if reply.fault or reply.loaded:
             self._drain()
             raise self._fault(reply)
         self._rounds -= 1
@@ -227,6 +233,8 @@ class Worker:
             message = "the process that watches over the run was ended"
             hint = "a kernel or the orchestration kills processes that are not its own, or something outside does"
             return RunFault("runtime_error", ErrorInfo("crash", message, hint=hint))
+        if os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == FAULT_TOLD and (told := self._late_fault()):
+            return told
         death = Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
         return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 
@@ -246,27 +254,16 @@ class Worker:
     def _late_fault(self) -> RunFault | None:
         """The fault of a run that goes on all the same: code that never looks at it again."""
         report = self._read_report()
-        fault = report.fault if report else None
-        if fault is None:
+        if report is None or report.fault is None:
             return None
         self.end()
-        reply = Reply(fault=fault.message, kind=fault.kind, kernel=fault.kernel or None, hint=fault.hint)
-        reply.task = None if fault.task is None else str(fault.task)
-        return self._fault(reply)
+        return run_fault(report.fault)
 
     def _fault(self, reply: Reply) -> RunFault:
-        """The reply's fault with the verdict's status; finer kinds of the runtime are runtime errors."""
-        if not reply.fault:
+        if reply.fault is None:
             return no_reply()
-        if reply.kind == LEAKED:
-            error = describe_exception(reply.fault, self._memory_bytes, self._read_report())
-            return RunFault("runtime_error", error)
-        error = ErrorInfo(reply.kind, reply.fault, reply.task, reply.kernel, reply.hint)
-        match reply.kind:
-            case "hang" | "build_error" | "usage_error" as status:
-                return RunFault(status, error)
-            case _:
-                return RunFault("runtime_error", error)
+        error = describe_exception(reply.fault, self._memory_bytes, self._read_report)
+        return RunFault("runtime_error", error) if error else run_fault(reply.fault)
 
     def _hang(self) -> RunFault:
         error = describe_hang(self._timeout_s, self._read_report(), self._loading)

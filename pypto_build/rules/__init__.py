@@ -9,24 +9,24 @@ In an SConstruct::
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pypto_build.rules.machinery.scons_types import Environment
 
 
-def generate(env: Any) -> None:
+def generate(env: Environment) -> None:
     """Set up a SCons environment."""
     from pypto_build.rules import tool  # the tables of this package are read without SCons too
 
     tool.generate(env)
 
 
-def exists(env: Any) -> bool:
+def exists(env: Environment) -> bool:
     """Whether the tool can be used."""
     return True
 
 
 pypto = generate
 
-#: The variable with the file by which `pypto-build` learns how a run ended: SCons fails with 2 whatever happened.
-STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
-
-__all__ = ["STATUS_VARIABLE", "exists", "generate", "pypto"]
+__all__ = ["exists", "generate", "pypto"]

@@ -17,6 +17,7 @@ from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import Attribute, Rule
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
@@ -43,11 +44,11 @@ class ArtifactTargets:
     plans: tuple[Plan, ...]
     splices: Splices
     steps: tuple[tuple[Step, ...], ...]  # of every plan
-    spliced: Spliced  # kernel files made anew from edited modules
-    binaries: list[Any]  # the nodes of what has to be built
+    spliced: Spliced  # kernel files with the bodies of edited modules
+    binaries: list[Node]  # the nodes of what has to be built
     signing: Step
-    config: Any  # [signed kernel_config.py, interface.json]
-    embedded: Any  # the embedded runtime's module; None where simpler's runtime is used
+    config: Nodes  # [signed kernel_config.py, interface.json]
+    embedded: Node | None  # the embedded runtime's module; None where simpler's runtime is used
 
     @property
     def binaries_dir(self) -> Path:
@@ -55,7 +56,7 @@ class ArtifactTargets:
         return self.output / self.variant
 
     @property
-    def all(self) -> list[Any]:
+    def all(self) -> list[Node]:
         """Everything a replay needs."""
         return [*([self.embedded] if self.embedded else []), *self.spliced.nodes, *self.binaries, *self.config]
 
@@ -70,7 +71,7 @@ class ArtifactTargets:
         return [self.binaries_dir / plan.unit.binary for plan in self.plans]
 
     def ensure(self, workspace: Workspace) -> int:
-        """Look once more, just before the binaries are used: a source may have been edited since this run began.
+        """Check again just before the binaries are used: a source may have been edited since this run began.
 
         The status of the first step that fails.
         """
@@ -78,7 +79,14 @@ class ArtifactTargets:
         return failed or perform(workspace, self.signing).status
 
 
-def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
+class Artifacts:
+    """What has been declared in one environment: the nodes of each OUT, by variant."""
+
+    def __init__(self) -> None:
+        self.by_output: dict[Path, dict[str, ArtifactTargets]] = {}
+
+
+def declare_artifact(env: Environment, **given: Any) -> ArtifactTargets:
     """Implements the rule."""
     values = ARTIFACT.check(given)
     root = Path(os.path.abspath(workspace_of(env).top / values["dir"]))
@@ -87,14 +95,22 @@ def declare_artifact(env: Any, **given: Any) -> ArtifactTargets:
 
 
 def declare_loaded(
-    env: Any, artifact: Artifact, platform_name: str | None = None, variant: str | None = None
+    env: Environment,
+    artifact: Artifact,
+    platform_name: str | None = None,
+    variant: str | None = None,
+    announced: bool = True,
 ) -> ArtifactTargets:
-    """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=)."""
+    """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=).
+
+    What has to be compiled is ``announced``, unless nobody asked for binaries.
+    """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     output = workspace.output(artifact.name, artifact.root, platform)
     variant = workspace.variant(platform) if variant is None else variant
-    declared: dict[str, ArtifactTargets] = workspace.declared.setdefault(output, {})
+    artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
+    declared = artifacts.by_output.setdefault(output, {})
     if variant not in declared:
         twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
@@ -111,7 +127,7 @@ def declare_loaded(
             splices,
             tuple(map(tuple, steps)),
             spliced,
-            _declare_binaries(env, plans, steps, spliced) if plans else _prebuilt(env, artifact),
+            _declare_binaries(env, plans, steps, spliced, announced) if plans else _prebuilt(env, artifact),
             signing,
             twin.config if twin else declare_config(env, signing),
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
@@ -133,7 +149,7 @@ def _plans(
     return plans, [compilation.steps(plan) for plan in plans]
 
 
-def _prebuilt(env: Any, artifact: Artifact) -> list[Any]:
+def _prebuilt(env: Environment, artifact: Artifact) -> list[Node]:
     """The binaries that lie beside the artifact's own sources, for a run that takes them as they are."""
     sources = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     paths = [source.with_suffix(suffix) for source in sources for suffix in (".so", ".o")]
@@ -160,7 +176,7 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
     return Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
 
 
-def declare_config(env: Any, step: Step) -> Any:
+def declare_config(env: Environment, step: Step) -> Nodes:
     """The nodes of the signed manifest and of the interface."""
     return declare_step(env, step, [env.File(escape(path)) for path in step.action.inputs])
 
@@ -175,8 +191,10 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
     return [*plans, compilation.orchestration(artifact.orchestration)]
 
 
-def _declare_binaries(env: Any, plans: list[Plan], steps: list[list[Step]], spliced: Spliced) -> list[Any]:
-    """The nodes of the units that have to be built; of all where the graph itself is asked for.
+def _declare_binaries(
+    env: Environment, plans: list[Plan], steps: list[list[Step]], spliced: Spliced, announced: bool
+) -> list[Node]:
+    """The nodes of the units that have to be built; of all units if the whole graph is wanted.
 
     SCons spends a millisecond on every node, so what is proven has none.
     """
@@ -185,7 +203,7 @@ def _declare_binaries(env: Any, plans: list[Plan], steps: list[list[Step]], spli
         not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
         for plan, unit in zip(plans, steps, strict=True)
     ]
-    if workspace.builds_binaries:
+    if announced:
         _announce(workspace, [plan for plan, stale in zip(plans, unsettled, strict=True) if stale])
     wanted = [workspace.whole_graph or stale for stale in unsettled]
     return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]

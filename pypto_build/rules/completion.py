@@ -55,7 +55,7 @@ def open_artifact(workspace: Workspace, root: Path, platform_name: str | None = 
 
 
 def is_completed(artifact: Artifact) -> bool:
-    """Whether this is what was made of an artifact that has only modules."""
+    """Whether this is the completed copy of an artifact that has only modules."""
     return artifact.root.parent.name == DIRECTORY
 
 
@@ -67,8 +67,9 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
         raise ToolchainError(
             f"{root}: has only .pto modules, and {platform.name} needs ptoas; set PTOAS_ROOT or PTOAS="
         )
-    place, made = workspace.place(output, artifact=root), output / tree
-    argv = [str(root), "--platform", platform.name, "--output", str(made), *(["--ptoas", ptoas.path] if ptoas else [])]
+    place, completed = workspace.place(output, artifact=root), output / tree
+    argv = [str(root), "--platform", platform.name, "--output", str(completed)]
+    argv += ["--ptoas", ptoas.path] if ptoas else []
     action = python_tool(
         workspace,
         "pypto_build.compiler.complete",
@@ -82,18 +83,18 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
     outcome = place.perform(action, _run, tuple)
     if outcome.status:
         raise _error(outcome)
-    return made
+    return completed
 
 
 def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | None]]:
-    """Put what completes an artifact into it; its modules move to where PyPTO keeps them beside kernels.
+    """Write the missing files into the artifact; its modules move to where PyPTO keeps them beside kernels.
 
     Returns the files with None for each, since nothing is replaced.
     """
-    made = [path for folder in ("ptoas", "kernels") for path in sorted((artifact.root / folder).rglob("*"))]
+    built = [path for folder in ("ptoas", "kernels") for path in sorted((artifact.root / folder).rglob("*"))]
     files = [
-        path for path in [*made, artifact.manifest_path] if path.is_file()
-    ]  # the manifest last: it says all is there
+        path for path in [*built, artifact.manifest_path] if path.is_file()
+    ]  # the manifest last: it says that all is there
     written: list[tuple[Path, Path | None]] = []
     for path in files:
         place = root / path.relative_to(artifact.root)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 
-from pypto_build.rules.artifact import ARTIFACT
 from pypto_build.rules.machinery.attributes import Rule
 from pypto_build.rules.machinery.help import default_text
 from pypto_build.rules.options import GROUP, OPTIONS, Group
-from pypto_build.rules.program import PROGRAM
-from pypto_build.rules.replay_test import REPLAY_TEST
-from pypto_build.rules.single import KERNEL, KERNEL_CONFIG, ORCHESTRATION
 from pypto_build.rules.targets import SECTIONS, TARGETS
+from pypto_build.rules.tool import RULES
 
 _TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS)
 
@@ -33,8 +32,14 @@ Attributes are given by name. Paths are relative to the SConstruct.
 
 def document() -> str:
     """The whole page."""
-    rules = [ARTIFACT, REPLAY_TEST, PROGRAM, KERNEL, ORCHESTRATION, KERNEL_CONFIG]
-    return "\n".join([_INTRODUCTION, *map(_rule, rules), _targets(), _options()])
+    return "\n".join([_INTRODUCTION, *map(_rule, _rules()), _targets(), _options()])
+
+
+def _rules() -> Iterator[Rule]:
+    """The tables of attributes, each from the module of its rule."""
+    for name, (module, _) in RULES.items():
+        values = vars(import_module(f"pypto_build.rules.{module}")).values()
+        yield next(value for value in values if isinstance(value, Rule) and value.name == name)
 
 
 def _rule(rule: Rule) -> str:

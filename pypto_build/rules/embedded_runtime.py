@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
 
-from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.scons_types import Environment, Node
 from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.options import parse_options
@@ -47,7 +46,7 @@ def runtime_step(workspace: Workspace) -> Step:
     return Step(workspace.place(module.parent), action, "[runtime] build", "the embedded runtime, once", in_common=True)
 
 
-def embedded_runtime(env: Any) -> Any:
+def embedded_runtime(env: Environment) -> Node:
     """The node of the runtime's Python module."""
     step = runtime_step(workspace_of(env))
     module = step.place.path(step.action.name)
@@ -59,7 +58,6 @@ def embedded_runtime(env: Any) -> Any:
 def ensure_runtime() -> Path:
     """Build the module if need be, outside of any SCons run; its path."""
     workspace = Workspace(Path.cwd(), parse_options({}), whole_graph=False)
-    workspace.environment = passed_environment()
     step = runtime_step(workspace)
     if not step.proven and perform(workspace, step).status:
         raise RuntimeError("the embedded runtime cannot be built")

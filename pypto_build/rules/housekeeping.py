@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from SCons.Action import Action
 
+from pypto_build.proof.store import Entry
 from pypto_build.rules.machinery.actions import say
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 
 _GIGABYTE = 1 << 30
 
 
-def declare_gc(env: Any) -> None:
+def declare_gc(env: Environment) -> None:
     """The target; nothing is removed without ``WRITE=1``."""
     env.AlwaysBuild(env.Alias("gc", [], Action(_collect, None)))
 
 
-def _collect(target: Any, source: Any, env: Any) -> None:
+def _collect(target: Nodes, source: Nodes, env: Environment) -> None:
     workspace = workspace_of(env)
     store, size = workspace.store, int(workspace.options["STORE_SIZE"] * _GIGABYTE)
     entries = list(store.entries())
@@ -32,6 +34,6 @@ def _collect(target: Any, source: Any, env: Any) -> None:
         say(f"[store] {_amount(gone)} would be removed, those not used for longest; WRITE=1 removes them")
 
 
-def _amount(entries: list[Any]) -> str:
+def _amount(entries: Sequence[Entry]) -> str:
     total = sum(entry.size for entry in entries)
     return f"{len(entries)} file{'' if len(entries) == 1 else 's'}, {total / (1 << 20):.1f} MB"

@@ -23,7 +23,6 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
 from pypto_build.rules.machinery.actions import run_silently, say
-from pypto_build.rules.machinery.confinement import confined
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
@@ -89,7 +88,7 @@ class Instances:
 
     def _compile(self, symbol: str, aids: tuple[Aid, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-            status, said = run_silently(confined(command, self._directory), env)
+            status, said = run_silently(self._workspace.confine(command, self._directory), env)
             return (1, said) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, said)
 
         self._place.perform(self._action(symbol), spawn, lambda: aids)

@@ -1,7 +1,7 @@
 """Main headers, precompiled: once for each command line, shared by every artifact and workspace of this user.
 
-g++ takes ``NAME.gch`` beside a header that ``-include`` names. A unit becomes the same code without it, so what it was
-made from counts as read by the unit, and the file itself does not.
+g++ takes ``NAME.gch`` beside a header that ``-include`` names. A unit becomes the same code without it. So the files
+that the header was compiled from count as inputs of the unit, and the precompiled file itself does not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
 from pypto_build.rules.machinery.actions import run_silently
-from pypto_build.rules.machinery.confinement import confined
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
@@ -35,14 +34,14 @@ class Precompiled:
         header = directory / recipe.main_header.rpartition("/")[2]
         self._header, self._text = header, f"#include <{recipe.main_header}>\n".encode()
         self._place = workspace.place(directory)
-        made = f"{header.name}.gch"
+        compiled = f"{header.name}.gch"
         self._step = Step(
             self._place,
             Action(
-                name=made,
-                argv=tuple(recipe.precompile_argv(str(header), f"{directory / made}.tmp")),
+                name=compiled,
+                argv=tuple(recipe.precompile_argv(str(header), f"{directory / compiled}.tmp")),
                 inputs=(str(header),),
-                outputs=(made,),
+                outputs=(compiled,),
                 settings={"the compiler": recipe.identity, **search_paths(environment)},
                 environment=environment,
                 main=str(header),
@@ -50,14 +49,15 @@ class Precompiled:
             ),
             "[headers] precompile",
             f"{recipe.main_header}, once for these flags",
-            spawn=lambda command, env: run_silently(confined(command, directory), env),
+            spawn=run_silently,
+            writes_to=directory,
             in_common=True,
         )
 
     def ready(self) -> Aid | None:
-        """The file to include and the one that stands for it, made if need be.
+        """The header to include and the file that stands for it, which is compiled if need be.
 
-        None if it cannot be made: the unit's own compilation then says what is wrong with the flags.
+        None if that fails: the unit's own compilation then says what is wrong with the flags.
         """
         with self._lock:
             if not self._aid:
@@ -72,6 +72,6 @@ class Precompiled:
         result = self._place.proven(self._step.action)
         if result is None:
             return None
-        made = self._step.action.outputs[0]
-        path = str(self._place.path(made))
-        return Aid(path, result.outputs[made], self._place.contents(result), ("-include", str(self._header)))
+        compiled = self._step.action.outputs[0]
+        path = str(self._place.path(compiled))
+        return Aid(path, result.outputs[compiled], self._place.contents(result), ("-include", str(self._header)))

@@ -14,6 +14,7 @@ from pypto_build.proof import Place
 from pypto_build.rules.machinery.actions import run_streaming
 from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.toolchain.ptoas import find_ptoas
@@ -29,7 +30,7 @@ PROGRAM = Rule(
 )
 
 
-def declare_program(env: Any, **given: Any) -> Any:
+def declare_program(env: Environment, **given: Any) -> Nodes:
     """Implements the rule; returns the alias of the program."""
     values = PROGRAM.check(given)
     workspace = workspace_of(env)
@@ -64,10 +65,10 @@ def declare_program(env: Any, **given: Any) -> Any:
     node = declare_step(env, step, [env.File(escape(str(source)))], outputs=("artifact",))
     if workspace.options["COMPILER"] == "pypto":
         return env.Alias(values["name"], node)
-    return env.Alias(values["name"], [*node, _declare_golden(env, workspace, place, artifact, node)])
+    return env.Alias(values["name"], [*node, *_declare_golden(env, workspace, place, artifact, node)])
 
 
-def _declare_golden(env: Any, workspace: Workspace, place: Place, artifact: Path, compiled: Any) -> Any:
+def _declare_golden(env: Environment, workspace: Workspace, place: Place, artifact: Path, compiled: Nodes) -> Nodes:
     """The node that computes the snapshot from the program's reference: again only if that or the data changed."""
     action = python_tool(
         workspace,

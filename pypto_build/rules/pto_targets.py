@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError, resolve_jit
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.completion import is_completed, write_completed
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.splice import write_back
 from pypto_build.toolchain.python import own_tool
 
 
-def declare_splice(env: Any, artifacts: Sequence[ArtifactTargets]) -> None:
+def declare_splice(env: Environment, artifacts: Sequence[ArtifactTargets]) -> None:
     """``splice``: the spliced files; with ``WRITE=1`` they go into the artifact."""
     nodes = [node for targets in artifacts for node in targets.spliced.nodes]
     if workspace_of(env).options["WRITE"]:
@@ -26,19 +26,22 @@ def declare_splice(env: Any, artifacts: Sequence[ArtifactTargets]) -> None:
     env.AlwaysBuild(alias)
 
 
-def _write(target: Any, source: Any, env: Any) -> None:
+def _write(target: Nodes, source: Nodes, env: Environment) -> None:
     """Not a closure: SCons would look at everything it holds to tell whether the action changed."""
     workspace = workspace_of(env)
     for targets in env["PYPTO_SPLICED"]:
-        made = targets.artifact
+        artifact = targets.artifact
         root = workspace.outputs[targets.output]
-        written = write_completed(made, root) if is_completed(made) else write_back(targets.output, targets.splices)
+        if is_completed(artifact):
+            written = write_completed(artifact, root)
+        else:
+            written = write_back(targets.output, targets.splices)
         for path, kept in written:
             note = f", the previous one is {kept.name}" if kept else ""
             print(f"[pto->cpp] wrote {workspace.short(path)}{note}")
 
 
-def declare_pto_diff(env: Any, root: Path, *places: Path) -> None:
+def declare_pto_diff(env: Environment, root: Path, *places: Path) -> None:
     """``pto_diff``: compare the modules with those of ``OTHER=``."""
     other = workspace_of(env).options["OTHER"]
     if not other:

@@ -11,9 +11,11 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.artifact import declare_config, sign_step
 from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
 from pypto_build.rules.machinery.recipes import recipe_of
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.units import Compilation, declare_unit
 from pypto_build.rules.variants import USUAL
+from pypto_build.toolchain.simpler import TENSORMAP
 
 _PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
 
@@ -48,7 +50,7 @@ KERNEL_CONFIG = Rule(
 _LOOSE = "units"
 
 
-def declare_kernel(env: Any, **given: Any) -> Any:
+def declare_kernel(env: Environment, **given: Any) -> Node:
     """Implements ``PtoKernel``; returns the library's node."""
     values = KERNEL.check(given)
     workspace = workspace_of(env)
@@ -60,7 +62,7 @@ def declare_kernel(env: Any, **given: Any) -> Any:
     return declare_unit(env, compilation.steps(compilation.kernel(kernel)))
 
 
-def declare_orchestration(env: Any, **given: Any) -> Any:
+def declare_orchestration(env: Environment, **given: Any) -> Node:
     """Implements ``PtoOrchestration``; returns the library's node."""
     values = ORCHESTRATION.check(given)
     workspace = workspace_of(env)
@@ -69,7 +71,7 @@ def declare_orchestration(env: Any, **given: Any) -> Any:
     return declare_unit(env, compilation.steps(compilation.orchestration(Orchestration(source))))
 
 
-def declare_kernel_config(env: Any, **given: Any) -> Any:
+def declare_kernel_config(env: Environment, **given: Any) -> Nodes:
     """Implements ``KernelConfig``; returns the nodes of the manifest and of the interface."""
     values = KERNEL_CONFIG.check(given)
     workspace = workspace_of(env)
@@ -88,5 +90,5 @@ def _source(workspace: Workspace, path: str | Path) -> Path:
 def _loose(workspace: Workspace, platform_name: str | None) -> Compilation:
     platform = workspace.platform(platform_name)
     place = workspace.place(workspace.output(_LOOSE, workspace.top, platform))
-    recipe = recipe_of(workspace, platform, USUAL.directory)
+    recipe = recipe_of(workspace, platform, USUAL.directory, TENSORMAP)
     return Compilation(workspace, recipe, place, USUAL.directory, workspace.top)

@@ -1,4 +1,4 @@
-"""Modules edited since their kernels were made: assemble, splice, and on request write back into the artifact."""
+"""Modules edited since their kernels were built: assemble, splice, and on request write back into the artifact."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from SCons.Action import Action as SConsAction
 
@@ -18,6 +17,7 @@ from pypto_build.proof import Action, Place
 from pypto_build.rules.completion import is_completed
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.staleness import PtoUnit, find_stale, find_units, remember
 from pypto_build.rules.machinery.steps import Step, declare_step
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
@@ -100,32 +100,32 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
 
 @dataclass(frozen=True)
 class Spliced:
-    """The nodes of the spliced files, and whether none of them has to be made."""
+    """The nodes of the spliced files, and whether all of them are proven."""
 
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Node, ...] = ()
     proven: bool = True
 
 
-def declare_splices(env: Any, place: Place, splices: Splices) -> Spliced:
+def declare_splices(env: Environment, place: Place, splices: Splices) -> Spliced:
     """The nodes that assemble and splice."""
-    nodes: list[Any] = []
+    nodes: list[Node] = []
     proven = True
     for unit in splices.units:
         steps = _steps(workspace_of(env), place, splices, unit)
         proven = proven and all(step.proven for step in steps)
-        made: list[Any] = []
+        before: list[Node] = []
         for step in steps:
             sources = [env.File(escape(path)) for path in step.action.inputs]
-            made = list(declare_step(env, step, [*made, *sources]))
-        nodes += made
+            before = list(declare_step(env, step, [*before, *sources]))
+        nodes += before
     if nodes:
         env.AddPostAction(nodes[-1], SConsAction(_report, None))
     return Spliced(tuple(nodes), proven)
 
 
-def _report(target: Any, source: Any, env: Any) -> None:
+def _report(target: Nodes, source: Nodes, env: Environment) -> None:
     """The line that people search logs for, where kernels were spliced in this run."""
-    done = [action for action in workspace_of(env).renewed if action.name.startswith(SPLICED)]
+    done = [action for action in workspace_of(env).progress.renewed if action.name.startswith(SPLICED)]
     if done:
         print(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
 
@@ -167,24 +167,24 @@ def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]
     for unit in splices.units:
         pairs = [(output / "ptoas" / f"{unit.name}.cpp", unit.path.with_suffix(".cpp"))]
         pairs += [(file, kernel.source) for kernel in unit.kernels if (file := splices.file(kernel.name))]
-        for made, place in reversed(pairs):  # the unit last: it is what says that the others are done
-            written.append((place, replace_kept(place, made.read_bytes())))
+        for spliced, source in reversed(pairs):  # the unit last: it says that the others are done
+            written.append((source, replace_kept(source, spliced.read_bytes())))
     remember(output, splices.units)
     return written
 
 
-def replace_kept(place: Path, data: bytes) -> Path | None:
-    """Write ``place`` atomically; what was there is kept beside it under a name with ``.bak``, which is returned.
+def replace_kept(path: Path, data: bytes) -> Path | None:
+    """Write ``path`` atomically; what was there is kept beside it under a name with ``.bak``, which is returned.
 
     A ``.bak`` with another content is never overwritten: the next is ``.bak2``. None if nothing had to be kept.
     """
     kept = None
-    if place.exists() and (before := place.read_bytes()) != data:
+    if path.exists() and (before := path.read_bytes()) != data:
         names = itertools.chain([".bak"], (f".bak{number}" for number in itertools.count(2)))
-        candidates = (place.with_name(place.name + name) for name in names)
-        kept = next(path for path in candidates if not path.exists() or path.read_bytes() == before)
+        candidates = (path.with_name(path.name + name) for name in names)
+        kept = next(one for one in candidates if not one.exists() or one.read_bytes() == before)
         if not kept.exists():
             write_bytes(kept, before)
-            shutil.copystat(place, kept)
-    write_bytes(place, data)
+            shutil.copystat(path, kept)
+    write_bytes(path, data)
     return kept

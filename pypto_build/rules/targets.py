@@ -9,6 +9,9 @@ from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.rules.options import GROUP, Group, OptionError
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 
+#: The variable with the file by which `pypto-build` learns how a run ended: SCons fails with 2 whatever happened.
+STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -45,7 +48,7 @@ def _of_verb(verb: Verb) -> Target:
 
 
 TARGETS: dict[str, Target] = {
-    # The run's options change nothing that is built: they may stand there for the replay that follows.
+    # Options of the run change nothing that is built. They are taken so that only the target's name has to be edited.
     "build": Target("build JIT=x", "compile and link", frozenset(_RUN)),
     "replay": Target("replay JIT=x", "build what changed, run, compare with the golden, report", frozenset(_RUN)),
     "compile": Target(
@@ -81,6 +84,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
     "Housekeeping": ("gc",),
 }
+
+
+#: Targets that work on the artifact of JIT=.
+OF_AN_ARTIFACT = ("build", "replay", "splice", "pto_diff", *VERBS)
 
 
 def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.proof import Action, Place
@@ -15,6 +13,7 @@ from pypto_build.proof.action import Aid
 from pypto_build.rules.instances import Instances, missing_instances
 from pypto_build.rules.machinery.actions import complain, run_captured
 from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
@@ -37,7 +36,7 @@ _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
 @dataclass(frozen=True)
 class Unit:
-    """One source and the binary made from it. ``name`` is the path under the binaries' directory without a suffix."""
+    """One source and its binary. ``name`` is the path under the binaries' directory without a suffix."""
 
     name: str
     source: Path
@@ -51,7 +50,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Plan:
-    """How one unit is made: its recipe, and what it adds to that."""
+    """How one unit is built: its recipe, and what it adds to that."""
 
     unit: Unit
     recipe: UnitRecipe
@@ -94,11 +93,11 @@ class Compilation:
             workspace.include_dirs |= set(unit.include_dirs)
 
     def kernel(self, kernel: Kernel) -> Plan:
-        """How a kernel is made."""
+        """How a kernel is built."""
         return self._plan(kernel.binary, kernel.core_type, kernel.source, kernel.extra_include_dirs)
 
     def orchestration(self, orchestration: Orchestration) -> Plan:
-        """How an orchestration is made."""
+        """How an orchestration is built."""
         return self._plan(orchestration.binary, "orchestration", orchestration.source)
 
     def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
@@ -202,12 +201,12 @@ class Compilation:
         return (aid,) if aid else ()
 
 
-def declare_unit(env: Any, steps: list[Step], also: Iterable[Any] = ()) -> Any:
+def declare_unit(env: Environment, steps: list[Step]) -> Node:
     """The nodes of a unit's steps; returns that of its binary."""
-    node = [env.File(escape(path)) for path in steps[0].action.inputs]
+    nodes: Nodes = [env.File(escape(path)) for path in steps[0].action.inputs]
     for step in steps:
-        node = declare_step(env, step, node)
-    return node[0]
+        nodes = declare_step(env, step, nodes)
+    return nodes[0]
 
 
 def ensure(workspace: Workspace, steps: list[Step]) -> int:
@@ -216,7 +215,7 @@ def ensure(workspace: Workspace, steps: list[Step]) -> int:
 
 
 def begins_with(source: Path, header: str) -> bool:
-    """Whether ``source`` includes ``header`` as a first thing, so that including it before all else changes nothing.
+    """Whether ``source`` includes ``header`` first, so that including it before everything else changes nothing.
 
     Standard headers may come before it, and the definitions of qualifiers that our headers make too; other definitions
     may not. A header of this name beside the source is another one.

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.facts.run_options import OF_SIMPLER
 from pypto_build.rules.artifact import ArtifactTargets
-from pypto_build.rules.machinery.actions import spawn_streaming
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.replay_test import show_results
+from pypto_build.rules.replay import show_results
 from pypto_build.rules.verbs import Needs, Verb
 from pypto_build.toolchain.python import own_tool
 
 
-def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTargets | None, verdict: Any) -> None:
+def declare_verb(
+    env: Environment,
+    verb: Verb,
+    root: Path | None = None,
+    targets: ArtifactTargets | None = None,
+    verdict: Nodes = (),
+) -> None:
     """The target of ``verb`` on the artifact in ``root``.
 
     ``root`` is None for a tool that was given files instead of one. ``targets`` are its nodes, None for a tool that
@@ -29,7 +34,7 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
     words = [*own_tool(verb.module), *([str(root)] if root else []), "--platform", platform]
     if root is not None and verb.needs is Needs.FILES:
         words += ["--build-dir", str(workspace.build_dir / platform / artifact_name(root))]
-    needed: list[Any] = []
+    needed: list[Node] = []
     if targets is not None:
         words += ["--build-dir", str(targets.output)]
         needed = list(targets.config)
@@ -38,22 +43,22 @@ def declare_verb(env: Any, verb: Verb, root: Path | None, targets: ArtifactTarge
             words += ["--embedded", embedded.get_abspath()] if embedded else []
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
-        needed += [verdict] if verdict is not None else []
+        needed += verdict
     tool = Action([[escape(word) for word in words + _flags(env, verb)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else tool
-    env.AlwaysBuild(env.Clone(SPAWN=spawn_streaming).Alias(verb.name, needed, actions))
+    env.AlwaysBuild(env.Alias(verb.name, needed, actions))
 
 
-def declare_fetch(env: Any) -> None:
+def declare_fetch(env: Environment) -> None:
     """The target that brings revisions into the cache."""
     options = workspace_of(env).options
     words = own_tool("pypto_build.toolchain.fetch")
     words += [f"{option.flag}={options[name]}" for name, option in OF_SIMPLER.items() if options[name]]
     action = Action([[escape(word) for word in words]], None)
-    env.AlwaysBuild(env.Clone(SPAWN=spawn_streaming).Alias("fetch", [], action))
+    env.AlwaysBuild(env.Alias("fetch", [], action))
 
 
-def _flags(env: Any, verb: Verb) -> list[str]:
+def _flags(env: Environment, verb: Verb) -> list[str]:
     options = workspace_of(env).options
     words = []
     for name, flag in verb.flags.items():

@@ -44,11 +44,9 @@ Options that look at tasks or stand in for them:
 ``graph``
     ``result.graph`` is the text that ``dep_gen`` writes to deps.json: tasks, tensors, and every edge with its reason.
 
-Options for files: ``output_dir`` with ``dump_args`` (level 0 to 3), ``dump_format``, ``dep_gen``, ``swimlane``,
-``scope_stats``. A run that dumps runs its tasks one by one, so that no dump holds what another task is just writing.
-``dump_select`` limits a dump to arguments, as KERNEL or KERNEL:INDEX (``*`` and ``?`` match; INDEX as ``arg_index`` in
-the dump), ``dump_tasks`` to tasks, as N, N-M (numbers in submission order) or 0xID.
+A run that dumps runs its tasks one by one, so that no dump holds what another task is just writing. ``dump_select``
+limits a dump to arguments, as KERNEL or KERNEL:INDEX (``*`` and ``?`` match; INDEX as ``arg_index`` in the dump),
+``dump_tasks`` to tasks, as N, N-M (numbers in submission order) or 0xID. Records go to ``output_dir``.
 
-Others: ``poison``, ``protect_inputs``, ``parameter_order``, ``log_level``, ``ring_task_window``, ``ring_heap``,
-``ring_dep_pool``, ``report`` (shared memory, see ``pypto_build.runtime.report``).
+All options, with their defaults, are ``SETTINGS`` of ``pypto_build.facts.run_options``.
 """

@@ -6,14 +6,12 @@ Imported by the build rules, so it loads fast and imports nothing that is not ne
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 RUNTIME_DIR = Path(__file__).resolve().parent
@@ -36,7 +34,7 @@ class BuildError(Exception):
 
 def module_filename() -> str:
     """File name of the module for this interpreter, like ``_embedded.cpython-311-x86_64-linux-gnu.so``."""
-    return MODULE_NAME + (sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+    return MODULE_NAME + EXTENSION_SUFFIXES[0]
 
 
 def sources() -> list[Path]:
@@ -69,6 +67,8 @@ def python_include_dirs() -> list[Path]:
     Raises:
         BuildError: one of them is not installed.
     """
+    import sysconfig
+
     python = Path(sysconfig.get_path("include"))
     if not (python / "Python.h").is_file():
         raise BuildError(f"{python / 'Python.h'}: not found; install python3-dev, or your Python's development package")
@@ -116,6 +116,8 @@ def build_module(module: Path, compiler: str = "g++", jobs: int | None = None) -
     Raises:
         BuildError: a tool or header is missing, or a command failed.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     module.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=module.parent, prefix=".build.") as directory:
         objects = {unit: Path(directory, f"{unit}.o") for unit in units()}
@@ -134,6 +136,8 @@ def build_module(module: Path, compiler: str = "g++", jobs: int | None = None) -
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line: build the module into a directory."""
+    import argparse
+
     parser = argparse.ArgumentParser(prog="python -m pypto_build.runtime.build", description=main.__doc__)
     parser.add_argument("out_dir", type=Path, nargs="?", default=Path(), help="the directory of the module")
     parser.add_argument("--module", type=Path, help="the module itself, in place of OUT_DIR")

@@ -14,26 +14,35 @@ import subprocess
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
+
+from pypto_build.facts.faults import Escaped, Nearness
+from pypto_build.runtime.faults import FaultRecord, Occupancy, decode, is_known, occupancy_line
 from pypto_build.runtime.printable import printable
+
+Kind = TypeVar("Kind", bound=IntEnum)
 
 REPORT_BYTES = 1 << 16
 
 _MAGIC = 0x54524F5045525050
-_VERSION = 3
+_VERSION = 4
 _NO_TASK = (1 << 64) - 1
 _HEADER = struct.Struct("<QIIIIQQQ")
 _SLOT = struct.Struct("<QiiqiI64s")
 _SLOT_COUNT = 256
-_CRASH = struct.Struct("<IiiiQQiI64s256s2048s256sQ")
+_CRASH = struct.Struct("<IiiiQQiI64sIIQQ96s2048s256sQ")
 _FRAME = struct.Struct("<QQ176s64s")
-_FAULT = struct.Struct("<IiQ16s64s3072s512s")
+_FAULT = struct.Struct("<II16384s")
 _CRASH_OFFSET = _HEADER.size + _SLOT_COUNT * _SLOT.size
 _FRAME_OFFSET = _CRASH_OFFSET + _CRASH.size
 _MAX_FRAMES = 48
-_FAULT_OFFSET = _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size
-_COMPLETE = 2
+#: Where the state of the run's fault is.
+FAULT_OFFSET = _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size
+FAULT_KNOWN = 2
 
 _LOOK_UP_S = 10.0  # for all frames together
 #: module, offset -> object, section, offset
@@ -41,6 +50,16 @@ Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
 
 _INCLUDE_DIR = Path(__file__).resolve().parent / "include"
 _ROLES = ("AIC", "AIV0", "AIV1")
+
+#: What is said of an address: `distance`, the `name` of the memory and its `size` are those of `Address`.
+_ADDRESS_TEXTS = {
+    Nearness.NOTHING: "no tensor is near",
+    Nearness.STACK_USED_UP: "the stack is used up",
+    Nearness.MISSING_ARGUMENT: "argument {distance} of {size}",
+    Nearness.INSIDE: "byte {distance} of {name} ({size} bytes)",
+    Nearness.BEFORE: "{distance} bytes before {name} ({size} bytes)",
+    Nearness.PAST: "{distance} bytes past the end of {name} ({size} bytes)",
+}
 
 
 @dataclass(frozen=True)
@@ -79,10 +98,27 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Address:
+    """Where the address that crashed a kernel lies: ``distance`` bytes in or from a memory of ``size`` bytes.
+
+    Of a missing argument they are its number and how many the task was given.
+    """
+
+    nearness: Nearness = Nearness.UNKNOWN
+    distance: int = 0
+    size: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        return _ADDRESS_TEXTS.get(self.nearness, "").format(**vars(self))
+
+
+@dataclass(frozen=True)
 class Crash:
     """A signal in a kernel (or the orchestration, then ``task`` is None; in another thread, ``kernel`` is empty too).
 
-    ``exception`` is the text of the exception that nobody caught, ``data_bytes`` the memory that was in use.
+    ``exception`` is the text of the exception that nobody caught, or the name of its type, as ``escaped`` says;
+    ``data_bytes`` the memory that was in use.
     """
 
     signal: str
@@ -91,29 +127,19 @@ class Crash:
     func_id: int
     block: int
     kernel: str
-    nearest: str
+    nearest: Address
     arguments: tuple[str, ...]
     frames: tuple[Frame, ...]
     exception: str = ""
     data_bytes: int = 0
+    escaped: Escaped = Escaped.NOTHING
 
     def summary(self) -> str:
         """One line: signal, place, address and what it is nearest to."""
         where = "the orchestration" if self.task is None else f"kernel {self.kernel} (task {self.task})"
-        if not self.nearest:
+        if self.nearest.nearness is Nearness.UNKNOWN:
             return f"{self.signal} in {where}"
         return f"{self.signal} in {where} at address 0x{self.address:x}, {self.nearest}"
-
-
-@dataclass(frozen=True)
-class RunFault:
-    """The fault that ended the run, though something kept the process from saying so."""
-
-    kind: str
-    message: str
-    task: int | None
-    kernel: str
-    hint: str
 
 
 @dataclass(frozen=True)
@@ -128,7 +154,7 @@ class Report:
     created: int = 0
     completed: int = 0
     open: int = 0
-    fault: RunFault | None = None
+    fault: FaultRecord | None = None
 
     def occupancy(self) -> str:
         """Where the tasks are, in the form of simpler's scheduler when it gives up."""
@@ -142,10 +168,8 @@ class Report:
             (waiting, "S4:dependency-deadlock"),
         )
         name = next((name for count, name in classes if count), "unknown:accounting/corruption")
-        line = (
-            f"sub_class={name} completed={self.completed}/{self.created} running={running} ready={ready} "
-            f"waiting={waiting} orch_done={int(not self.orchestrating)}"
-        )
+        tasks = Occupancy(self.created, running, ready, waiting, not self.orchestrating)
+        line = occupancy_line(name, self.completed, tasks)
         stuck = self.stuck
         return f"{line} stuck_task={stuck.task} stuck_core={stuck.core}" if stuck else line
 
@@ -176,9 +200,10 @@ def _running(buffer: memoryview, threads: int) -> tuple[Running, ...]:
 
 
 def _crash(buffer: memoryview) -> Crash | None:
-    state, number, _, func_id, address, task, block, frame_count, kernel, nearest, arguments, exception, data_bytes = (
+    state, number, _, func_id, address, task, block, frame_count, kernel, *place, arguments, exception, data_bytes = (
         _CRASH.unpack_from(buffer, _CRASH_OFFSET)
     )
+    nearness, escaped, distance, size, name = place
     if state == 0:
         return None
     frames = []
@@ -186,30 +211,40 @@ def _crash(buffer: memoryview) -> Crash | None:
         _, offset, module, symbol = _FRAME.unpack_from(buffer, _FRAME_OFFSET + index * _FRAME.size)
         frames.append(Frame(_text(module), offset, _text(symbol)))
     try:
-        name = signal.Signals(number).name
+        signal_name = signal.Signals(number).name
     except ValueError:
-        name = f"signal {number}"
+        signal_name = f"signal {number}"
     return Crash(
-        signal=name,
+        signal=signal_name,
         address=address,
         task=None if task == _NO_TASK else task,
         func_id=func_id,
         block=block,
         kernel=_text(kernel),
-        nearest=_text(nearest),
+        nearest=Address(_one_of(Nearness, nearness), distance, size, _text(name)),
         arguments=tuple(map(printable, _raw_text(arguments).splitlines())),
         frames=tuple(frames),
         exception=_text(exception),
         data_bytes=data_bytes,
+        escaped=_one_of(Escaped, escaped),
     )
 
 
-def read_fault(buffer: memoryview) -> RunFault | None:
+def _one_of(kinds: type[Kind], number: int) -> Kind:
+    """The kind with this number; the first, which says nothing, for one that is none."""
+    return kinds(number) if number < len(kinds) else kinds(0)
+
+
+def read_fault(buffer: memoryview) -> FaultRecord | None:
     """The fault that ended the run, from the moment it is known."""
-    state, _, task, kind, kernel, message, hint = _FAULT.unpack_from(buffer, _FAULT_OFFSET)
-    if state != _COMPLETE:
+    state, size, text = _FAULT.unpack_from(buffer, FAULT_OFFSET)
+    if state != FAULT_KNOWN:
         return None
-    return RunFault(_text(kind), _text(message), None if task == _NO_TASK else task, _text(kernel), _text(hint))
+    try:
+        record = decode(text[:size])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return record if is_known(record) else None
 
 
 def read_report(buffer: memoryview | bytes) -> Report | None:
@@ -219,7 +254,7 @@ def read_report(buffer: memoryview | bytes) -> Report | None:
         ValueError: the buffer is too small to be one.
     """
     view = memoryview(buffer).cast("B")
-    if len(view) < _FAULT_OFFSET + _FAULT.size:
+    if len(view) < FAULT_OFFSET + _FAULT.size:
         raise ValueError(f"report buffer: {len(view)} bytes; make it {REPORT_BYTES}")
     magic, version, threads, orchestrating, _, created, completed, ready = _HEADER.unpack_from(view, 0)
     if magic != _MAGIC or version != _VERSION:

@@ -14,7 +14,7 @@ from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.python import own_tool
-from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler import (
     HOST_GRAPH,
     LINK_FLAGS,
@@ -97,8 +97,8 @@ def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platfor
     identity = f"{identify(ccec)} {identify(linker)} {tree.root} {tree.isa}"
     extract = (*own_tool("pypto_build.toolchain.extract_text"), SOURCE, TARGET)
     steps = (
-        Step("link   ", ".elf", (linker, "-e", "kernel_entry", "-o", TARGET, SOURCE)),
-        Step("extract", ".bin", extract),
+        ToolStep("link   ", ".elf", (linker, "-e", "kernel_entry", "-o", TARGET, SOURCE)),
+        ToolStep("extract", ".bin", extract),
     )
     kernels = {
         core_type: UnitRecipe(

@@ -1,4 +1,4 @@
-"""What is made once for all workspaces of a user: the runtime's module, results, and revisions of other projects."""
+"""What is built once for all workspaces of a user: the runtime's module, results, and revisions of other projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""git, asked about places on this machine; what the user's environment says of repositories does not count."""
+"""Asks git about directories on this machine; what the user's environment says of repositories does not count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pypto_build.toolchain.errors import ToolchainError
 
 
 def run_git(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run git, which asks nobody anything and speaks English. Raises `ToolchainError` where there is none."""
+    """Run git without prompts and in English. Raises `ToolchainError` where there is none."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
@@ -38,12 +38,12 @@ def changed_files(path: Path) -> list[str]:
 
 
 def _head(path: Path) -> str:
-    """The commit that a checkout is at; empty for any other directory, below one or not."""
+    """The commit that a checkout is at; empty for any other directory, even one inside a checkout."""
     top, _, commit = run_git("-C", str(path), "rev-parse", "--show-toplevel", "HEAD").stdout.partition("\n")
     return commit.strip() if commit and Path(top).resolve() == path.resolve() else ""
 
 
 def reason(run: subprocess.CompletedProcess[str]) -> str:
-    """Why git failed, as it says itself."""
+    """Why git failed, in its own words."""
     lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in run.stderr.splitlines() if line.strip()]
     return lines[0] if lines else "git gave no reason"

@@ -12,7 +12,7 @@ from pathlib import Path
 from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.programs import version_text
-from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
 
@@ -129,7 +129,7 @@ def host_recipe(
         },
         "orchestration": orchestration_flags(compiler, platform),
     }
-    link = Step("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
+    link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
     # clang++ stops at a stale precompiled header, where g++ reads the text instead, and it instantiates in any case.
     main_headers = _MAIN_HEADERS if compiler.family == "g++" else {}
     calling = _CALLING if compiler.family == "g++" and not user_flags else {}

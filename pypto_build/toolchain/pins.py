@@ -1,4 +1,4 @@
-"""Revisions of the projects that simpler's side of the house needs, each in a directory of its own.
+"""Revisions of simpler and pto-isa, each in a directory of its own.
 
 ``third_party/pins.toml`` says which are known good and where they are to be had. ``SIMPLER=`` and ``PTO_ISA=`` name
 another: a revision, ``PATH@REVISION`` for one of a local clone, or a path that is taken as it is. Revisions are checked
@@ -37,14 +37,14 @@ _BUILT = ".pypto-built"
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A known good revision, and where the project is to be had."""
+    """A known good revision, and where to get the project."""
 
     revision: str
     url: str
 
 
 def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
-    """The pins by project. Raises `ToolchainError` if the file is not as it should be."""
+    """The pins by project. Raises `ToolchainError` if the file is damaged."""
     try:
         return msgspec.toml.decode(read_text(path), type=dict[str, Pin])
     except OSError as error:
@@ -60,7 +60,7 @@ def pins_dir() -> Path:
 
 
 class Repository:
-    """Our own repository of one project, without a work tree, and the checkouts made from it."""
+    """Our own repository of one project, without a work tree, and its checkouts."""
 
     def __init__(self, project: str, cache: Path | None = None) -> None:
         self.project = project
@@ -106,7 +106,7 @@ class Repository:
         return self._git("show", "--no-patch", "--format=%h %cs %s", commit).strip()
 
     def checkout(self, commit: str) -> Path:
-        """The directory with the files of ``commit``, made on first use and only read after."""
+        """The directory with the files of ``commit``, written on first use and only read after."""
         place = self.directory / commit[:12]
         with _locked(self.directory / f"{commit[:12]}.lock"):
             if not (place / ".git").exists():
@@ -132,7 +132,7 @@ def _slug(source: str) -> str:
 
 
 def resolve(project: str, chosen: str, cache: Path | None = None, option: str = "") -> Path:
-    """The directory of what ``chosen`` names: a path as it is, else the checkout of a revision. Never uses a network.
+    """The directory that ``chosen`` names: a path itself, else the checkout of a revision. Never uses a network.
     ``option`` is what messages call the option where it is not the project's.
 
     Raises:
@@ -156,7 +156,7 @@ def find_commit(repository: Repository, chosen: str) -> str:
         if not Path(clone).expanduser().is_dir():
             raise ToolchainError(f"{option}={chosen}: {clone} is no directory; name a clone before the '@'")
         repository.fetch(str(Path(clone).expanduser().resolve()))
-        # What the clone itself calls by that name: its branches are not ours.
+        # The clone's own meaning of that name: its branches are not ours.
         revision = git.find_commit("-C", str(Path(clone).expanduser()), revision=revision) or revision
     commit = repository.commit(revision)
     if commit is None:

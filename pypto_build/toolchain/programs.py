@@ -1,4 +1,4 @@
-"""Programs on this machine: where they are, and the version by which a build key tells one from another."""
+"""Programs on this machine: where they are, and their version, which is part of build keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TIME_LIMIT_S = 30  # a launcher script on a cold network disk takes seconds, a 
 
 
 def version_text(path: str, way_out: str) -> str:
-    """What a program answers to ``--version``; ``way_out`` says what to do about one that cannot be asked.
+    """What a program answers to ``--version``; ``way_out`` says what to do if it cannot be run.
 
     Raises:
         ToolchainError: it cannot be run, or does not answer.

@@ -15,7 +15,7 @@ _NOT_HERE = "import sys; sys.path[:] = filter(None, sys.path)\n"
 
 
 def own_tool(module: str) -> list[str]:
-    """The first words of a command line that runs a module, as ``python -m`` does, and imports nothing from where."""
+    """The first words of a command line that runs a module as ``python -m`` does, without the working directory."""
     return [sys.executable, str(_LAUNCHER), module]
 
 

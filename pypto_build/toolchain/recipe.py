@@ -13,7 +13,7 @@ SOURCE, TARGET = "{source}", "{target}"
 
 
 @dataclass(frozen=True)
-class Step:
+class ToolStep:
     """One command after the compilation; ``label`` is the word it is announced by."""
 
     label: str
@@ -37,7 +37,7 @@ class UnitRecipe:
     identity: str
     compiler: tuple[str, ...]
     include_dirs: tuple[Path, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ToolStep, ...]
     also: tuple[Path, ...] = ()
     main_header: str = ""
     calling: tuple[str, ...] = ()
@@ -56,15 +56,15 @@ class UnitRecipe:
 
     @property
     def located(self) -> bool:
-        """Whether what it makes names the places of sources: line numbers do."""
+        """Whether its output names the paths of sources, as line numbers do."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
 
     def map_prefix(self, root: Path) -> Sequence[str]:
-        """The flag by which an object does not tell where the directory ``root`` lies."""
+        """The flag that keeps the path of the directory ``root`` out of an object."""
         return (f"-ffile-prefix-map={root}=.",)
 
     def precompile_argv(self, header: str, target: str) -> list[str]:
-        """The header to the form that the compiler takes in place of its text."""
+        """The command that precompiles the header."""
         dirs = [f"-I{directory}" for directory in self.include_dirs]
         return [*self.compiler, *dirs, "-x", "c++-header", header, "-o", target]
 

@@ -1,4 +1,4 @@
-"""Commands under bubblewrap: no network, no other processes, an empty /tmp, nothing writable but the places given."""
+"""Commands under bubblewrap: no network, no other processes, an empty /tmp, nothing writable but what is given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACES = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs",
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Bubblewrap, which works here. `readable` are places that commands need to see though they are below /tmp."""
+    """Bubblewrap, which works here. `readable` are directories that commands must see even if they are below /tmp."""
 
     program: str
     readable: tuple[Path, ...] = ()

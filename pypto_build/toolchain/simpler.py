@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.programs import find_program
-from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, Step, UnitRecipe
+from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
 KERNEL_COMPILER, HOST_COMPILER = "g++-15", "g++"
@@ -41,7 +41,7 @@ def simulator_recipe(tree: SimplerTree, platform: Platform, runtime: str) -> Rec
             identity=f"{identity} {tree.root} {tree.isa}",
             compiler=(compiler, *_KERNEL_FLAGS, macro),
             include_dirs=tree.kernel_includes(platform, runtime),
-            steps=(Step("link   ", ".so", (compiler, *_SHARED, SOURCE, "-o", TARGET)),),
+            steps=(ToolStep("link   ", ".so", (compiler, *_SHARED, SOURCE, "-o", TARGET)),),
         )
         for core_type, macro in _CORE_MACRO.items()
     }
@@ -71,4 +71,4 @@ def orchestration_recipe(
     """An object from the orchestration, linked together with ``sources`` of simpler's."""
     dirs = [f"-I{directory}" for directory in include_dirs]
     link = (*compiler, "-shared", *link_flags, SOURCE, *map(str, sources), *dirs, "-o", TARGET)
-    return UnitRecipe(identity, compiler, include_dirs, (Step("link   ", ".so", link),), also=sources)
+    return UnitRecipe(identity, compiler, include_dirs, (ToolStep("link   ", ".so", link),), also=sources)

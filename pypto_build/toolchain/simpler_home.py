@@ -38,7 +38,7 @@ print(json.dumps({**found, "installed": sorted({str(d.locate_file("")) for d in 
 
 @dataclass(frozen=True)
 class SimplerHome:
-    """A simpler that can be used: its tree, the interpreter that runs it, and where that finds it if not installed."""
+    """A usable simpler: its tree, the interpreter that runs it, and where that finds it if it is not installed."""
 
     tree: SimplerTree
     python: str
@@ -152,7 +152,7 @@ def _root(found: Mapping[str, object], what: str, python: str) -> Path:
 
 
 def _demand_interface(package_dir: Path, what: str, python: str) -> None:
-    """Without the extension module, the package must do with its Python alone. Raises `ToolchainError`."""
+    """Check that the package works without its extension module, in Python alone. Raises `ToolchainError`."""
     source = package_dir / "task_interface.py"
     if not source.is_file():
         raise ToolchainError(f"{what}: {package_dir} has no task_interface; install simpler into {python}")

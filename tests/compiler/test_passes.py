@@ -182,6 +182,10 @@ def _wrong(name: str) -> tuple[str, object]:
             lambda f: f.body.ops.append(Op("neg", (Ref("nothing"),), results=("n",))),
         ),
         "infer_types": ("neg: n has no type", lambda f: f.body.ops.append(Op("neg", (), results=("n",)))),
+        "expand_mixed": (
+            "get_block_idx defines n, of which nothing is known",
+            lambda f: f.body.ops.append(Op("get_block_idx", (), results=("n",))),
+        ),
         "plan_addresses": (
             "for: total__iter_v1 and tmp0__ssa_v0 are live together and overlap",
             lambda f: f.addresses.update({"tmp0__ssa_v0": 64}),
@@ -189,7 +193,7 @@ def _wrong(name: str) -> tuple[str, object]:
     }[name]
 
 
-@pytest.mark.parametrize("name", ["flatten_calls", "convert_to_ssa", "infer_types", "plan_addresses"])
+@pytest.mark.parametrize("name", ["flatten_calls", "convert_to_ssa", "infer_types", "expand_mixed", "plan_addresses"])
 def test_verifiers_catch_a_wrong_pass(tmp_path: Path, name: str) -> None:
     program = build_program(load(tmp_path, LOOP))
     message, damage = _wrong(name)

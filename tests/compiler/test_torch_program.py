@@ -77,6 +77,10 @@ KERNELS: dict[str, tuple[str, Expected]] = {
     "bits": ("i = pl.cast(a * 100.0, pl.INT16, mode='trunc')\nj = pl.cast(b * 100.0, pl.INT16, mode='trunc')\n"
              "r = pl.cast(pl.cast((i & j) | (i << 1), pl.FP16), pl.FP32)",
              lambda x, y: (((x * 100).short() & (y * 100).short()) | ((x * 100).short() << 1)).half().float()),
+    "integers keep their width": (
+        "i = pl.cast(a * 100.0, pl.INT16, mode='trunc')\n"
+        "r = pl.cast(pl.cast(pl.row_expand(i, pl.row_sum(i * 300)), pl.INT32), pl.FP32)",
+        lambda x, y: ((x * 100).short() * 300).sum(1, True).short().expand(64, 64).float()),
     "comparison and selection": ("r = pl.select(pl.cmp(a, b, 'gt'), a, b * 2.0)",
                                  lambda x, y: torch.where(x > y, x, y * 2)),
     "concat and extract": ("r = pl.concat(pl.extract(a, [0, 32], [64, 32]), pl.extract(b, [0, 0], [64, 32]))",

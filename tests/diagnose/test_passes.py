@@ -85,7 +85,7 @@ def test_one_pass_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_hints_are_notes_at_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hint = "[perf_hint PH001] Tile: rows of 64 bytes; recommended more. at /src/program.py:12:9\n"
     (finding,) = passes(write(tmp_path, {**CLEAN, "report/perf_hints.log": hint}))[1]
-    assert (finding.rule, finding.level, finding.place) == ("passes/PH001", "note", "/src/program.py:12")
+    assert (finding.rule, finding.level, finding.position) == ("passes/PH001", "note", "/src/program.py:12")
 
 
 @pytest.mark.parametrize("name", ["gemm_eltwise", "paged_attention", "relax", "flash_attention"])

@@ -23,15 +23,15 @@ def _runtime_first(runtime: Path) -> None:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The artifact of `Project`, in a workspace in which simpler's compilers are called as it calls them."""
-    made = Project(tmp_path / "workspace")
+    workspace = Project(tmp_path / "workspace")
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "g++-15").write_text('#!/bin/sh\nexec g++ "$@"\n')
     (programs / "g++-15").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYPTO_STANDIN_PROGRAM", str(made.write("program.py", PROGRAM)))
+    monkeypatch.setenv("PYPTO_STANDIN_PROGRAM", str(workspace.write("program.py", PROGRAM)))
     monkeypatch.delenv("SIMPLER_ROOT", raising=False)
-    return made
+    return workspace
 
 
 @pytest.fixture

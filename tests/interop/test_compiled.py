@@ -15,11 +15,11 @@ from tests.rules.project import Project
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project(tmp_path_factory.mktemp("workspace"))
-    shutil.copytree(made.artifact / "data", made.artifact / "data" / "zeros")
-    made.write_tensor("zeros/in/x", [0.0] * 16)
-    made.write_tensor("zeros/out/y", [2.0] * 16)
-    return made
+    workspace = Project(tmp_path_factory.mktemp("workspace"))
+    shutil.copytree(workspace.artifact / "data", workspace.artifact / "data" / "zeros")
+    workspace.write_tensor("zeros/in/x", [0.0] * 16)
+    workspace.write_tensor("zeros/out/y", [2.0] * 16)
+    return workspace
 
 
 def test_tensors(built: Project, monkeypatch: pytest.MonkeyPatch) -> None:

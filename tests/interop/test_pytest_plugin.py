@@ -44,9 +44,9 @@ def run_pytest(tmp_path: Path, *words: str, **more: str) -> subprocess.Completed
 def rig(tmp_path: Path) -> Rig:
     from pypto_build.interop.scene_test import write_scene_test
 
-    made = make_rig(tmp_path)
-    write_scene_test(made.root, made.out)
-    return made
+    rig = make_rig(tmp_path)
+    write_scene_test(rig.root, rig.out)
+    return rig
 
 
 def test_every_platform_is_a_name_that_p_takes() -> None:

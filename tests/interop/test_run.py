@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import struct
 import sys
-import sysconfig
 import venv
 from pathlib import Path
 
@@ -238,7 +237,8 @@ def test_a_checkout_counts_though_another_simpler_is_installed_editably(tmp_path
         "        if name.partition('.')[0].startswith('simpler'):\n            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Finder())\n"
     )
-    (site / "hijack.pth").write_text(f"{sysconfig.get_path('purelib')}\nimport hijack\n")
+    ours = [place for place in sys.path if place.endswith("-packages")]
+    (site / "hijack.pth").write_text("\n".join([*ours, "import hijack\n"]))
     run = rig.run(SIMPLER_PYTHON=str(python))
     assert run.returncode == 0, run.stdout + run.stderr
 

@@ -22,9 +22,9 @@ Spawned = tuple[int, str]
 
 @pytest.fixture(scope="session")
 def watcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
-    assert made is not None
-    return made
+    found = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
+    assert found is not None
+    return found
 
 
 class Rig:
@@ -51,10 +51,10 @@ class Rig:
         return Place(self.out, self.store, {"root": self.root}, self.watcher)
 
     def action(self, script: str = "cat source header; if test -e extra; then cat extra; fi") -> Action:
-        made = f"cd {self.root}; ({script}) > {self.out}/made.tmp"
+        command = f"cd {self.root}; ({script}) > {self.out}/built.tmp"
         source = str(self.root / "source")
         environment = {"PATH": os.environ["PATH"]}
-        return Action("made", ("/bin/sh", "-c", made), (source,), ("made",), environment=environment, main=source)
+        return Action("built", ("/bin/sh", "-c", command), (source,), ("built",), environment=environment, main=source)
 
     def spawn(self, command: list[str], environment: dict[str, str]) -> Spawned:
         self.ran.append(command[-1])
@@ -71,8 +71,8 @@ class Rig:
         return outcome.how
 
     @property
-    def made(self) -> str:
-        return (self.out / "made").read_text()
+    def built(self) -> str:
+        return (self.out / "built").read_text()
 
 
 @pytest.fixture
@@ -81,29 +81,29 @@ def rig(tmp_path: Path, watcher: Path) -> Rig:
 
 
 def test_made_once_then_kept(rig: Rig) -> None:
-    assert [rig.run() for _ in range(3)] == ["made", "kept", "kept"]
-    assert rig.made == "one h1 "
-    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "made"]
+    assert [rig.run() for _ in range(3)] == ["built", "kept", "kept"]
+    assert rig.built == "one h1 "
+    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "built"]
 
 
 @pytest.mark.parametrize("name", ["source", "header"])
 def test_an_edit_and_back(rig: Rig, name: str) -> None:
     before = (rig.root / name).read_text()
-    assert rig.run() == "made"
+    assert rig.run() == "built"
     rig.write(name, "new ")
-    assert rig.run() == "made"
-    assert "new " in rig.made
+    assert rig.run() == "built"
+    assert "new " in rig.built
     rig.write(name, before)
     assert rig.run() == "restored"
-    assert rig.made == "one h1 "
+    assert rig.built == "one h1 "
 
 
 def test_a_file_that_appears_where_it_was_looked_for(rig: Rig) -> None:
-    assert rig.run() == "made"
+    assert rig.run() == "built"
     rig.write("extra", "more ")
     assert rig.place().reason(rig.action()) == "extra is a new input"
-    assert rig.run() == "made"
-    assert rig.made == "one h1 more "
+    assert rig.run() == "built"
+    assert rig.built == "one h1 more "
     (rig.root / "extra").unlink()
     assert rig.run() == "restored"
 
@@ -111,27 +111,27 @@ def test_a_file_that_appears_where_it_was_looked_for(rig: Rig) -> None:
 @pytest.mark.parametrize("record", ["kept", "lost", "damaged"])
 @pytest.mark.parametrize("output", ["kept", "lost", "damaged"])
 def test_records_and_outputs_may_be_lost(rig: Rig, record: str, output: str) -> None:
-    assert rig.run() == "made"
-    for path, fate in ((rig.out / ".results", record), (rig.out / "made", output)):
+    assert rig.run() == "built"
+    for path, fate in ((rig.out / ".results", record), (rig.out / "built", output)):
         if fate == "lost":
             path.unlink()
         elif fate == "damaged":
             path.write_bytes(path.read_bytes()[:-3] + b"xxx")
     assert rig.run() == ("kept" if record == output == "kept" else "restored")
-    assert rig.made == "one h1 "
+    assert rig.built == "one h1 "
     shutil.rmtree(rig.out)
     assert rig.run() == "restored"
 
 
 def test_an_old_state_put_back_by_hand(rig: Rig) -> None:
-    assert rig.run() == "made"
+    assert rig.run() == "built"
     shutil.copytree(rig.out, rig.root / "saved")
     rig.write("header", "h2 ")
-    assert rig.run() == "made"
-    for name in ("made", ".results"):
+    assert rig.run() == "built"
+    for name in ("built", ".results"):
         shutil.copy2(rig.root / "saved" / name, rig.out / name)
-        assert rig.run() in ("restored", "made")
-        assert rig.made == "one h2 "
+        assert rig.run() in ("restored", "built")
+        assert rig.built == "one h2 "
 
 
 @pytest.mark.parametrize("name", ["source", "header"])
@@ -147,9 +147,9 @@ def test_an_input_that_changes_meanwhile(rig: Rig, name: str, undone: bool) -> N
                 rig.write(name, before)
 
     rig.meanwhile = change
-    assert rig.run() == "made"
+    assert rig.run() == "built"
     assert len(rig.ran) == 2  # the first time is not believed
-    assert rig.made == ("one h1 " if undone else "".join("x" if n == name else f"{t} " for n, t in _TEXTS))
+    assert rig.built == ("one h1 " if undone else "".join("x" if n == name else f"{t} " for n, t in _TEXTS))
     assert rig.run() == "kept"
 
 
@@ -170,7 +170,7 @@ def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
 def test_a_failure_is_not_kept(rig: Rig) -> None:
     action = rig.action("cat source; false")
     assert [rig.run(action), rig.run(action)] == ["failed", "failed"]
-    assert not (rig.out / "made").exists()
+    assert not (rig.out / "built").exists()
     assert rig.place().reason(action, "again") == "again"
 
 
@@ -178,36 +178,36 @@ def test_a_failure_withdraws_what_was_good(rig: Rig) -> None:
     """The same inputs pass and then fail: neither record nor store says that they pass."""
     flaky = replace(rig.action("cat source header; test -e $FLAG"), environment={"FLAG": "/", "PATH": "/bin"})
     fails = replace(flaky, environment={"FLAG": "/missing", "PATH": "/bin"})
-    assert rig.run(flaky) == "made"
+    assert rig.run(flaky) == "built"
     assert rig.run(fails, again=True) == "failed"
-    assert rig.run(flaky) == "made"
+    assert rig.run(flaky) == "built"
     assert rig.run(fails, again=True) == "failed"
     shutil.rmtree(rig.out)
     assert rig.run(fails) == "failed"
-    assert rig.run(flaky) == "made"
+    assert rig.run(flaky) == "built"
     shutil.rmtree(rig.out)
     assert rig.run(fails) == "restored"  # it passed last
 
 
 def test_another_workspace_has_it_too(rig: Rig, tmp_path: Path) -> None:
-    assert rig.run() == "made"
+    assert rig.run() == "built"
     other = Rig(tmp_path / "other", rig.watcher, rig.store)
     assert other.run() == "restored"
-    assert other.made == "one h1 "
+    assert other.built == "one h1 "
     other.write("header", "h2 ")
-    assert other.run() == "made"
+    assert other.run() == "built"
 
 
 def test_what_names_its_place_stays_there(rig: Rig, tmp_path: Path) -> None:
     script = "cat source header; pwd"
-    assert rig.run(rig.action(script)) == "made"
+    assert rig.run(rig.action(script)) == "built"
     other = Rig(tmp_path / "other", rig.watcher, rig.store)
-    assert other.run(other.action(script)) == "made"
-    assert other.made == f"one h1 {other.root}\n"
+    assert other.run(other.action(script)) == "built"
+    assert other.built == f"one h1 {other.root}\n"
     moved = Rig(tmp_path / "moved", rig.watcher, Store(tmp_path / "nothing", 0))
     shutil.copytree(rig.out, moved.out)
-    assert moved.run(moved.action(script)) == "made"
-    assert str(moved.root) in moved.made
+    assert moved.run(moved.action(script)) == "built"
+    assert str(moved.root) in moved.built
     shutil.rmtree(rig.out)
     assert rig.run(rig.action(script)) == "restored"
 
@@ -219,14 +219,14 @@ def test_what_nobody_watched_is_made_every_time(rig: Rig, watcher_missing: bool)
         rig.watcher = None
     else:
         action = replace(action, main=str(rig.root / "other"))  # not what the tool is seen to read
-    assert [rig.run(action), rig.run(action)] == ["made", "made"]
-    assert rig.made == "one h1 "
+    assert [rig.run(action), rig.run(action)] == ["built", "built"]
+    assert rig.built == "one h1 "
 
 
 def test_all_that_a_tool_leaves_in_a_directory(rig: Rig) -> None:
     script = f"cd {rig.root}; mkdir -p out/tree/deep; cp source out/tree/a; cp header out/tree/deep/b"
     action = replace(rig.action(), argv=("/bin/sh", "-c", script), outputs=(), tree="tree", name="tree")
-    assert rig.run(action) == "made"
+    assert rig.run(action) == "built"
     (rig.out / "tree/deep/b").unlink()
     (rig.out / "tree/stale").write_text("of another run")
     assert rig.run(action) == "restored"
@@ -235,10 +235,10 @@ def test_all_that_a_tool_leaves_in_a_directory(rig: Rig) -> None:
 
 def test_settings_decide_and_are_told(rig: Rig) -> None:
     first = replace(rig.action(), settings={"the compiler": "12"})
-    assert rig.run(first) == "made"
+    assert rig.run(first) == "built"
     second = replace(first, settings={"the compiler": "13"})
     assert rig.place().reason(second) == "the compiler changed"
-    assert [rig.run(second), rig.run(first)] == ["made", "restored"]
+    assert [rig.run(second), rig.run(first)] == ["built", "restored"]
     assert rig.place().reason(rig.action("cat source")) == "the compiler changed"
 
 
@@ -262,12 +262,12 @@ def test_what_killed_runs_left_is_removed(rig: Rig) -> None:
     (rig.out / ".work.1.1").mkdir()
     (rig.out / ".work.1.1" / "log").touch()
     rig.place().tidy()
-    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "made"]
+    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "built"]
 
 
 def test_a_hostile_record_leads_nowhere(rig: Rig, tmp_path: Path) -> None:
     """An entry of the store that names an output outside of the place is not followed."""
-    assert rig.run() == "made"
+    assert rig.run() == "built"
     place = rig.place()
     record = place.proven(rig.action())
     assert record is not None
@@ -286,10 +286,10 @@ def test_names_that_are_no_text(rig: Rig) -> None:
     rig.write(odd, "odd ")
     script = "cat source " + odd + "; printf '\\377' >&2; test -e absent$(printf '\\376')"
     action = replace(rig.action(f"{script}; true"), settings={"PATH": odd})
-    assert [rig.run(action), rig.run(action)] == ["made", "kept"]
+    assert [rig.run(action), rig.run(action)] == ["built", "kept"]
     rig.write(odd, "other ")
     assert rig.place().reason(action) != "it was missing or had failed"
-    assert rig.run(action) == "made"
-    assert rig.made == "one other "
+    assert rig.run(action) == "built"
+    assert rig.built == "one other "
     (rig.root / os.fsdecode(b"absent\xfe")).touch()
-    assert rig.run(action) == "made"
+    assert rig.run(action) == "built"

@@ -15,9 +15,9 @@ from pypto_build.toolchain.host import find_compiler
 
 @pytest.fixture(scope="session")
 def watcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
-    assert made is not None
-    return made
+    watcher = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
+    assert watcher is not None
+    return watcher
 
 
 def watched(watcher: Path, directory: Path, *command: str) -> Account:
@@ -110,12 +110,12 @@ def test_modules_of_ours_count_by_their_sources(watcher: Path, tmp_path: Path) -
 
 
 def test_a_damaged_library_is_built_again(tmp_path: Path) -> None:
-    made = library(find_compiler().path, tmp_path, os.environ)
-    assert made is not None
-    whole = made.read_bytes()
-    made.write_bytes(whole[:-1])
-    assert library(find_compiler().path, tmp_path, os.environ) == made
-    assert len(made.read_bytes()) == len(whole)
+    watcher = library(find_compiler().path, tmp_path, os.environ)
+    assert watcher is not None
+    whole = watcher.read_bytes()
+    watcher.write_bytes(whole[:-1])
+    assert library(find_compiler().path, tmp_path, os.environ) == watcher
+    assert len(watcher.read_bytes()) == len(whole)
 
 
 def test_without_a_compiler_there_is_none(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Every operation that PyTorch is written for is tested: by a case of the table, on all its element types, or by its
-name in another test."""
+"""Every operation that PyTorch is written for is tested: by its row alone, by a case of the table, on all its element
+types, or by its name in another test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pypto_build.pto.checks.elements import element_types
 from pypto_build.pto.model import Operation
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.torch.lowering import find_lowering, nothing
+from tests.pto.rows import ON_ELEMENTS
 from tests.pto.torch_operations import CASES
 
 HERE = Path(__file__).parent
@@ -45,7 +46,7 @@ def used_in(text: str, name: str) -> bool:
 def test_every_operation_is_used() -> None:
     files = [p for p in sorted(HERE.glob("*torch_*.py")) if p != Path(__file__)]
     text = "\n".join(p.read_text() for p in files)
-    in_table = {case.op for case in CASES.values()}
+    in_table = {case.op for case in CASES.values()} | ON_ELEMENTS.keys()
     assert [name for name in handled() if name not in in_table and not used_in(text, name)] == []
 
 
@@ -58,7 +59,7 @@ def test_the_cases_have_every_element_type() -> None:
 
 
 def test_all_other_operations_on_tiles_ask_for_their_element_types() -> None:
-    in_table = {case.op for case in CASES.values()}
+    in_table = {case.op for case in CASES.values()} | ON_ELEMENTS.keys()
     computing = {name for name in handled() if TABLE[name].cpp and TABLE[name].core != "cube"}
     tiles = {n for n in computing if any(r.kind in ("tile", "shaped") for r in TABLE[n].roles())} - in_table
     assert tiles == ELSEWHERE.keys() | EVERYWHERE

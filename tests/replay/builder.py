@@ -42,10 +42,10 @@ def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
         here = f"-fdebug-prefix-map={directory}=."
         argv = [find_compiler().path, "-shared", *flags, here, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
         subprocess.run(argv, check=True, cwd=directory)
-        made = target.read_bytes()
+        content = target.read_bytes()
         if shared:
             target.replace(kept)
-    return made
+    return content
 
 
 def build_artifact(artifact_dir: Path, out: Path) -> None:

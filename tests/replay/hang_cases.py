@@ -344,6 +344,15 @@ CASES: tuple[Case, ...] = (
         f"{_ONE} throw 7;",
     ),
     Case(
+        "fault where no exception may pass",
+        "runtime_error",
+        "runtime_error",
+        "after task 0: view reaches outside its tensor; clamp its shape to what is left after the offset",
+        "correct the orchestration",
+        """const auto strict = [](const ChipTensor &x) noexcept { (void)x.view(x.shapes, x.shapes); };
+        strict(ext_x);""",
+    ),
+    Case(
         "signal sent to itself",
         "runtime_error",
         "crash",

@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.replay.worker import FAULT_OFFSET
 from pypto_build.runtime import report
@@ -148,6 +149,7 @@ _LATE = "had not finished at the time limit of 1 s"
 _NO_REPLY = "the run left no result: something else was written where it comes through"
 _CRASH = report._CRASH_OFFSET
 _FRAME = report._FRAME_OFFSET
+_TOLD = f'{{"kind":{FaultKind.KERNEL_REPORTED:d},"fields":{{"text":"{{x}}"}}}}'
 
 
 def _hang(name: str, code: str) -> Case:
@@ -234,7 +236,11 @@ CASES: tuple[Case, ...] = (
     _forges("tensor that is not there", r'"{\"tasks\": 1, \"run_s\": 0.1, \"unwritten\": [{\"tensor\": 99, \"count\": 1, \"first\": [0]}]}\n"'),
     _forges("element that is not there", r'"{\"tasks\": 1, \"run_s\": 0.1, \"unwritten\": [{\"tensor\": 1, \"count\": 1, \"first\": [-5]}]}\n"'),
     _forges("kind without a fault", r'"{\"kind\": \"loaded\"}\n"'),
-    _fails("fault of a kind that is none", r'say_all("{\"fault\": \"{0} \\u001b[31m %s\", \"kind\": \"pass\"}\n"); spin();', "{0}"),
+    _forges("fault of a kind that is none", r'"{\"fault\": {\"kind\": 999}}\n"'),
+    _forges("fault with a number that is none", r'"{\"fault\": {\"kind\": 1, \"fields\": {\"name\": " + std::string(6000, \'9\') + "}}}\n"'),
+    _fails("fault without its fields", r'say_all("{\"fault\": {\"kind\": ' f"{FaultKind.GROUP_DEADLOCK:d}" r'}}\n"); spin();', "members"),
+    _fails("fault with a text of its own", r'say_all("{\"fault\": {\"kind\": ' f"{FaultKind.KERNEL_REPORTED:d}" r', \"fields\": {\"text\": \"{0} \\u001b[31m %s\"}}}\n"); spin();', "{0}"),
+    _fails("the status that says a fault was told", "_exit(72);", f"{_EXITED} 72"),
     Case("reply of its own, wrong result", r'say_all("{\"tasks\": 1, \"run_s\": 0.1}\n"); spin();', "mismatch"),
     # What parent and child share
     _fails("shared memory unmapped", "for (auto &[start, size] : shared_mappings()) munmap(start, size); *y = 1;", ""),
@@ -242,14 +248,14 @@ CASES: tuple[Case, ...] = (
     _hang("report of zeros", "memset(report(), 0, 65536);"),
     _fails("report of chance, and a crash", "srand(1); char *at = report(); for (int i = 0; i < 65536; ++i) at[i] = static_cast<char>(rand()); raise(SIGKILL);", "SIGKILL"),
     _hang("more time for PyTorch", 'strcpy(report() + 65536 - 512, "PyTorch");'),
-    _fails("fault that nobody found", f'char *at = report() + {FAULT_OFFSET}; strcpy(at + 16, "pass"); strcpy(at + 96, "{{x}}"); *at = 2; spin();', "{x}"),
+    _fails("fault that nobody found", f'char *at = report() + {FAULT_OFFSET}; strcpy(at + 8, R"({_TOLD})"); *at = 2; at[4] = {len(_TOLD)}; spin();', "{x}"),
     _fails("stack in a file of its own", f"""char *at = report() + {_CRASH};
         const std::string place = out() + "/planted";
         mkdir(place.c_str(), 0777);
         put(place + "/x.o", ""); put(place + "/x.so", "");
         put(place + "/compile_commands.json", "[{{\\"directory\\": \\"" + place + "\\", \\"output\\": \\"x.o\\", \\"arguments\\": [\\"sh\\", \\"-c\\", \\"touch executed\\", \\"-o\\", \\"x\\"]}}]");
         const uint32_t crashed[] = {{2, SIGSEGV}}; memcpy(at, crashed, sizeof(crashed));
-        const uint32_t count = 3; memcpy(at + {report._CRASH.size - 8 - 256 - 2048 - 256 - 64 - 4}, &count, 4);
+        const uint32_t count = 3; memcpy(at + {report._CRASH.size - 8 - 256 - 2048 - 96 - 24 - 64 - 4}, &count, 4);
         for (int i = 0; i < 3; ++i) strcpy(report() + {_FRAME} + i * {report._FRAME.size} + 16, (i ? place + "/x.so" : place + "/y.so").c_str());
         raise(SIGKILL);""", "SIGKILL"),
     _fails("an input changed", f"x[3] = 7; {_DONE}", "input 'x' was changed"),

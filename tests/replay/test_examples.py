@@ -37,9 +37,9 @@ def test_the_script_reproduces_the_data(tmp_path: Path, name: str) -> None:
     module = _make_data()
     module.make_snapshot(tmp_path, module.PROGRAMS[name])
     data = EXAMPLES / "artifacts" / name / "data"
-    made = sorted(path.relative_to(tmp_path / "data") for path in tmp_path.glob("data/*/*.pt"))
-    assert made == sorted(path.relative_to(data) for path in data.glob("*/*.pt"))
-    for path in made:
+    written = sorted(path.relative_to(tmp_path / "data") for path in tmp_path.glob("data/*/*.pt"))
+    assert written == sorted(path.relative_to(data) for path in data.glob("*/*.pt"))
+    for path in written:
         ours, theirs = (torch.load(root / path, weights_only=True) for root in (tmp_path / "data", data))
         assert ours.dtype == theirs.dtype
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)

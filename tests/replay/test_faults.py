@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import signal
+import struct
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pypto_build.facts.faults import Nearness
 from pypto_build.replay.faults import Death, describe_death, describe_hang
 from pypto_build.replay.worker import FAULT_KNOWN, FAULT_OFFSET, REPORT_BYTES
 from pypto_build.runtime import report
-from pypto_build.runtime.report import Crash, Frame, Report, Running
+from pypto_build.runtime.faults import message_of
+from pypto_build.runtime.report import Address, Crash, Frame, Report, Running
 
+UNKNOWN = Address()
 ADD = Running(3, 0, 0, "add", 100)
 MUL = Running(4, 1, 0, "mul", 200, 2, "AIC")
 
 
-def _crash(name: str, task: int | None = 3, kernel: str = "add", nearest: str = "") -> Report:
+def _crash(name: str, task: int | None = 3, kernel: str = "add", nearest: Address = UNKNOWN) -> Report:
     frames = (Frame("", 0, "__restore_rt"), Frame("", 0x10, "add"), Frame("", 0, "pypto::runtime::call()"))
     return Report((ADD,), Crash(name, 0x10, task, 0, 0, kernel, nearest, ("arg 0: x",), frames))
 
@@ -33,14 +37,14 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
     [
         (
             _death(signal.SIGSEGV),
-            _crash("SIGSEGV", nearest="4 bytes after x"),
+            _crash("SIGSEGV", nearest=Address(Nearness.PAST, 4, 8, "x")),
             "crash",
-            "kernel 'add' crashed: SIGSEGV (Segmentation fault) at address 0x10, 4 bytes after x",
+            "kernel 'add' crashed: SIGSEGV (Segmentation fault) at address 0x10, 4 bytes past the end of x (8 bytes)",
             ("3", "add"),
         ),
         (
             _death(signal.SIGSEGV),
-            _crash("SIGSEGV", nearest="argument 2 of 2"),
+            _crash("SIGSEGV", nearest=Address(Nearness.MISSING_ARGUMENT, 2, 2)),
             "missing_argument",
             "kernel 'add' uses argument 2, and its task was given 2 arguments",
             ("3", "add"),
@@ -136,9 +140,13 @@ def test_hang_of_nobody_knows_what() -> None:
 def test_the_fault_is_where_the_parent_looks_for_it() -> None:
     buffer = bytearray(REPORT_BYTES)
     assert report.read_fault(memoryview(buffer)) is None
-    buffer[FAULT_OFFSET] = FAULT_KNOWN
+    text = b'{"kind":1,"fields":{"name":"b4"}}'
+    struct.pack_into(f"<II{len(text)}s", buffer, FAULT_OFFSET, FAULT_KNOWN, len(text), text)
     fault = report.read_fault(memoryview(buffer))
     assert fault is not None
+    assert message_of(fault) == 'platform "b4" is unknown'
+    buffer[FAULT_OFFSET + 8] = 0
+    assert report.read_fault(memoryview(buffer)) is None
 
 
 def test_the_buffer_is_as_large_as_its_reader_wants() -> None:

@@ -79,10 +79,10 @@ def test_a_program_edit_rebuilds_what_it_changes(project: Project) -> None:
         [*members, "run _jit_prog"],
     ), run.output
 
-    made = {path: path.read_bytes() for path in data.rglob("*.pt")}
+    before = {path: path.read_bytes() for path in data.rglob("*.pt")}
     (data / "out/y.pt").unlink()
     assert project.scons("compile", "PROGRAM=prog.py").reasons == {DATA: "data is not as it was computed"}
-    assert {path: path.read_bytes() for path in data.rglob("*.pt")} == made
+    assert {path: path.read_bytes() for path in data.rglob("*.pt")} == before
     assert project.scons("compile", "PROGRAM=prog.py").actions == []
 
 

@@ -117,8 +117,8 @@ def test_the_manifest_names_the_kernels(project: Project) -> None:
         project.edit("orchestration/vector_dag.cpp", f"// Task {number}: {name}", "// a task")
     run = project.scons("splice", f"JIT={project.artifact.name}")
     assert run.status == 0, run.output
-    made = project.out / "completed" / "_jit_vector_dag" / "kernel_config.py"
-    assert made.read_text(encoding="utf-8") == manifest
+    completed = project.out / "completed" / "_jit_vector_dag" / "kernel_config.py"
+    assert completed.read_text(encoding="utf-8") == manifest
 
 
 def test_write_completes_the_artifact_itself(modules: Project) -> None:

@@ -1,4 +1,4 @@
-"""Precompiled main headers: made once, shared, and nothing depends on them but time."""
+"""Precompiled main headers: built once, shared, and nothing depends on them but time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_once_for_each_set_of_flags(project: Project, cache: dict[str, str]) -> 
 
 def test_same_object_without_and_no_rebuild(project: Project, cache: dict[str, str]) -> None:
     build(project, cache)
-    made = (project.out / f"{KERNEL}.o").read_bytes()
+    built = (project.out / f"{KERNEL}.o").read_bytes()
     (header,) = precompiled(project)
     header.unlink()
     assert build(project, cache).actions == []
@@ -54,7 +54,7 @@ def test_same_object_without_and_no_rebuild(project: Project, cache: dict[str, s
     (project.out / f"{KERNEL}.o").unlink()
     (project.out / f"{KERNEL}.so").unlink()
     assert build(project, cache, "STORE_SIZE=0").actions == [f"compile {KERNEL}.cpp", f"link {KERNEL}.so"]
-    assert (project.out / f"{KERNEL}.o").read_bytes() == made
+    assert (project.out / f"{KERNEL}.o").read_bytes() == built
 
 
 def test_bad_flags_are_the_kernels_error(project: Project, cache: dict[str, str]) -> None:

@@ -88,6 +88,6 @@ int main() try {
     }
     return 0;
 } catch (const FaultError &error) {
-    std::fprintf(stderr, "fault: %s; %s\n", error.fault.message.c_str(), error.fault.hint.c_str());
+    std::fprintf(stderr, "fault: %s\n", error.fault.json().c_str());
     return 1;
 }

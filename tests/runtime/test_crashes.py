@@ -79,7 +79,7 @@ def test_a_null_pointer(rig: Rig) -> None:
     assert found is not None
     assert (found.signal, found.task, found.kernel, found.func_id, found.block) == ("SIGSEGV", 1, "null", 1, 1)
     assert found.address == 8
-    assert found.nearest == "no tensor is near"
+    assert str(found.nearest) == "no tensor is near"
     assert found.summary() == "SIGSEGV in kernel null (task 1) at address 0x8, no tensor is near"
     assert [line.rsplit(" at ", 1)[0] for line in found.arguments] == [
         "arg 0 IN float32[1024]",
@@ -92,7 +92,7 @@ def test_a_write_past_the_unified_buffer(rig: Rig) -> None:
     bad = Kernel("overflow", "core->memory[PYPTO_UB].base[core->memory[PYPTO_UB].size + 15] = 1;")
     _, report = crash(rig, bad, FINE)
     assert report.crash is not None
-    assert report.crash.nearest == "16 bytes past the end of UB (196608 bytes)"
+    assert str(report.crash.nearest) == "16 bytes past the end of UB (196608 bytes)"
 
 
 def test_a_write_far_past_a_tensor(rig: Rig) -> None:
@@ -100,7 +100,7 @@ def test_a_write_far_past_a_tensor(rig: Rig) -> None:
     bad = Kernel("beyond", "for (int64_t i = 0;; i += 1024) data(args, 1)[i] = 0;")
     _, report = crash(rig, bad, FINE)
     assert report.crash is not None
-    assert report.crash.nearest.endswith("bytes past the end of tensor y (4096 bytes)")
+    assert str(report.crash.nearest).endswith("bytes past the end of tensor y (4096 bytes)")
 
 
 def test_the_stack_names_functions_and_lines(rig: Rig) -> None:

@@ -65,13 +65,13 @@ def test_a_kernel_becomes_machine_code(tmp_path: Path) -> None:
     recipe = hardware_recipe(
         find_toolkit(platform, {"ASCEND_HOME_PATH": str(home)}), open_tree(STANDIN), platform, RUNTIME
     )
-    source, made = tmp_path / "k.cpp", str(tmp_path / "k.o")
+    source, built = tmp_path / "k.cpp", str(tmp_path / "k.o")
     source.write_text(KERNEL)
-    subprocess.run(recipe["aiv"].compile_argv(str(source), made), check=True)
+    subprocess.run(recipe["aiv"].compile_argv(str(source), built), check=True)
     for step in recipe["aiv"].steps:
         target = str(tmp_path / f"k{step.suffix}")
-        subprocess.run(step.argv(made, target), check=True)
-        made = target
+        subprocess.run(step.argv(built, target), check=True)
+        built = target
     assert (tmp_path / "k.bin").stat().st_size > 0
     runtime = STANDIN / "src" / "a2a3" / "runtime" / RUNTIME / "runtime"
     isa = STANDIN / "build" / "pto-isa" / "include"

@@ -43,9 +43,9 @@ def write_traps(directory: Path, marker: Path) -> None:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """An artifact that holds modules, beside which nothing is."""
-    made = Project(tmp_path_factory.mktemp("trapped"))
-    write_traps(made.artifact, made.root / "imported")
-    return made
+    trapped = Project(tmp_path_factory.mktemp("trapped"))
+    write_traps(trapped.artifact, trapped.root / "imported")
+    return trapped
 
 
 @pytest.mark.parametrize("verb", sorted(cli._VERBS))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from ..dtypes import torch_name
+from pypto_build.facts.dtypes import torch_name
+
 from ..records import ArgDirection, CoreType
+from .state import WalkState
 from .syntax import callee, line_of, source_text, template_arguments
 from .values import UNKNOWN, Ref, TaskArgs, Value, join
-
-if TYPE_CHECKING:
-    from .walk import Walker
 
 #: Types whose variables collect a task's arguments.
 TASK_ARGS_TYPE = re.compile(r"(Arg|ArgWithDeps|L0TaskArgs\w*|CoreTaskArgs\w*|GraphTaskArgs|PTOParam)\b")
@@ -24,7 +22,8 @@ PLAIN_FIELDS = frozenset(
     {"shapes", "strides", "ndims", "dtype", "buffer", "start_offset", "size", "addr", "launch_spec"}
 )
 
-_ADD = {
+#: What each way of adding an argument means for a manifest's signature.
+DIRECTIONS = {
     "add_input": ArgDirection.IN,
     "add_output": ArgDirection.OUT,
     "add_inout": ArgDirection.INOUT,
@@ -35,76 +34,76 @@ _ADD = {
     "make_scalar_param": ArgDirection.SCALAR,
 }
 
-Method = Callable[["Walker", Node, Value, list[Value]], Value]
-Function = Callable[["Walker", Node, list[Value]], Value]
+Method = Callable[[WalkState, Node, Value, list[Value]], Value]
+Function = Callable[[WalkState, Node, list[Value]], Value]
 
 
 # -- methods ----------------------------------------------------------------------------------------------------
 
 
-def _tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _tensor(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return owner
-    slots = walker.found.slots(node, arguments[0].numbers)
-    walker.found.tensor_slots |= slots
+    slots = walk.found.slots(node, arguments[0].numbers)
+    walk.found.tensor_slots |= slots
     return Value(refs=frozenset(Ref(slot) for slot in slots))
 
 
-def _scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _scalar(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return UNKNOWN
-    slots = walker.found.slots(node, arguments[0].numbers)
-    walker.found.scalar_slots |= slots
+    slots = walk.found.slots(node, arguments[0].numbers)
+    walk.found.scalar_slots |= slots
     return Value(scalars=slots)
 
 
-def _same(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _same(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     return owner
 
 
-def _part(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _part(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     return owner.as_part()
 
 
-def _whole(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _whole(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     return owner.tensors_only()
 
 
-def _add_arguments(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
-    direction = _ADD[callee(node)[0]]
+def _add_arguments(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    direction = DIRECTIONS[callee(node)[0]]
     for argument in arguments:
-        walker.found.touch(argument, direction)
+        walk.found.touch(argument, direction)
         if owner.args is not None:
             owner.args.extend([direction])
     return owner
 
 
-def _add_scalar(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _add_scalar(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
         owner.args.extend([ArgDirection.SCALAR] * len(arguments))
     return owner
 
 
-def _clear(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _clear(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
         owner.args.directions.clear()
     return owner
 
 
-def _push(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _push(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     container = callee(node)[1]
     if container is not None and container.type == "identifier":
-        walker.update(source_text(container), join([*arguments, UNKNOWN]))
+        walk.update(source_text(container), join([*arguments, UNKNOWN]))
     return UNKNOWN
 
 
-def _slot_tensor(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
-    return _from_slots(walker, owner)
+def _slot_tensor(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
+    return _from_slots(walk, owner)
 
 
-def _call(walker: Walker, node: Node, owner: Value, arguments: list[Value]) -> Value:
+def _call(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     """A function of the runtime called as its method: ``runtime->add_task(...)``."""
-    return FUNCTIONS[callee(node)[0]](walker, node, [owner, *arguments])
+    return FUNCTIONS[callee(node)[0]](walk, node, [owner, *arguments])
 
 
 METHODS: dict[str, Method] = {
@@ -123,7 +122,7 @@ METHODS: dict[str, Method] = {
     "push_back": _push,
     "emplace_back": _push,
     **dict.fromkeys(("ref", "at", "front", "back", "get", "value", "data_as"), _same),
-    **dict.fromkeys((name for name in _ADD if name.startswith("add_")), _add_arguments),
+    **dict.fromkeys((name for name in DIRECTIONS if name.startswith("add_")), _add_arguments),
     **dict.fromkeys(("add_task", "copy_to_device", "record_tensor_pair"), _call),
 }
 
@@ -131,102 +130,102 @@ METHODS: dict[str, Method] = {
 # -- functions --------------------------------------------------------------------------------------------------
 
 
-def _make_param(walker: Walker, node: Node, arguments: list[Value]) -> Value:
-    direction = _ADD[callee(node)[0]]
+def _make_param(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
+    direction = DIRECTIONS[callee(node)[0]]
     if arguments and direction is not ArgDirection.SCALAR:
-        walker.found.touch(arguments[0], direction)
+        walk.found.touch(arguments[0], direction)
     return Value(args=TaskArgs([direction]))
 
 
 def _submit(core_type: CoreType | None) -> Function:
-    def submit(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+    def submit(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
         words = [argument for argument in arguments if not argument.is_runtime]
         args = next((word.args for word in words if word.args is not None), None)
         worker: CoreType | None = core_type
         text = source_text(node)
         if "PTO2_WORKER_CUBE" in text or "PTO2_WORKER_VECTOR" in text:
             worker = "aic" if "PTO2_WORKER_CUBE" in text else "aiv"
-        walker.found.submit(line_of(node), words[0] if words else UNKNOWN, args, worker)
+        walk.found.submit(line_of(node), words[0] if words else UNKNOWN, args, worker)
         return UNKNOWN
 
     return submit
 
 
-def _external(walker: Walker, node: Node, arguments: list[Value]) -> Value:
-    value = _from_slots(walker, arguments[0]) if arguments else UNKNOWN
+def _external(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
+    value = _from_slots(walk, arguments[0]) if arguments else UNKNOWN
     dtype = re.search(r"DataType::(\w+)", source_text(node))
     name = torch_name(dtype[1]) if dtype else None
     if name is not None:
         for ref in value.refs:
-            walker.found.tensor_dtypes.setdefault(ref.slot, name)
+            walk.found.tensor_dtypes.setdefault(ref.slot, name)
     return value
 
 
-def _from_slots(walker: Walker, value: Value) -> Value:
+def _from_slots(walk: WalkState, value: Value) -> Value:
     """The tensors that entry argument slots hold; a value that is a tensor already stays what it is."""
-    walker.found.tensor_slots |= value.slots
+    walk.found.tensor_slots |= value.slots
     return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
 
 
-def decoded(walker: Walker, value: Value, ctype: str) -> Value:
+def decoded(walk: WalkState, value: Value, ctype: str) -> Value:
     """An entry argument read as C type ``ctype``; the argument slots of pointers hold tensors."""
     if ctype.endswith("*"):
-        walker.found.tensor_slots |= value.slots
+        walk.found.tensor_slots |= value.slots
     return value.decoded_as(ctype)
 
 
-def _decode(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _decode(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     target = template_arguments(node)
     value = arguments[0] if arguments else UNKNOWN
-    return decoded(walker, value, source_text(target[0])) if target else value
+    return decoded(walk, value, source_text(target[0])) if target else value
 
 
-def _first(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _first(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     return arguments[0] if arguments else UNKNOWN
 
 
-def _nothing(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _nothing(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     return UNKNOWN
 
 
-def _read_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _read_element(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     if arguments:
-        walker.found.touch(arguments[0], ArgDirection.IN)
+        walk.found.touch(arguments[0], ArgDirection.IN)
     return UNKNOWN
 
 
-def _write_element(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _write_element(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     if arguments:
-        walker.found.touch(arguments[0].as_part(), ArgDirection.OUT)
+        walk.found.touch(arguments[0].as_part(), ArgDirection.OUT)
     return UNKNOWN
 
 
-def _submit_graph(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _submit_graph(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     """``rt_submit_graph([key,] function, args, ...)`` calls the function with what follows it."""
     for index, argument in enumerate(arguments):
         if argument.functions:
-            return walker.call(argument.functions[-1], arguments[index + 1 :], [])
+            return walk.call(argument.functions[-1], arguments[index + 1 :], [])
     return UNKNOWN
 
 
-def _copy_in(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _copy_in(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     """``copy_to_device(rt, device, host, size)``"""
     if len(arguments) > 2:
-        walker.found.touch(_from_slots(walker, arguments[2]), ArgDirection.IN)
+        walk.found.touch(_from_slots(walk, arguments[2]), ArgDirection.IN)
     return UNKNOWN
 
 
-def _copy_out(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _copy_out(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     """``record_tensor_pair(rt, host, device, size)``"""
     if len(arguments) > 1:
-        walker.found.touch(_from_slots(walker, arguments[1]), ArgDirection.OUT)
+        walk.found.touch(_from_slots(walk, arguments[1]), ArgDirection.OUT)
     return UNKNOWN
 
 
-def _listed_task(walker: Walker, node: Node, arguments: list[Value]) -> Value:
+def _listed_task(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     """``add_task(rt, words, count, func_id, core_type)``: the words do not tell tensors from scalars."""
     if len(arguments) > 3:
-        walker.found.listed |= arguments[3].numbers
+        walk.found.listed |= arguments[3].numbers
     return UNKNOWN
 
 
@@ -234,7 +233,7 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(("rt_submit_aic_task", "pto2_rt_submit_aic_task"), _submit("aic")),
     **dict.fromkeys(("rt_submit_aiv_task", "pto2_rt_submit_aiv_task"), _submit("aiv")),
     **dict.fromkeys(("rt_submit_task", "pto2_rt_submit_task"), _submit(None)),
-    **dict.fromkeys((name for name in _ADD if name.startswith("make_")), _make_param),
+    **dict.fromkeys((name for name in DIRECTIONS if name.startswith("make_")), _make_param),
     **dict.fromkeys(("make_tensor_external", "make_tensor_strided", "from_tensor_arg", "from_task_arg"), _external),
     **dict.fromkeys(("from_u64", "bit_cast", "static_cast", "reinterpret_cast", "const_cast"), _decode),
     **dict.fromkeys(("move", "ref", "cref", "forward", "addressof"), _first),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 from tree_sitter import Node
 
-from ..dtypes import torch_name
+from pypto_build.facts.dtypes import torch_name
+
 from ..records import ArgDirection, CoreType, Signature
 from .syntax import line_of
 from .values import Numbers, TaskArgs, Value

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tree_sitter import Node
 
+from .state import WalkState
 from .syntax import declared_name, source_text
 from .values import Value
-
-if TYPE_CHECKING:
-    from .walk import Walker
 
 _MAX_TRIPS = 4096
 
 
-def counter(walker: Walker, loop: Node) -> dict[str, Value]:
+def counter(walk: WalkState, loop: Node) -> dict[str, Value]:
     """The counter of ``for (int i = a; i < b; i += c)`` by name, with all its values; empty for other loops."""
     start, test = loop.child_by_field_name("initializer"), loop.child_by_field_name("condition")
     if start is None or start.type != "declaration" or test is None or test.type != "binary_expression":
@@ -23,9 +19,9 @@ def counter(walker: Walker, loop: Node) -> dict[str, Value]:
     declarator = start.child_by_field_name("declarator")
     if declarator is None:
         return {}
-    first = walker.value(declarator.child_by_field_name("value")).single
-    last = walker.value(test.child_by_field_name("right")).single
-    step = _step(walker, loop.child_by_field_name("update"))
+    first = walk.value(declarator.child_by_field_name("value")).single
+    last = walk.value(test.child_by_field_name("right")).single
+    step = _step(walk, loop.child_by_field_name("update"))
     sign = test.child_by_field_name("operator")
     comparison = source_text(sign) if sign is not None else ""
     name = declared_name(declarator)
@@ -35,7 +31,7 @@ def counter(walker: Walker, loop: Node) -> dict[str, Value]:
     return {name: Value(numbers=frozenset(trips[:_MAX_TRIPS]), exact=False, open=bool(trips[_MAX_TRIPS:]))}
 
 
-def _step(walker: Walker, update: Node | None) -> int:
+def _step(walk: WalkState, update: Node | None) -> int:
     """What ``i++`` or ``i += c`` adds; 0 where it is not known."""
     if update is None:
         return 0
@@ -44,4 +40,4 @@ def _step(walker: Walker, update: Node | None) -> int:
     sign = update.child_by_field_name("operator")
     if sign is None or source_text(sign) != "+=":
         return 0
-    return walker.value(update.child_by_field_name("right")).single or 0
+    return walk.value(update.child_by_field_name("right")).single or 0

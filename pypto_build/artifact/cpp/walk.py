@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from tree_sitter import Node
 
 from .calls import TASK_ARGS_TYPE
 from .expressions import evaluate, parameters_of
-from .findings import Findings
 from .loops import counter
+from .state import WalkState
 from .syntax import declared_name, integer, line_of, source_text
 from .values import UNKNOWN, Function, TaskArgs, Value, join
 
@@ -33,13 +32,12 @@ class NestedTooDeeply(Exception):
         self.line = line
 
 
-class Walker:
-    """State of one walk: the scopes it sees, the functions it is in, and what it has found."""
+class Walker(WalkState):
+    """One walk: the functions it is in, and how far it may still go."""
 
     def __init__(self, root: Node) -> None:
+        super().__init__()
         self.root = root
-        self.found = Findings()
-        self.scopes: list[dict[str, Value]] = [{}]
         self._active: list[Node] = []
         self._returns: list[list[Value]] = []
         self._in_loop = False
@@ -63,7 +61,6 @@ class Walker:
         return True
 
     def value(self, node: Node | None) -> Value:
-        """What is known of an expression; its side effects are taken note of."""
         if node is None:
             return UNKNOWN
         self._enter(node)
@@ -78,7 +75,6 @@ class Walker:
             raise NestedTooDeeply(line_of(node))
 
     def call(self, function: Function, arguments: list[Value], template: list[Value]) -> Value:
-        """What a helper function or lambda returns, having walked its body with these arguments."""
         if function.body in self._active or len(self._active) >= _MAX_DEPTH or self._steps > self._most_steps:
             return join([argument.as_part() for argument in arguments])
         names = [declared_name(parameter.child_by_field_name("declarator")) for parameter in function.parameters]
@@ -96,28 +92,6 @@ class Walker:
             self._returns.pop()
             self._active.pop()
             self.scopes = outer
-
-    # -- scopes -------------------------------------------------------------------------------------------------
-
-    def lookup(self, name: str) -> Value:
-        """What is known of variable ``name``."""
-        return next((scope[name] for scope in reversed(self.scopes) if name in scope), UNKNOWN)
-
-    def update(self, name: str, value: Value) -> None:
-        """An assignment: the variable may be what it was or ``value``, since branches and loops are not told apart."""
-        for scope in reversed(self.scopes):
-            if name in scope:
-                scope[name] = value if scope[name].is_blank else join([scope[name], value])
-                return
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """An inner scope, for the length of a block."""
-        self.scopes.append({})
-        try:
-            yield
-        finally:
-            self.scopes.pop()
 
     # -- definitions at file level ------------------------------------------------------------------------------
 
@@ -172,7 +146,6 @@ class Walker:
         self._nesting -= 1
 
     def each(self, node: Node) -> None:
-        """Walks the statements and expressions directly inside ``node``."""
         for child in node.named_children:
             self.statement(child)
 

@@ -22,9 +22,9 @@ EXPORTS = ("dot", "html", "trace")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("deps", __doc__)
-    add = made.add_argument
-    add("place", type=Path, metavar="ARTIFACT_DIR|RECORDS", help="an artifact that was replayed, or a run's records")
+    options = tool_parser("deps", __doc__)
+    add = options.add_argument
+    add("root", type=Path, metavar="ARTIFACT_DIR|RECORDS", help="an artifact that was replayed, or a run's records")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
     add("--platform", default="a2a3sim", help="where the times were taken")
     add("--embedded", help=argparse.SUPPRESS)
@@ -32,14 +32,14 @@ def parser() -> argparse.ArgumentParser:
     add("--to", default="", metavar="TASK", help="with --task: what orders the two")
     add("--export", default="", metavar="FORM", help="write a file: dot, html or trace")
     add("--output", type=Path, help="the file to write (default: deps.dot, deps.html, trace.json beside the records)")
-    return made
+    return options
 
 
 def _run(given: argparse.Namespace) -> int:
-    evidence = Evidence(given.place, given.build_dir, given.platform)
+    evidence = Evidence(given.root, given.build_dir, given.platform)
     if evidence.graph is None and evidence.timeline is None:
-        place = given.build_dir or given.place
-        raise no_record(place, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
+        directory = given.build_dir or given.root
+        raise no_record(directory, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
     if given.export:
         one_of("EXPORT", given.export, EXPORTS)
         print(_export(evidence, given.export, given.output))
@@ -50,7 +50,7 @@ def _run(given: argparse.Namespace) -> int:
         print("\n".join(summary_lines(evidence)))
         return 0
     if evidence.graph is None:
-        raise ArtifactError(given.build_dir or given.place, "holds no deps.json", "replay with DEP_GEN=1 first")
+        raise ArtifactError(given.build_dir or given.root, "holds no deps.json", "replay with DEP_GEN=1 first")
     blocks = [task_lines(evidence, evidence.order.find(text)) for text in given.task.split(",")]
     print("\n\n".join("\n".join(block) for block in blocks))
     return 0

@@ -20,8 +20,8 @@ def task_lines(evidence: Evidence, raw: int) -> list[str]:
     assert graph is not None
     task = graph.by_id[raw]
     lines = [evidence.title(raw) + (f", {task.block_num} blocks" if task.block_num > 1 else "")]
-    place = evidence.submitted_at(raw)
-    lines += [f"  submitted at {place}"] if place else []
+    position = evidence.submitted_at(raw)
+    lines += [f"  submitted at {position}"] if position else []
     lines += [f"  {line}" for line in _times(evidence, raw)]
     lines += _side(evidence, "waits for", graph.preds.get(raw, {}))
     lines += _side(evidence, "is waited for by", graph.succs.get(raw, {}))
@@ -112,18 +112,8 @@ def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     lines.append(f"makespan {analysis.makespan:,.1f} us: {', '.join(shares)}; {static}")
     steps = analysis.observed
     lines += ["", f"critical path, {_count(len(steps), 'task')}" + _cut(len(steps), _SHOWN_STEPS)]
-    rows = [
-        [
-            evidence.title(step.task).removeprefix("task "),
-            f"{step.start:.1f}",
-            f"{step.end - step.start:.1f}",
-            f"{step.compute:.1f}",
-            f"{step.stall:.1f}",
-            step.kind if step.stall else "",
-            f"{analysis.slack[step.task]:.1f}",
-        ]
-        for step in steps[:_SHOWN_STEPS]
-    ]
+    shown = steps[:_SHOWN_STEPS]
+    rows = [[evidence.title(step.task).removeprefix("task "), *analysis.row(step)] for step in shown]
     lines += table(rows, ("task", "start us", "span us", "compute", "gap us", "gap kind", "slack us"))
     lines += ["", "cores: busy and idle by cause, us"]
     return lines + _core_lines(evidence)

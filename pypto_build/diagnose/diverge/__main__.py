@@ -16,27 +16,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
 from pypto_build.diagnose.findings import add_output_options
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line's options."""
-    options = argparse.ArgumentParser(
-        prog="python -m pypto_build.diagnose.diverge",
-        description="The first task whose output leaves the PyTorch reference, and the lines that made it.",
-        allow_abbrev=False,
-    )
+    options = tool_parser("diverge", __doc__)
     add = options.add_argument
-    add("artifact", type=Path, metavar="ARTIFACT_DIR")
-    add("--platform", required=True, metavar="P")
-    add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built")
-    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
-    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    add_run_options(options, 600.0)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--rtol", type=float, metavar="R", help="relative tolerance (what the element type's rounding explains)")
     add("--atol", type=float, metavar="A", help="absolute tolerance")
-    add("--timeout", type=float, default=600.0, metavar="S", help="seconds the run may take (600)")
     add("--against", type=Path, metavar="DUMP_DIR", help="examine this dump of arguments instead of a run")
     add("--program", type=Path, metavar="P.py", help="the program, when the artifact does not name it")
     add_output_options(options)

@@ -13,7 +13,7 @@ from pypto_build.replay.values import Array, decode, is_float, storage
 _RTOL = {"float32": 4e-5, "float16": 1.0 / 1024, "bfloat16": 1.0 / 128}
 #: Share of elements that may be off by a unit in the last place, or by one, because a rounding went the other way.
 _ROUNDED = 0.02
-_SMALL = 1e-3  # of the greatest element
+_SMALL = 1e-3  # of the maximum
 _CONTEXT = 4
 
 
@@ -62,7 +62,7 @@ def mask_of(actual: Array, expected: Array, dtype: str, limits: Limits) -> npt.N
     close = np.abs(a - e) <= atol + rtol * np.abs(e)
     mask = np.asarray(~(close | (a == e) | (np.isnan(a) & np.isnan(e))))
     if limits.rtol is None and limits.atol is None and np.count_nonzero(mask) <= _ROUNDED * mask.size:
-        # a few, and little: an operand of theirs was rounded to 16 bits, and the other way
+        # few elements, and by little: an operand was rounded to 16 bits, the other way
         mask &= ~(np.abs(a - e) <= _SMALL * scale)
     return mask
 

@@ -88,12 +88,12 @@ def argument_names(finding: TaskFinding, sources: Mapping[int, Path]) -> dict[in
 
 
 def _element_lines(finding: TaskFinding, sources: Mapping[int, Path]) -> list[str]:
-    if finding.place is None or finding.difference is None:
+    if finding.element is None or finding.difference is None:
         return []
-    place = finding.place
-    name = argument_names(finding, sources).get(place.argument, "")
+    element = finding.element
+    name = argument_names(finding, sources).get(element.argument, "")
     return element_text(
-        place.argument, name, finding.shape, finding.dtype, place.index, finding.difference, place.offset
+        element.argument, name, finding.shape, finding.dtype, element.index, finding.difference, element.offset
     )
 
 

@@ -65,7 +65,7 @@ class _AtTask:
         self.slots, self.block = slots_of(call), call.block or 0
         copies = Copies(self.slots, call)
         self.members = self.references.members(call) or []
-        with suppress(ReferenceFault):  # what it told until then counts
+        with suppress(ReferenceFault):  # what it had written until then counts
             self.references.execute(call, copies.slots)
         os.environ[_VARIABLE] = str(self.directory)
         try:

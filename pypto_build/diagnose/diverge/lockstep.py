@@ -19,7 +19,7 @@ from pypto_build.replay.values import STORAGE, storage
 
 
 @dataclass(frozen=True)
-class Place:
+class Element:
     """An element of a task's argument: which argument, and its coordinates there. Outside of the argument's window the
     coordinates are empty and `offset` counts elements from the buffer's start."""
 
@@ -38,11 +38,11 @@ class TaskFinding:
     kernels: tuple[tuple[str, int, str], ...]  # role, func_id, name
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    place: Place | None = None
+    element: Element | None = None
     difference: Difference | None = None
     fault: str = ""  # what ended the reference instead
     inputs: list[bytes] = field(default_factory=list)  # what the task read, argument by argument
-    inputs_differed: list[int] | None = None  # of these, those a run by the reference alone had otherwise
+    inputs_differed: list[int] | None = None  # of these, those that differ in a run by the reference alone
 
     @property
     def kernel(self) -> str:
@@ -125,20 +125,20 @@ class Copies:
 
     def compare(self, finding: TaskFinding, limits: Limits) -> bool:
         """Fill in the first element that differs; False when none does."""
-        for number, slot in enumerate(self.originals):
-            if not isinstance(slot, TensorArgument) or (slot.buffer, slot.size) not in self.buffers:
+        for number, (slot, copied) in enumerate(zip(self.originals, self.slots, strict=True)):
+            if isinstance(slot, int) or isinstance(copied, int) or (slot.buffer, slot.size) not in self.buffers:
                 continue
             key = (slot.buffer, slot.size)
             real, copy = _bytes(*key), self.buffers[key].numpy()
             if np.array_equal(real, copy):
                 continue
-            if self._window_differs(number, slot, finding, limits):
+            if self._window_differs(number, slot, copied, finding, limits):
                 return True
         return self._rest_differs(finding, limits)
 
-    def _window_differs(self, number: int, slot: TensorArgument, finding: TaskFinding, limits: Limits) -> bool:
-        copied = self.slots[number]
-        assert isinstance(copied, TensorArgument)
+    def _window_differs(
+        self, number: int, slot: TensorArgument, copied: TensorArgument, finding: TaskFinding, limits: Limits
+    ) -> bool:
         actual, expected = np.ascontiguousarray(window(slot)), np.ascontiguousarray(window(copied))
         mask = mask_of(actual, expected, slot.dtype, limits)
         if not mask.any():
@@ -146,7 +146,7 @@ class Copies:
         finding.difference = describe(actual, expected, slot.dtype, mask)
         index = coordinates(finding.difference.first, slot.shape)
         offset = slot.offset + sum(i * stride for i, stride in zip(index, slot.strides, strict=True))
-        finding.place, finding.dtype, finding.shape = Place(number, index, offset), slot.dtype, slot.shape
+        finding.element, finding.dtype, finding.shape = Element(number, index, offset), slot.dtype, slot.shape
         return True
 
     def _rest_differs(self, finding: TaskFinding, limits: Limits) -> bool:
@@ -162,7 +162,7 @@ class Copies:
             mask = mask_of(actual, expected, slot.dtype, limits)
             if mask.any():
                 finding.difference = describe(actual, expected, slot.dtype, mask)
-                finding.place = Place(number, (), finding.difference.first)
+                finding.element = Element(number, (), finding.difference.first)
                 finding.dtype, finding.shape = slot.dtype, slot.shape
                 return True
         return False
@@ -186,11 +186,11 @@ def window(slot: TensorArgument) -> Any:
 
 
 class Stop(Exception):
-    """Ends a run that has seen what it was made for."""
+    """Ends a run once it has shown what it was started for."""
 
 
 class ReferenceInputs:
-    """The callback of a run by the reference alone, up to a finding's task: which of its inputs were otherwise."""
+    """The callback of a run by the reference alone, up to a finding's task: which of its inputs differed."""
 
     def __init__(self, artifact: Path, finding: TaskFinding, limits: Limits) -> None:
         self.references = References(artifact)

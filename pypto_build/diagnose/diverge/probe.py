@@ -62,7 +62,7 @@ class Parting:
 _INSTRUCTION = re.compile(r"^(\s*)(T[A-Z0-9_]+|MGATHER|MSCATTER)(?:<[^;]*>)?\(([^;]*)\);\s*$")
 _SET_VALUE = re.compile(r"^\s*(\w+)\.SetValue\([^;]*\);\s*$")
 _SECOND = {"TPUSH", "TPOP"}
-_KNOWN = {d.cpp for d in TABLE.values() if d.cpp and d.cpp.isupper()} | {"TPUSH", "TPOP", "TRANDOM", "TMATMUL_MX"}
+_KNOWN = {d.cpp for d in TABLE.values() if d.cpp and d.cpp.isupper()} | _SECOND
 
 
 def instrument(source: str) -> str:
@@ -99,12 +99,12 @@ def compile_probe(source: Path, name: str, core_type: str, platform: str, direct
 
     text = instrument(source.read_text(encoding="utf-8"))
     directory.mkdir(parents=True, exist_ok=True)
-    made, library = directory / f"{name}.cpp", directory / f"{name}.so"
-    made.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
+    probed, library = directory / f"{name}.cpp", directory / f"{name}.so"
+    probed.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
     compiler = find_compiler()
     words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type)]
     words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
-    words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(made), "-o", str(library)]
+    words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(probed), "-o", str(library)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = next((line for line in done.stderr.splitlines() if "error:" in line), done.stderr.strip()[:200])
@@ -214,7 +214,7 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, int
     while same < min(len(left), len(right)) and left[same] == right[same]:
         yield "equal", same, same
         same += 1
-    window = 2000  # a kernel that goes other ways is told by what follows
+    window = 2000  # a kernel that takes another branch shows in what follows
     matcher = difflib.SequenceMatcher(None, left[same : same + window], right[same : same + window], autojunk=False)
     for tag, i, i_end, j, _ in matcher.get_opcodes():
         if tag == "equal":

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +27,13 @@ from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
 
+if TYPE_CHECKING:
+    from pypto_build.compiler.ir import IrFunction
+
 
 @dataclass(frozen=True)
 class CalledTensor:
-    """A tensor of a call: which memory, its first element's place there in bytes, its shape."""
+    """A tensor of a call: which memory, its first byte there, its shape."""
 
     storage: int
     offset: int
@@ -45,7 +48,7 @@ class Call:
     tensors: tuple[CalledTensor, ...]
     scalars: tuple[tuple[str, float], ...]  # (element type, value)
     blocks: int
-    place: str
+    position: str
 
 
 @dataclass
@@ -54,14 +57,14 @@ class ProgramText:
 
     path: Path
     text: str
-    functions: dict[str, Any]
+    functions: dict[str, IrFunction]
     entry: str
     modules: dict[str, str] = field(default_factory=dict)  # unit -> the module that the compiler makes of it today
 
     def namespace(self) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        exec(compile(self.text, f"<{self.path.name}>", "exec"), made)
-        return made
+        namespace: dict[str, Any] = {}
+        exec(compile(self.text, f"<{self.path.name}>", "exec"), namespace)
+        return namespace
 
 
 def examine_program(
@@ -82,8 +85,8 @@ def program_of(artifact: Path) -> Path | None:
     if document is None:
         return None
     named = Path(document.program)
-    places = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
-    return next((place for place in places if place.is_file()), None)
+    paths = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def read_program(path: Path, name: str, platform: str) -> ProgramText:
@@ -96,11 +99,11 @@ def read_program(path: Path, name: str, platform: str) -> ProgramText:
     entries = entries_of(load_module(str(path)))
     entry = next((e for e in entries if e.name == name), entries[0])
     program = typed_program(build_program(entry, platform))
-    made = ProgramText(path, program_text(program), program.functions, program.entries[0].name)
+    read = ProgramText(path, program_text(program), program.functions, program.entries[0].name)
     for file, text in compile_entry(entry, path.parent, platform).items():
         if file.startswith("ptoas/") and file.endswith(".pto"):
-            made.modules[Path(file).stem] = text
-    return made
+            read.modules[Path(file).stem] = text
+    return read
 
 
 def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
@@ -125,7 +128,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
 
     namespace = program.namespace()
     calls: list[Call] = []
-    kept: list[Any] = []  # memory that is gone could be another tensor's
+    kept: list[Any] = []  # freed memory could be another tensor's
     for name, function in program.functions.items():
         if function.kind == "kernel":
             namespace[name] = _recorded(name, namespace[name], namespace, program, calls, kept)
@@ -135,16 +138,15 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
     for index, tensor in enumerate(launch.binding.tensors):
         launch.arena.fill(index, tensor.initial)
     for param in program.functions[program.entry].params:
-        plain = param.name.partition("__ssa")[0]
-        if plain in scalars:
-            values.append(scalars[plain])
+        if param.variable in scalars:
+            values.append(scalars[param.variable])
             continue
-        tensor, index = tensors[plain]
+        tensor, index = tensors[param.variable]
         dtype = getattr(torch, tensor.dtype)
         raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
         values.append(raw.view(dtype).reshape(tensor.shape))
     namespace[program.entry](*values)
-    names = [p.name.partition("__ssa")[0] for p in program.functions[program.entry].params]
+    names = [param.variable for param in program.functions[program.entry].params]
     numbers = {
         value.untyped_storage().data_ptr(): -1 - tensors[name][1]
         for name, value in zip(names, values, strict=True)
@@ -156,7 +158,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
 def _renumbered(call: Call, external: dict[int, int]) -> Call:
     """Parameters of the program by their number, -1 and below."""
     tensors = tuple(CalledTensor(external.get(t.storage, t.storage), t.offset, t.shape) for t in call.tensors)
-    return Call(call.kernel, tensors, call.scalars, call.blocks, call.place)
+    return Call(call.kernel, tensors, call.scalars, call.blocks, call.position)
 
 
 def _recorded(
@@ -181,12 +183,12 @@ def _recorded(
             tensors = [a for a in arguments if hasattr(a, "shape")]
             kept.extend(tensors)
             numbers = [a for a in arguments if not hasattr(a, "shape")]
-            made = tuple(
+            called = tuple(
                 CalledTensor(t.untyped_storage().data_ptr(), t.storage_offset() * t.element_size(), tuple(t.shape))
                 for t in tensors
             )
-            place = lines[frame.f_lineno - 1].rpartition("# ")[2]
-            calls.append(Call(name, made, tuple(zip(dtypes, numbers, strict=True)), blocks, place))
+            position = lines[frame.f_lineno - 1].rpartition("# ")[2]
+            calls.append(Call(name, called, tuple(zip(dtypes, numbers, strict=True)), blocks, position))
         kernel(*arguments)
 
     return record
@@ -256,8 +258,7 @@ class _Judge:
             actual = scalar_of(bits, dtype)
             if actual != value and not (isinstance(value, float) and abs(actual - value) <= 1e-6 * abs(value)):
                 scalars = self.program.functions[wanted.kernel].scalars()
-                name = scalars[number].name.partition("__ssa")[0]
-                return f"passes {name} = {actual}", f"in the program it is {value}"
+                return f"passes {scalars[number].variable} = {actual}", f"in the program it is {value}"
         return None
 
     def _unit(self, name: str) -> str:
@@ -265,7 +266,7 @@ class _Judge:
 
     def _parameter(self, wanted: Call, number: int) -> str:
         parameters = self.program.functions[wanted.kernel].tensors()
-        return str(parameters[number].name.partition("__ssa")[0])
+        return parameters[number].variable
 
     def _report(self, call: Any, wanted: Call | None, what: str, instead: str) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
@@ -277,8 +278,8 @@ class _Judge:
         source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
         line = _submit_line(source, wanted)
         related: tuple[Related, ...] = ()
-        if wanted is not None and ":" in wanted.place:
-            path, number = wanted.place.split(":")[:2]
+        if wanted is not None and ":" in wanted.position:
+            path, number = wanted.position.split(":")[:2]
             related = (Related(path, int(number), f"the program calls {wanted.kernel}"),)
         hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
         return Finding(
@@ -322,8 +323,8 @@ class _Judge:
         detail = element_text(number, self._parameter(wanted, number), slot.shape, slot.dtype, index, difference)
         detail[1] = detail[1].replace("kernel   ", "module   ")
         detail[2] = detail[2].replace("reference", "program  ")
-        place = str(self.program.functions[wanted.kernel].place)
-        source, _, source_line = place.partition(":")
+        position = str(self.program.functions[wanted.kernel].position)
+        source, _, source_line = position.partition(":")
         text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
         self.findings.append(
             Finding(

@@ -14,7 +14,7 @@ import numpy as np
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.diagnose.diverge.compare import Limits, describe, mask_of
-from pypto_build.diagnose.diverge.lockstep import Outcome, Place, TaskFinding, window
+from pypto_build.diagnose.diverge.lockstep import Element, Outcome, TaskFinding, window
 from pypto_build.diagnose.recorded.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
@@ -23,11 +23,11 @@ from pypto_build.replay.reference.tasks import Slot, TensorArgument, run_blocks
 from pypto_build.replay.values import STORAGE, Array
 
 
-def examine_dump(launch: Launch, place: Path, limits: Limits, timeout_s: float) -> Outcome:
+def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: float) -> Outcome:
     """The tasks of a dump that wrote something else than their modules say. Raises a usage error for no dump."""
-    manifest = find_manifest(place)
+    manifest = find_manifest(directory)
     if manifest is None:
-        raise ArtifactError(f"--against {place}", "holds no dump of arguments", "record one with DUMP=2")
+        raise ArtifactError(f"--against {directory}", "holds no dump of arguments", "record one with DUMP=2")
     dump, progress = read_dump(manifest), Progress()
 
     def work() -> Outcome:
@@ -87,25 +87,23 @@ class _DumpHook:
         self, local: Sequence[Slot], before: dict[int, DumpedArg], after: dict[int, DumpedArg], fill: int
     ) -> list[Slot]:
         """The task's arguments with the dump's content; what was not recorded before the task is filled with a byte."""
-        made: list[Slot] = []
+        slots: list[Slot] = []
         for index, slot in enumerate(local):
             record = before.get(index) or after.get(index)
             if not isinstance(slot, TensorArgument) or record is None:
-                made.append(slot)
+                slots.append(slot)
                 continue
             strides = record.strides or slot.strides
             item = np.dtype(STORAGE[record.dtype])
             extent = sum((n - 1) * s for n, s in zip(record.shape, strides, strict=True)) + 1
             buffer = np.full(max(extent * item.itemsize, item.itemsize), fill, dtype=np.uint8)
             self.keep.append(buffer)
-            made.append(
-                TensorArgument(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, tuple(record.shape), tuple(strides))
-            )
+            shape, strides = tuple(record.shape), tuple(strides)
+            tensor = TensorArgument(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, shape, strides)
             if index in before:
-                filled = made[-1]
-                assert isinstance(filled, TensorArgument)
-                window(filled)[...] = self.dump.stored(before[index])
-        return made
+                window(tensor)[...] = self.dump.stored(before[index])
+            slots.append(tensor)
+        return slots
 
     def _differs(self, finding: TaskFinding, index: int, record: DumpedArg, slots: Sequence[Slot]) -> bool:
         recorded = np.ascontiguousarray(self.dump.stored(record))
@@ -116,7 +114,7 @@ class _DumpHook:
             return False
         finding.difference = describe(recorded, one, record.dtype, mask)
         at = coordinates(finding.difference.first, record.shape)
-        finding.place, finding.dtype, finding.shape = Place(index, at, 0), record.dtype, tuple(record.shape)
+        finding.element, finding.dtype, finding.shape = Element(index, at, 0), record.dtype, tuple(record.shape)
         return True
 
     def _inputs(self, local: Sequence[Slot], before: dict[int, DumpedArg]) -> list[int]:

@@ -188,25 +188,25 @@ def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Pat
     return path
 
 
-def open_viewer(place: Path, build_dir: Path | None) -> Viewer:
+def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
     """The dump of an artifact's last run (in `build_dir`), or of a directory that holds one."""
-    places = [place for place in (build_dir, place) if place is not None]
-    manifest = next(filter(None, map(find_manifest, places)), None)
+    directories = [path for path in (build_dir, root) if path is not None]
+    manifest = next(filter(None, map(find_manifest, directories)), None)
     if manifest is None:
-        raise no_record(places[0], "holds no argument dump", _NO_DUMP)
+        raise no_record(directories[0], "holds no argument dump", _NO_DUMP)
     dump = read_dump(manifest)
-    graph = find_graph(manifest.parent, *places)
+    graph = find_graph(manifest.parent, *directories)
     ids = [record.task_id for record in dump.records]
     order = read_graph(graph).order if graph else TaskOrder.guessed(ids)
     near = (manifest.parent, manifest.parent.parent, manifest.parent.parent.parent)
-    return Viewer(dump, find_names(place, *places, *near), order)
+    return Viewer(dump, find_names(root, *directories, *near), order)
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("dump", __doc__)
-    add = made.add_argument
-    add("place", type=Path, metavar="ARTIFACT_DIR|DUMP_DIR", help="an artifact that was replayed, or a dump directory")
+    options = tool_parser("dump", __doc__)
+    add = options.add_argument
+    add("root", type=Path, metavar="ARTIFACT_DIR|DUMP_DIR", help="an artifact that was replayed, or a dump directory")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
     add("--platform", help=argparse.SUPPRESS)
     add("--embedded", help=argparse.SUPPRESS)
@@ -221,11 +221,11 @@ def parser() -> argparse.ArgumentParser:
     add("--values", action="store_true", help="statistics and values of everything selected")
     add("--rtol", type=float, default=1e-5, help="relative tolerance of --against")
     add("--atol", type=float, default=1e-5, help="absolute tolerance of --against")
-    return made
+    return options
 
 
 def _view(given: argparse.Namespace) -> int:
-    viewer = open_viewer(given.place, given.build_dir)
+    viewer = open_viewer(given.root, given.build_dir)
     records = viewer.select(given)
     if given.against:
         return _compare_all(viewer, records, given)

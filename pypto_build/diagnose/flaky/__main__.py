@@ -9,17 +9,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import progress, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import Request, replay
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.run_options import SettingValue
@@ -31,18 +30,13 @@ _TOLD_WRITERS = 6
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("flaky", __doc__)
-    add = made.add_argument
-    add("artifact", type=Path, metavar="ARTIFACT_DIR")
-    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
-    add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
-    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
-    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
+    options = tool_parser("flaky", __doc__)
+    add = options.add_argument
+    add_run_options(options, 60.0)
     add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
-    add("--timeout", type=float, default=60.0, metavar="S", help="seconds a run may take (60)")
-    add_output_options(made)
-    return made
+    add_output_options(options)
+    return options
 
 
 class Failed(Exception):
@@ -77,7 +71,7 @@ class Runner:
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
-        self.place = given.build_dir / "flaky"
+        self.results = given.build_dir / "flaky"
         self.runs = 0
 
     def run(self, **options: SettingValue) -> Outputs:
@@ -86,7 +80,7 @@ class Runner:
         request = Request(
             artifact_dir=given.artifact,
             build_dir=given.build_dir,
-            results=self.place,
+            results=self.results,
             embedded=given.embedded,
             platform=given.platform,
             data=given.data,
@@ -100,7 +94,7 @@ class Runner:
         if verdict.status not in ("pass", "mismatch", "unchecked"):
             raise Failed(verdict)
         outputs = Outputs()
-        for path in sorted((self.place / "actual").glob("*.pt")):
+        for path in sorted((self.results / "actual").glob("*.pt")):
             tensor = read_pt(path)
             outputs.values[path.stem] = bytes(tensor.data)
             outputs.shapes[path.stem] = tuple(tensor.shape)
@@ -112,7 +106,7 @@ def _run(given: argparse.Namespace) -> int:
     runner = Runner(given)
     try:
         base = runner.run(serial=True, dep_gen=True)
-        evidence = Evidence(given.artifact, runner.place, given.platform)
+        evidence = Evidence(given.artifact, runner.results, given.platform)
         graph = evidence.graph
         assert graph is not None
         tasks, pairs = [task.id for task in graph.tasks], graph.pairs()
@@ -169,20 +163,20 @@ def _same_order(found: dict[str, Any], base: Outputs) -> Finding:
 
 def _varying(found: dict[str, Any], base: Outputs) -> str:
     """`output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
-    name, places = next(iter(found.items()))
+    name, indices = next(iter(found.items()))
     shape = base.shapes[name]
     total = int(np.prod(shape, dtype=np.int64))
-    first = [str(coordinates(int(at), shape)) for at in places[:_TOLD_INDICES]]
+    first = [str(coordinates(int(at), shape)) for at in indices[:_TOLD_INDICES]]
     others = [f"'{other}'" for other in list(found)[1:]]
     more = f" (so do {', '.join(others)})" if others else ""
-    return f"output '{name}' varies in {len(places)} of {total} elements, first at {', '.join(first)}{more}"
+    return f"output '{name}' varies in {len(indices)} of {total} elements, first at {', '.join(first)}{more}"
 
 
 def _order_finding(
     evidence: Evidence, base: Outputs, found: dict[str, Any], swap: tuple[list[int], int] | None
 ) -> Finding:
-    name, places = next(iter(found.items()))
-    writers = _writers(evidence, name, int(places[0]) * ITEMSIZE[base.dtypes[name]])
+    name, indices = next(iter(found.items()))
+    writers = _writers(evidence, name, int(indices[0]) * ITEMSIZE[base.dtypes[name]])
     detail = [f"written by {', '.join(map(evidence.title, writers[:_TOLD_WRITERS]))}"] if writers else []
     if swap is None:
         return Finding("flaky/order", f"{_varying(found, base)} with the order of the tasks", detail=tuple(detail))

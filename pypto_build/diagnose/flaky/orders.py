@@ -44,11 +44,11 @@ def flipping_swap(
     if steps is None:
         return None
     start = _moved(good, bad, steps)
-    place = start.index(bad[steps])
-    swaps = _between(0, place - steps, lambda count: differs(_shifted(start, place, count)))
+    at = start.index(bad[steps])
+    swaps = _between(0, at - steps, lambda count: differs(_shifted(start, at, count)))
     if swaps is None:
         return None
-    return _shifted(start, place, swaps), place - swaps - 1
+    return _shifted(start, at, swaps), at - swaps - 1
 
 
 def _between(low: int, high: int, differs: Callable[[int], bool]) -> int | None:
@@ -69,7 +69,7 @@ def _moved(good: Sequence[int], bad: Sequence[int], count: int) -> list[int]:
     return head + [task for task in good if task not in taken]
 
 
-def _shifted(order: Sequence[int], place: int, count: int) -> list[int]:
-    """The task at `place` moved forward by `count` neighbours."""
-    rest = [*order[:place], *order[place + 1 :]]
-    return [*rest[: place - count], order[place], *rest[place - count :]]
+def _shifted(order: Sequence[int], at: int, count: int) -> list[int]:
+    """The task at `at` moved forward by `count` neighbours."""
+    rest = [*order[:at], *order[at + 1 :]]
+    return [*rest[: at - count], order[at], *rest[at - count :]]

@@ -60,10 +60,10 @@ class Hang:
         if artifact is None or timeout is None:
             return {}
         read = read_orchestration(artifact.orchestration.source, "")
-        made = [(line, ()) for line in read.allocations] + [(s.line, s.func_ids) for s in read.submits]
-        if len(made) != timeout.total:
+        numbered = [(line, ()) for line in read.allocations] + [(s.line, s.func_ids) for s in read.submits]
+        if len(numbered) != timeout.total:
             return {}
-        return {number: (func_ids, line) for number, (line, func_ids) in enumerate(sorted(made))}
+        return {number: (func_ids, line) for number, (line, func_ids) in enumerate(sorted(numbered))}
 
     def title(self, task: StalledTask) -> str:
         """`task 3 (1:4) kernel_mul on core=8(AIV0)`."""
@@ -157,11 +157,11 @@ class Hang:
         return self._short(known.source), line
 
     def _submit_place(self, task: StalledTask | None) -> tuple[str, int]:
-        place = self.evidence.submitted_at(task.id) if task else ""
-        if task and not place and self.evidence.artifact:
+        position = self.evidence.submitted_at(task.id) if task else ""
+        if task and not position and self.evidence.artifact:
             line_ = self._by_order.get(task.id & 0xFFFFFFFF, ((), 0))[1]
             return (self._short(self.evidence.artifact.orchestration.source), line_) if line_ else ("", 0)
-        path, _, line = place.rpartition(":")
+        path, _, line = position.rpartition(":")
         return (path, int(line)) if path else ("", 0)
 
     def _short(self, path: Path) -> str:
@@ -219,28 +219,28 @@ class Hang:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("hang", __doc__)
-    add = made.add_argument
+    options = tool_parser("hang", __doc__)
+    add = options.add_argument
     add("artifact", type=Path, nargs="?", metavar="ARTIFACT_DIR", help="the artifact that ran, for names and lines")
     add("--log", type=Path, required=True, metavar="DIR", help="a log, or a directory of the host's and the device's")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed here, for its deps.json")
     add("--platform", default="a2a3", help="what it ran on")
-    add_output_options(made)
-    return made
+    add_output_options(options)
+    return options
 
 
 def _run(given: argparse.Namespace) -> int:
     facts = read_logs(log_files(given.log))
     beside = given.log if given.log.is_dir() else given.log.parent
     records = beside if find_graph(beside) else given.build_dir
-    place = given.artifact or beside
-    hang = Hang(facts, Evidence(place, records, given.platform), beside)
+    root = given.artifact or beside
+    hang = Hang(facts, Evidence(root, records, given.platform), beside)
     if facts.empty:
         print(f"[hang] {given.log}: no error, no stall, no fault is told of in these logs")
         return 0
     for line in hang.summary():
         print(line)
-    return deliver("hang", place, hang.findings(), given)
+    return deliver("hang", root, hang.findings(), given)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import open_file
 
 _MAX_BYTES = 64 << 20
-#: Of a line; what is looked for stands at its beginning, behind a time and a place.
+#: Of a line; what is looked for stands at its beginning, behind a time and a source position.
 _MAX_CHARACTERS = 4000
 _SUFFIXES = ("", ".log", ".txt", ".out", ".err")
 
@@ -78,7 +78,7 @@ class Where:
 
 @dataclass
 class LogFacts:
-    """What the logs say; places where each fact stands."""
+    """What the logs say; positions where each fact stands."""
 
     code: int | None = None
     code_at: Where | None = None
@@ -103,15 +103,17 @@ class LogFacts:
         return all(fact is None for fact in known) and not self.rounds and not self.fault
 
 
-def log_files(place: Path) -> list[Path]:
-    """The logs at or below a place. Raises a usage error if there are none."""
-    if place.is_file():
-        return [place]
-    if not place.is_dir():
-        raise ArtifactError(f"LOG={place}", "no such file or directory", "name the directory of the logs")
-    found = [path for path in sorted(place.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES]
+def log_files(directory: Path) -> list[Path]:
+    """The logs at or below `directory`. Raises a usage error if there are none."""
+    if directory.is_file():
+        return [directory]
+    if not directory.is_dir():
+        raise ArtifactError(f"LOG={directory}", "no such file or directory", "name the directory of the logs")
+    found = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES]
     if not found:
-        raise ArtifactError(f"LOG={place}", "holds no log", "name the directory with the host's and the device's logs")
+        raise ArtifactError(
+            f"LOG={directory}", "holds no log", "name the directory with the host's and the device's logs"
+        )
     return found
 
 

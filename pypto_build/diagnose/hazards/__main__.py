@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pypto_build.artifact import load_artifact
-from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
+from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
 from pypto_build.replay import Request, replay
 from pypto_build.replay.verdict import Verdict
@@ -21,18 +21,13 @@ from pypto_build.replay.verdict import Verdict
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("hazards", __doc__)
-    add = made.add_argument
-    add("artifact", type=Path, metavar="ARTIFACT_DIR")
-    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
-    add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
+    options = tool_parser("hazards", __doc__)
+    add = options.add_argument
+    add_run_options(options, 60.0)
     add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are (OUT/check)")
-    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
-    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--timeout", type=float, default=60.0, metavar="S", help="seconds the replay may take (60)")
-    add_output_options(made)
-    return made
+    add_output_options(options)
+    return options
 
 
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:

@@ -88,10 +88,5 @@ def declared_findings(artifact: Artifact) -> Iterator[Finding]:
         subject = Subject(artifact, vintage, derive(artifact), "a2a3sim")
     except ArtifactError:
         return
-    for rule in (
-        arguments.check_signatures,
-        arguments.check_unpacking,
-        arguments.check_submissions,
-        arguments.check_types,
-    ):
+    for rule in arguments.ALWAYS:
         yield from (finding for finding in rule(subject) if finding.rule != "lint/signature-direction")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit
 from pypto_build.diagnose.hazards.buffers import Buffers
-from pypto_build.diagnose.hazards.places import Place, find_places
+from pypto_build.diagnose.hazards.positions import InstructionPosition, find_positions
 from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.names import artifact_names
-from pypto_build.diagnose.recorded.sites import Site, SiteArg, match_tasks, read_sites
+from pypto_build.diagnose.recorded.sites import SiteArg, SubmitSite, match_tasks, read_sites
 
 _MEMBERS = ("AIC", "AIV0", "AIV1")
 
@@ -28,7 +29,7 @@ class Context:
         self.buffers = buffers
         self.orchestration = self._short(artifact.orchestration.source)
         self._names = artifact_names(artifact.root)
-        self._places: dict[int, Place] = {}
+        self._positions: dict[int, InstructionPosition] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}
 
     def _short(self, path: Path) -> str:
@@ -36,7 +37,7 @@ class Context:
         return path.resolve().relative_to(root).as_posix() if path.resolve().is_relative_to(root) else str(path)
 
     @cached_property
-    def _sites(self) -> dict[int, Site]:
+    def _sites(self) -> dict[int, SubmitSite]:
         """Where tasks were submitted, by the position of the task."""
         tasks = [
             Task(
@@ -58,7 +59,7 @@ class Context:
         """The task of that number."""
         return self.record.tasks[self.record.by_number[number]]
 
-    def site(self, number: int) -> Site | None:
+    def site(self, number: int) -> SubmitSite | None:
         """Where the task was submitted, if that is certain."""
         return self._sites.get(self.record.by_number[number])
 
@@ -144,29 +145,29 @@ class Context:
         new = " ".join(f"{variable}.add_{to if v == given.variable else given.method}({v});" for v in values)
         return Edit(self.orchestration, given.line, old, new)
 
-    # -- places --
+    # -- positions --
 
-    def place(self, site: int) -> Place:
-        """Instruction and line of a place of the record."""
-        if site not in self._places:
+    def position(self, site: int) -> InstructionPosition:
+        """Instruction and line of a position of the record."""
+        if site not in self._positions:
             self.resolve([site])
-        return self._places[site]
+        return self._positions[site]
 
     def resolve(self, sites: Iterable[int]) -> None:
-        """Look up places together, which costs one process a kernel."""
-        wanted = [site for site in dict.fromkeys(sites) if site not in self._places]
-        found = find_places([self.record.sites[site] for site in wanted], self.artifact.root)
+        """Look up positions together, which costs one process a kernel."""
+        wanted = [site for site in dict.fromkeys(sites) if site not in self._positions]
+        found = find_positions([self.record.sites[site] for site in wanted], self.artifact.root)
         for site in wanted:
-            place = found[self.record.sites[site]]
-            self._places[site] = place if place.path else Place(place.instruction, self._source(site), 0)
+            position = found[self.record.sites[site]]
+            self._positions[site] = position if position.path else replace(position, path=self._source(site))
 
     def _source(self, site: int) -> str:
         func_id = self.record.sites[site].kernel
         return next((self._short(k.source) for k in self.artifact.kernels if k.func_id == func_id), "")
 
-    def place_of(self, region: int) -> Place:
+    def position_of(self, region: int) -> InstructionPosition:
         """Instruction and line of a region."""
-        return self.place(int(self.record.regions["site"][region]))
+        return self.position(int(self.record.regions["site"][region]))
 
     def bytes_in(self, buffer: int, begin: int, end: int) -> str:
         """`bytes 0 to 65536` of a buffer."""

@@ -82,17 +82,17 @@ def _change(
 ) -> Finding:  # fmt: skip
     given = context.site_arg(number, index)
     edit = context.change_method(number, index, to)
-    place = context.place_of(regions[0])
+    position = context.position_of(regions[0])
     return Finding(
         rule=f"hazards/{rule}",
         message=message,
-        path=context.orchestration if given else place.path,
-        line=given.line if given else place.line,
+        path=context.orchestration if given else position.path,
+        line=given.line if given else position.line,
         hint=f"declare it add_{to}: {why}",
         detail=_detail(context, regions, consequences),
         tasks=tuple(dict.fromkeys(int(n) for n in context.record.regions["task"][regions]))[:16],
         kernel=context.kernel(number, int(context.record.regions["member"][regions[0]])),
-        related=(Related(place.path, place.line, f"{place.instruction} is here"),) if given else (),
+        related=(Related(position.path, position.line, f"{position.instruction} is here"),) if given else (),
         edits=(edit,) if edit else (),
     )
 
@@ -100,14 +100,14 @@ def _change(
 def _written(
     context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]
 ) -> Finding:
-    place = context.place_of(regions[0])
+    position = context.position_of(regions[0])
     part = context.record.regions_of(number)
     also_read = any(
         context.record.regions["kind"][region] & READ and index in context.candidates(region)
         for region in range(part.start, part.stop)
     )
     message = (
-        f"{context.title(number)} writes {context.tensor(number, index)} ({place.instruction}), which is declared "
+        f"{context.title(number)} writes {context.tensor(number, index)} ({position.instruction}), which is declared "
         f"{context.method(number, index)}: later tasks do not wait for what it writes"
     )
     to = "inout" if also_read else "output"
@@ -115,11 +115,11 @@ def _written(
 
 
 def _read(context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]) -> Finding:
-    place = context.place_of(regions[0])
+    position = context.position_of(regions[0])
     trip = _round_trip(context, number, regions)
     told = ", after it has written it: a round trip through global memory" if trip else ""
     message = (
-        f"{context.title(number)} reads {context.tensor(number, index)} ({place.instruction}){told}; it is declared "
+        f"{context.title(number)} reads {context.tensor(number, index)} ({position.instruction}){told}; it is declared "
         f"{context.method(number, index)}, so the task waits for nobody who writes or uses these bytes"
     )
     return _change(
@@ -141,17 +141,17 @@ def _round_trip(context: Context, number: int, regions: list[int]) -> bool:
 def _beyond(
     context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]
 ) -> Finding:
-    place = context.place_of(regions[0])
+    position = context.position_of(regions[0])
     row = context.record.regions[regions[0]]
     low, high = context.argument(number, index).span
     begin = int(row["base"])
     end = begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"])
     return Finding(
         rule="hazards/out-of-bounds",
-        message=f"{context.title(number)}: {place.instruction} touches bytes {begin - low} to {end - low} of "
+        message=f"{context.title(number)}: {position.instruction} touches bytes {begin - low} to {end - low} of "
         f"{context.tensor(number, index)}, which has {high - low} bytes",
-        path=place.path,
-        line=place.line,
+        path=position.path,
+        line=position.line,
         hint="keep the view's offset, shape and strides inside the tensor",
         detail=_detail(context, regions, consequences),
         tasks=(number,),

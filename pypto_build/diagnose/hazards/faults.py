@@ -10,15 +10,13 @@ from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.wrapper import read_wrapper
 from pypto_build.diagnose.recorded.sites import read_sites
+from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.verdict import ErrorInfo, Verdict
 
 #: `#2 kernel_entry (kernels/aiv/x.cpp:12)` in the stack of a crash.
 _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()]*\))?\)")
-#: `scope at orchestration/x.cpp:12`.
-_SCOPE = re.compile(r"\(scope at (?P<path>[^()]+):(?P<line>\d+)\)")
-#: What the orchestration calls to ask for what a message refuses.
-_ASKED = {"blocks together": "set_require_sync_start("}
-_NEVER_RAN = "dependency-deadlock"
+#: What the orchestration calls to ask for what a fault refuses.
+_ASKED = {FaultKind.TOO_MANY_BLOCKS_TOGETHER: "set_require_sync_start("}
 
 
 def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
@@ -26,7 +24,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     error = verdict.error
     if error is None or verdict.status not in ("runtime_error", "hang"):
         return None
-    path, line = _place(artifact, error)
+    path, line = _position(artifact, error)
     return Finding(
         f"hazards/{'hang' if verdict.status == 'hang' else 'fault' if error.kind == 'runtime_error' else error.kind}",
         error.message,
@@ -39,26 +37,35 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     )
 
 
-def _place(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
+def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     files = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
-    for match in [*map(_FRAME.match, error.detail), _SCOPE.search(error.message)]:
-        file = next((one for one in files if match and one.as_posix().endswith(_tail(match["path"]))), None)
-        if match and file:
-            return _short(artifact, file), int(match["line"])
+    places = [(match["path"], int(match["line"])) for match in map(_FRAME.match, error.detail) if match]
+    for path, line in [*places, *_scope(error)]:
+        file = next((one for one in files if one.as_posix().endswith(_tail(path))), None)
+        if file:
+            return _short(artifact, file), line
     if error.kernel is None:
         return _short(artifact, artifact.orchestration.source), _named_line(artifact.orchestration.source, error)
     kernel = next((kernel for kernel in artifact.kernels if kernel.name == error.kernel), None)
     if kernel is None:
         return "", 0
-    if _NEVER_RAN in error.message:
+    if error.fault and error.fault.kind in (FaultKind.STALL, FaultKind.TENSOR_WAIT):  # it never ran
         sites = [site.line for site in read_sites(artifact.orchestration.source) if kernel.func_id in site.func_ids]
         return _short(artifact, artifact.orchestration.source), sites[0] if len(sites) == 1 else 0
     return _short(artifact, kernel.source), _body_line(kernel.source, kernel.name)
 
 
+def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
+    """Where the scope begins that holds too much."""
+    if error.fault is None or "ring" not in error.fault.fields:
+        return []
+    file, line = error.fault.fields.get("file"), error.fault.fields.get("line")
+    return [(file, line)] if isinstance(file, str) and isinstance(line, int) and line else []
+
+
 def _named_line(source: Path, error: ErrorInfo) -> int:
     """The one line of the orchestration that has the report's text, or asks for what was refused; else 0."""
-    asked = next((call for words, call in _ASKED.items() if words in error.message), f'"{error.message}"')
+    asked = (_ASKED.get(error.fault.kind) if error.fault else None) or f'"{error.message}"'
     lines = read_source(source).splitlines()
     found = [number for number, text in enumerate(lines, 1) if asked in text]
     return found[0] if len(found) == 1 else 0

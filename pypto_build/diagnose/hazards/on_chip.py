@@ -26,7 +26,7 @@ _PIPES = re.compile(r"on (PIPE_\w+) reads .* wrote on (PIPE_\w+);")
 
 
 def error_findings(context: Context) -> Iterator[Finding]:
-    """One finding for each place and kind of error."""
+    """One finding for each position and kind of error."""
     errors: dict[tuple[str, object, object], CheckError] = {}
     for error in context.record.errors:
         if error.kind == UNWRITTEN:
@@ -39,34 +39,34 @@ def error_findings(context: Context) -> Iterator[Finding]:
 
 
 def _first(context: Context, error: CheckError) -> tuple[int, str, int]:
-    place = context.place(error.site)
-    return error.task, place.path, place.line
+    position = context.position(error.site)
+    return error.task, position.path, position.line
 
 
 def _subject(context: Context, error: CheckError) -> tuple[object, object]:
-    """What makes an error another one: the tile where it is misplaced, else the places."""
+    """What makes an error another one: the tile where it is misplaced, else the positions."""
     tile = _TILE.search(error.message) if error.kind in ("capacity", "misaligned", "valid-region") else None
     if tile:
         return context.record.sites[error.site].kernel, tile[0]
-    return context.place(error.site), error.other_site >= 0 and context.place(error.other_site)
+    return context.position(error.site), error.other_site >= 0 and context.position(error.other_site)
 
 
 def _finding(context: Context, error: CheckError) -> Finding:
-    place = context.place(error.site)
+    position = context.position(error.site)
     given = context.record.sites[error.site].instruction
-    message = re.sub(rf"\b{given}\b", place.instruction, error.message, count=1)
+    message = re.sub(rf"\b{given}\b", position.instruction, error.message, count=1)
     edits: tuple[Edit, ...] = ()
     related: tuple[Related, ...] = ()
     if error.other_site >= 0:
-        other = context.place(error.other_site)
+        other = context.position(error.other_site)
         related = (Related(other.path, other.line, f"{other.instruction} writes it here"),)
-        edits = _flags(context, error, place.path, place.line)
+        edits = _flags(context, error, position.path, position.line)
     rule = f"hazards/{error.kind}" if error.kind == "out-of-bounds" else f"check/{error.kind}"
     return Finding(
         rule=rule,
         message=f"{context.title(error.task)}: {message}",
-        path=place.path,
-        line=place.line,
+        path=position.path,
+        line=position.line,
         hint=_HINTS.get(error.kind, "look at this instruction"),
         detail=(f"{error.count} times",) if error.count > 1 else (),
         tasks=(error.task,),

@@ -1,4 +1,4 @@
-"""Reads what a checked run recorded: `accesses.json` (tasks, places, errors) and `accesses.bin` (regions)."""
+"""Reads what a checked run recorded: `accesses.json` (tasks, sites, errors) and `accesses.bin` (regions)."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class HostWait(msgspec.Struct, frozen=True):
     tasks: list[str]
 
 
-class Site(msgspec.Struct, frozen=True):
-    """A place in a kernel's shared object."""
+class AccessSite(msgspec.Struct, frozen=True):
+    """An instruction in a kernel's shared object."""
 
     kernel: _Number
     instruction: str
@@ -135,7 +135,7 @@ class _Document(msgspec.Struct, frozen=True):
     complete: bool
     tasks: list[TaskRecord]
     host_waits: list[HostWait]
-    sites: list[Site]
+    sites: list[AccessSite]
     errors: list[CheckError]
     signalling: list[int]
 
@@ -171,8 +171,8 @@ class Record:
         return self.document.tasks
 
     @property
-    def sites(self) -> list[Site]:
-        """Places by number."""
+    def sites(self) -> list[AccessSite]:
+        """Sites by number."""
         return self.document.sites
 
     @property
@@ -261,8 +261,8 @@ def read_record(directory: Path) -> Record:
         document = decode_json(read_bytes(path, _LARGEST), _Document)
         data = read_bytes(binary, _LARGEST)
     except OSError as error:
-        place = error.filename or path
-        raise ArtifactError(place, f"cannot be read: {error.strerror}", "replay the checked build first") from None
+        named = error.filename or path
+        raise ArtifactError(named, f"cannot be read: {error.strerror}", "replay the checked build first") from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"is no record of accesses: {error}", _AGAIN) from None
     regions = np.frombuffer(data[: len(data) - len(data) % REGION.itemsize], dtype=REGION)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.conflicts import Conflict
 from pypto_build.diagnose.hazards.context import Context
-from pypto_build.diagnose.hazards.places import Place
+from pypto_build.diagnose.hazards.positions import InstructionPosition
 from pypto_build.diagnose.hazards.record import WRITE
 
 
@@ -58,7 +58,7 @@ def _between(context: Context, group: list[Conflict]) -> Finding:
     conflict = group[0]
     regions = context.record.regions
     (one, index_one), (other, index_other) = _ends(context, conflict)
-    where_one, where_other = context.place_of(conflict.first), context.place_of(conflict.second)
+    where_one, where_other = context.position_of(conflict.first), context.position_of(conflict.second)
     kind = kind_of(context, conflict)
     edits, hint = _order_them(context, kind, (one, index_one), (other, index_other))
     did = {"RAW": ("writes", "reads"), "WAR": ("reads", "overwrites"), "WAW": ("writes", "writes")}[kind]
@@ -120,13 +120,13 @@ def _without_manual(context: Context) -> list[Edit]:
 
 def unit_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
     """Conflicts inside a task: one finding for each pair of lines."""
-    groups: dict[tuple[Place, Place, bool], list[Conflict]] = {}
+    groups: dict[tuple[InstructionPosition, InstructionPosition, bool], list[Conflict]] = {}
     for conflict in conflicts:
-        places = sorted(
-            (context.place_of(r) for r in (conflict.first, conflict.second)), key=lambda p: (p.path, p.line)
+        positions = sorted(
+            (context.position_of(r) for r in (conflict.first, conflict.second)), key=lambda p: (p.path, p.line)
         )
         same_block = len({int(context.record.regions["block"][r]) for r in (conflict.first, conflict.second)}) == 1
-        groups.setdefault((places[0], places[1], same_block), []).append(conflict)
+        groups.setdefault((positions[0], positions[1], same_block), []).append(conflict)
     for (_, _, same_block), group in groups.items():
         yield _within(context, group, same_block)
 
@@ -136,7 +136,7 @@ def _within(context: Context, group: list[Conflict], same_block: bool) -> Findin
     regions = context.record.regions
     number = int(regions["task"][conflict.first])
     pair = sorted((conflict.first, conflict.second), key=lambda r: not regions["kind"][r] & WRITE)
-    writer, other = context.place_of(pair[0]), context.place_of(pair[1])
+    writer, other = context.position_of(pair[0]), context.position_of(pair[1])
     both = bool(regions["kind"][pair[1]] & WRITE)
     index = context.argument_of(pair[0])
     units = [context.member(r) for r in pair]

@@ -10,7 +10,7 @@ import numpy as np
 from pypto_build.diagnose.findings import Finding, Level, Related
 from pypto_build.diagnose.hazards.buffers import Array, cut
 from pypto_build.diagnose.hazards.context import Context
-from pypto_build.diagnose.hazards.places import Place
+from pypto_build.diagnose.hazards.positions import InstructionPosition
 from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError
 
 #: The kind of error by which the runtime says that a load found memory as it was before the run.
@@ -30,10 +30,11 @@ class _Load:
 
 def unwritten_findings(context: Context, level: Level) -> Iterator[Finding]:
     """One finding for all loads of what the same stores leave out. What is written too late is a hazard, not this."""
-    groups: dict[tuple[Place, ...], list[_Load]] = {}
+    groups: dict[tuple[InstructionPosition, ...], list[_Load]] = {}
     for load in sorted(_loads(context), key=lambda load: load.error.task):
-        places = {context.place_of(region) for region in load.writes.tolist()} or {context.place(load.error.site)}
-        groups.setdefault(tuple(sorted(places, key=lambda place: (place.path, place.line))), []).append(load)
+        written = {context.position_of(region) for region in load.writes.tolist()}
+        positions = sorted(written or {context.position(load.error.site)}, key=lambda at: (at.path, at.line))
+        groups.setdefault(tuple(positions), []).append(load)
     for group in groups.values():
         yield _finding(context, group, level)
 
@@ -65,23 +66,23 @@ def _missing(regions: Array, reads: Array, writes: Array) -> tuple[int, int, int
 
 def _finding(context: Context, group: list[_Load], level: Level) -> Finding:
     first = group[0]
-    error, place = first.error, context.place(first.error.site)
+    error, position = first.error, context.position(first.error.site)
     begin, end, size = first.missing
     stores: dict[tuple[str, int], Related] = {}
     for region in first.writes.tolist():
-        at = context.place_of(region)
+        at = context.position_of(region)
         title = context.title(context.record.task_of[region])
         related = Related(at.path, at.line, f"{title} writes the rest here ({at.instruction})")
         stores.setdefault((at.path, at.line), related)
-    others = dict.fromkeys((load.error.task, context.place(load.error.site)) for load in group[1:])
+    others = dict.fromkeys((load.error.task, context.position(load.error.site)) for load in group[1:])
     more = [Related(at.path, at.line, f"{context.title(task)} reads such bytes too") for task, at in others]
     return Finding(
         rule="hazards/unwritten",
-        message=f"{context.title(error.task)}: {place.instruction} reads {size} bytes of "
+        message=f"{context.title(error.task)}: {position.instruction} reads {size} bytes of "
         f"{context.tensor(error.task, context.argument_of(first.region))} that no task writes, within "
         f"{context.bytes_in(first.buffer, begin, end)}",
-        path=place.path,
-        line=place.line,
+        path=position.path,
+        line=position.line,
         hint="write all of it before"
         + (": the store leaves it out" if stores else "")
         + ", or load only what is written",

@@ -20,10 +20,7 @@ from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, s
 from pypto_build.diagnose.lint.subject import Subject
 
 RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    arguments.check_signatures,
-    arguments.check_unpacking,
-    arguments.check_submissions,
-    arguments.check_types,
+    *arguments.ALWAYS,
     arguments.check_start_offset,
     entry.check_entry_arguments,
     entry.check_entry_directions,
@@ -72,7 +69,7 @@ def _text(path: Path) -> str:
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:
-    """What keeps an artifact from being read, as a finding at the place the error names."""
+    """What keeps an artifact from being read, as a finding at the position the error names."""
     match = _PLACE.match(error.path)
     path = Path(match["path"]) if match else Path(error.path)
     base = root.resolve()
@@ -83,12 +80,12 @@ def _unreadable(error: ArtifactError, root: Path) -> Finding:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("lint", __doc__)
-    made.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
-    made.add_argument("--build-dir", type=Path, metavar="OUT", help="also leave the findings there, for the report")
-    made.add_argument("--platform", default="a2a3sim", help="whose limits count")
-    add_output_options(made)
-    return made
+    options = tool_parser("lint", __doc__)
+    options.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
+    options.add_argument("--build-dir", type=Path, metavar="OUT", help="also leave the findings there, for the report")
+    options.add_argument("--platform", default="a2a3sim", help="whose limits count")
+    add_output_options(options)
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pypto_build.artifact import ArgDirection, Kernel
-from pypto_build.artifact.dtypes import torch_name
+from pypto_build.artifact.cpp.calls import DIRECTIONS
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.orchestration import Submit
-from pypto_build.diagnose.lint.subject import DIRECTIONS, Subject
+from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.diagnose.lint.wrapper import Unpacked
+from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
 
 def check_signatures(subject: Subject) -> Iterator[Finding]:
@@ -146,8 +147,7 @@ def _dtype(subject: Subject, variable: str) -> str | None:
 
 def _alike(one: str, other: str) -> bool:
     """The same type, or two of one byte: masks and packed formats travel as bytes."""
-    bytes_ = {"bool", "int8", "uint8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"}
-    return one == other or {one, other} <= bytes_
+    return one == other or ITEMSIZE.get(one) == ITEMSIZE.get(other) == 1
 
 
 def _tensors(count: int) -> str:
@@ -166,3 +166,7 @@ def check_start_offset(subject: Subject) -> Iterator[Finding]:
                     f"the pointer to '{item.name}' leaves out start_offset: a view is read from its buffer's start",
                     f"add + {item.name}_tensor->start_offset",
                 )
+
+
+#: What is wrong whatever a run shows.
+ALWAYS = (check_signatures, check_unpacking, check_submissions, check_types)

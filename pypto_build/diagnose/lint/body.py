@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pypto_build.artifact import Kernel
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import Subject
-from pypto_build.diagnose.lint.wrapper import Function, Wrapper
+from pypto_build.diagnose.lint.wrapper import Wrapper, WrapperFunction
 
 _STORE = re.compile(r"\b(?:TSTORE\w*|MSCATTER|TSCATTER_GM)\s*(?:<[^;]{0,400}?>)?\s*\(")
 _DRAIN = re.compile(
@@ -45,7 +45,7 @@ def check_drain(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function: Function) -> Iterator[Finding]:
+def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function: WrapperFunction) -> Iterator[Finding]:
     """A body without a single flag or barrier is made for simulated platforms, where instructions run in order."""
     store = _STORE.search(wrapper.code.code, function.start, function.end)
     if store is not None and not subject.platform.endswith("sim"):
@@ -58,7 +58,7 @@ def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function
         )
 
 
-def _drained(wrapper: Wrapper, function: Function, last: int) -> bool:
+def _drained(wrapper: Wrapper, function: WrapperFunction, last: int) -> bool:
     """Whether a drain follows the store: in its function, in a helper called there, or in the entry after the call."""
     code = wrapper.code.code
     tail = code[last : function.end]
@@ -152,6 +152,6 @@ def _kernels(subject: Subject) -> Iterator[tuple[Kernel, Wrapper]]:
             yield kernel, subject.wrappers[kernel.func_id]
 
 
-def _reached(wrapper: Wrapper) -> list[Function]:
+def _reached(wrapper: Wrapper) -> list[WrapperFunction]:
     """The functions that do this kernel's work; the others of its group lie in the same file and are not called."""
     return [wrapper.called] if wrapper.called is not None else []

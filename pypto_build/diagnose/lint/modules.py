@@ -7,17 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from pypto_build.artifact import Kernel
-from pypto_build.artifact.dtypes import torch_name
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.facts.dtypes import PTO, torch_name
 from pypto_build.pto import Function, Module, PtoError, parse_file
 from pypto_build.pto.check import modules_of
 from pypto_build.pto.checks import check_module
 
-#: Element types of `!pto.ptr<T>` and scalars, by torch names.
-_PTO_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i1": "bool", "index": "int64"} | {
-    f"{sign}i{bits}": f"{'u' if sign else ''}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
 _KINDS = {"cube": "aic", "vector": "aiv"}
 
 
@@ -112,4 +108,4 @@ def _signature(subject: Subject, path: Path, function: Function, kernel: Kernel,
 
 def _element(text: str) -> str | None:
     inner = text.removeprefix("!pto.ptr<").removesuffix(">").split(",")[0].strip()
-    return _PTO_TYPES.get(inner)
+    return PTO[inner].torch or None if inner in PTO else None

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pypto_build.artifact.dtypes import torch_name
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.lint.text import Code, arguments_at, split_arguments
+from pypto_build.facts.dtypes import torch_name
 
 _TOKEN = re.compile(
     r"\b(?:CoreTaskArgs\w*|L0TaskArgs\w*|ArgWithDeps|Arg)(?:\s*<\s*\d+\s*>)?\s+(?P<declared>\w+)\s*;"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pypto_build.artifact import ArgDirection, Artifact, Kernel, Vintage
+from pypto_build.artifact import Artifact, Kernel, Vintage
 from pypto_build.artifact.derive import Derived
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding, Level
@@ -64,12 +64,3 @@ class Subject:
         lines = read_source(path).splitlines()
         line = next((number for number, text in enumerate(lines, 1) if needle in text), 0)
         return Finding(f"lint/{rule}", message, self.short(path), line, hint, level)
-
-
-#: What each method of adding a tensor means for a manifest's signature.
-DIRECTIONS = {
-    "add_input": ArgDirection.IN,
-    "add_output": ArgDirection.OUT,
-    "add_inout": ArgDirection.INOUT,
-    "add_no_dep": ArgDirection.INOUT,
-}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.lint.orchestration import Submit
 from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.facts.dtypes import ITEMSIZE
 
 #: From which vintage on a task may have how many tensors and scalars (simpler, arg_direction.h).
 _LIMITS = (("2026-08", 32, 16), ("2026-06", 32, 16), ("2026-05", 16, 32), ("2026-04", 16, 32))

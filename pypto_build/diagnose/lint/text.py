@@ -11,7 +11,7 @@ _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*
 
 
 def without_comments(text: str) -> str:
-    """The text with comments and the content of strings blanked; every character keeps its place."""
+    """The text with comments and the content of strings blanked; every character keeps its offset."""
     return _COMMENT_OR_STRING.sub(_blank, text)
 
 
@@ -21,7 +21,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 class Code:
-    """One file: its code without comments, and the line of every place."""
+    """One file: its code without comments, and the line of every offset."""
 
     def __init__(self, path: Path, name: str, raw: str) -> None:
         self.path, self.name, self.raw = path, name, raw
@@ -32,12 +32,12 @@ class Code:
         return [0] + [found.end() for found in re.finditer("\n", self.raw)]
 
     def line(self, offset: int) -> int:
-        """The line of a place, from 1."""
+        """The line of an offset, from 1."""
         return bisect_right(self._starts, offset)
 
 
 def matching(code: str, opening: int) -> int:
-    """The place of the bracket that closes the one at `opening`; the end of the text if there is none."""
+    """The offset of the bracket that closes the one at `opening`; the end of the text if there is none."""
     return _partners(code).get(opening, len(code))
 
 

@@ -37,7 +37,7 @@ class Unpacked:
 
 
 @dataclass(frozen=True)
-class Function:
+class WrapperFunction:
     """A function of the file; `start` and `end` are offsets of its body."""
 
     name: str
@@ -54,8 +54,8 @@ class Wrapper:
     code: Code
     entry: tuple[int, int] | None
     unpacked: tuple[Unpacked, ...]
-    functions: tuple[Function, ...]
-    called: Function | None
+    functions: tuple[WrapperFunction, ...]
+    called: WrapperFunction | None
     call_line: int
     call_arguments: tuple[str, ...]
 
@@ -73,7 +73,7 @@ def read_wrapper(path: Path, name: str) -> Wrapper:
     return Wrapper(code, (opening, end), tuple(_unpacked(code, opening, end)), functions, called, line, arguments)
 
 
-def _functions(code: Code) -> list[Function]:
+def _functions(code: Code) -> list[WrapperFunction]:
     found = []
     for match in _FUNCTION.finditer(code.code):
         if match["name"] == "kernel_entry":
@@ -84,7 +84,7 @@ def _functions(code: Code) -> list[Function]:
             continue  # a declaration
         parameters = tuple(arguments_at(code.code, match.end() - 1))
         end = matching(code.code, opening)
-        found.append(Function(match["name"], parameters, code.line(match.start()), opening, end))
+        found.append(WrapperFunction(match["name"], parameters, code.line(match.start()), opening, end))
     return found
 
 
@@ -111,11 +111,11 @@ def _unpacked(code: Code, start: int, end: int) -> list[Unpacked]:
 
 
 def _call(
-    code: Code, functions: tuple[Function, ...], start: int, end: int
-) -> tuple[Function | None, int, tuple[str, ...]]:
+    code: Code, functions: tuple[WrapperFunction, ...], start: int, end: int
+) -> tuple[WrapperFunction | None, int, tuple[str, ...]]:
     """The last call in the entry of a function that the file defines."""
     names = {function.name: function for function in functions}
-    found: tuple[Function | None, int, tuple[str, ...]] = (None, 0, ())
+    found: tuple[WrapperFunction | None, int, tuple[str, ...]] = (None, 0, ())
     for match in re.finditer(r"\b(\w+)\s*\(", code.code[start:end]):
         function = names.get(match[1])
         if function is not None:

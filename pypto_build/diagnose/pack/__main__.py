@@ -22,7 +22,7 @@ from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
 from pypto_build.diagnose.report.surroundings import environment
 
-#: Options that name places of this machine.
+#: Options that name files of this machine.
 _LOCAL = {"DATA", "DEVICE"}
 _MAYBE_LOCAL = {"SIMPLER", "PTO_ISA"}
 _BUILD_FLAGS = {"ARCH": "--arch", "KERNEL_FLAGS": "--kernel-flags"}
@@ -30,8 +30,8 @@ _BUILD_FLAGS = {"ARCH": "--arch", "KERNEL_FLAGS": "--kernel-flags"}
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("pack", __doc__)
-    add = made.add_argument
+    options = tool_parser("pack", __doc__)
+    add = options.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
     add("--platform", default="a2a3sim", help="what it was replayed on")
@@ -39,8 +39,8 @@ def parser() -> argparse.ArgumentParser:
     add("--output", type=Path, help=f"the archive (default: OUT/<artifact>{SUFFIX})")
     for name, flag in _BUILD_FLAGS.items():
         add(flag, metavar="VALUE", help=f"what it was built with as {name}=")
-    add_passed_on(made)
-    return made
+    add_passed_on(options)
+    return options
 
 
 def _data(given: argparse.Namespace, artifact: Artifact) -> Snapshot | None:

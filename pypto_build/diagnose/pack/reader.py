@@ -144,18 +144,18 @@ def unpack(path: Path, directory: Path) -> Pack:
         if pack.size > free:
             needed = f"unpacks to {pack.size >> 20} MiB, {directory.parent} has {free >> 20} MiB free"
             raise ArtifactError(path, needed, "make room, or give another directory with BUILD_DIR=")
-        place = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
         try:
-            _write_files(stream, pack, place)
-            place.chmod(0o777 & ~_umask())
-            place.rename(directory)
+            _write_files(stream, pack, staging)
+            staging.chmod(0o777 & ~_umask())
+            staging.rename(directory)
         except BaseException:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
             raise
     return pack
 
 
-def _write_files(stream: _Stream, pack: Pack, place: Path) -> None:
+def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
     paths: dict[str, list[str]] = {}
     for file in pack.files:
         paths.setdefault(file.sha256, []).append(file.path)
@@ -163,7 +163,7 @@ def _write_files(stream: _Stream, pack: Pack, place: Path) -> None:
         name, given = stream.entry()
         if name != OBJECTS + digest or given != size:
             raise stream.wrong(f"has {name!r} ({given} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
-        first, *others = (place / path for path in paths[digest])
+        first, *others = (staging / path for path in paths[digest])
         _write_content(stream, first, digest, size)
         for other in others:
             other.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def edited(pack: Pack, directory: Path) -> list[str]:
     for file in pack.files:
         path = directory / file.path
         if file.path == pack.manifest and pack.external:
-            continue  # names the places of this machine
+            continue  # names directories of this machine
         try:
             same = path.stat().st_size == file.size and file_digest(path) == file.sha256
         except OSError:

@@ -20,7 +20,7 @@ from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.diagnose.console import progress, run_tool, table, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.passes.changes import Change, changes, difference
-from pypto_build.diagnose.passes.checks import CHECKS, Subject, Wrong, phase
+from pypto_build.diagnose.passes.checks import CHECKS, CheckedFunction, Wrong, phase
 from pypto_build.diagnose.passes.dumps import DIRECTORY, Dump, dump_files, read_dump
 from pypto_build.diagnose.passes.reports import report_findings, times
 from pypto_build.diagnose.passes.values import flow_of
@@ -31,13 +31,13 @@ _TOLD = 6
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("passes", __doc__)
-    made.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
-    made.add_argument("--platform", default="a2a3sim", help="whose memory counts")
-    made.add_argument("--pass", dest="one", metavar="PASS", help="show what this pass (name or number) did, as text")
-    made.add_argument("--kernel", metavar="FUNCTION", help="only this function")
-    add_output_options(made)
-    return made
+    options = tool_parser("passes", __doc__)
+    options.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
+    options.add_argument("--platform", default="a2a3sim", help="whose memory counts")
+    options.add_argument("--pass", dest="one", metavar="PASS", help="show what this pass (name or number) did, as text")
+    options.add_argument("--kernel", metavar="FUNCTION", help="only this function")
+    add_output_options(options)
+    return options
 
 
 def read_dumps(root: Path) -> list[Dump]:
@@ -73,7 +73,7 @@ def check_dumps(dumps: Sequence[Dump], arch: str) -> list[Finding]:
             if key in seen:
                 continue
             seen.add(key)
-            subject = Subject(dump, function, flow_of(function), frozenset(passed), arch)
+            subject = CheckedFunction(dump, function, flow_of(function), frozenset(passed), arch)
             for name, check in CHECKS.items():
                 for wrong in check(subject):
                     if (name, wrong.function, wrong.subject) not in known:
@@ -101,10 +101,10 @@ def _finding(dump: Dump, before: Dump | None, check: str, wrong: Wrong) -> Findi
 def _listed(dumps: Sequence[Dump], seconds: dict[str, float], kernel: str | None) -> list[str]:
     rows = []
     for before, after in pairwise(dumps):
-        made = [change for change in changes(before, after) if kernel in (None, change.function, *change.into)]
-        if made or after.error:
+        changed = [change for change in changes(before, after) if kernel in (None, change.function, *change.into)]
+        if changed or after.error:
             spent = f"{seconds[after.name] * 1e3:.1f}" if after.name in seconds else ""
-            rows.append([f"{after.number:02}", after.name, spent, _words(made) if made else "cannot be read"])
+            rows.append([f"{after.number:02}", after.name, spent, _words(changed) if changed else "cannot be read"])
     headings = ["", "pass", "ms", "changed"]
     if not any(row[2] for row in rows):
         headings.remove("ms")
@@ -113,9 +113,9 @@ def _listed(dumps: Sequence[Dump], seconds: dict[str, float], kernel: str | None
     return [*table(rows, headings), f"{same} of {len(dumps) - 1} passes changed nothing"]
 
 
-def _words(made: Sequence[Change]) -> str:
-    more = len(made) - _TOLD
-    return "; ".join(change.text for change in made[:_TOLD]) + (f"; {more} more functions" if more > 0 else "")
+def _words(changed: Sequence[Change]) -> str:
+    more = len(changed) - _TOLD
+    return "; ".join(change.text for change in changed[:_TOLD]) + (f"; {more} more functions" if more > 0 else "")
 
 
 def _shown(dumps: Sequence[Dump], asked: str, kernel: str | None) -> list[str]:

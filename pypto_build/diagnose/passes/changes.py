@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pypto_build.diagnose.passes.dumps import Dump, Function
+from pypto_build.diagnose.passes.dumps import Dump, DumpedFunction
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ def changes(before: Dump, after: Dump) -> list[Change]:
     """What the second dump has different, by function; nothing where the first cannot be read."""
     if before.error or after.error:
         return []
-    made = []
+    found = []
     fresh = [name for name in after.functions if name not in before.functions]
     for name, function in before.functions.items():
         other = after.functions.get(name)
         if other is None:
             parts = tuple(part for part in fresh if part.startswith(f"{name}_"))
-            made.append(Change(name, "gone", removed=len(function.lines), into=parts))
+            found.append(Change(name, "gone", removed=len(function.lines), into=parts))
         elif other.lines != function.lines:
             added, removed = _counts(function.lines, other.lines)
             parts = tuple(part for part in fresh if part in (f"{name}_aic", f"{name}_aiv"))
-            made.append(Change(name, "changed", added, removed, parts))
-    told = {part for change in made for part in change.into}
-    made += [Change(name, "new", added=len(after.functions[name].lines)) for name in fresh if name not in told]
-    return made
+            found.append(Change(name, "changed", added, removed, parts))
+    told = {part for change in found for part in change.into}
+    found += [Change(name, "new", added=len(after.functions[name].lines)) for name in fresh if name not in told]
+    return found
 
 
 def _counts(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
@@ -60,7 +60,7 @@ def _counts(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
     return added, removed
 
 
-def difference(before: Function | None, after: Function | None, context: int = 2) -> list[str]:
+def difference(before: DumpedFunction | None, after: DumpedFunction | None, context: int = 2) -> list[str]:
     """A unified difference of one function, with the lines' numbers in the two dumps."""
     old, new = (list(function.lines) if function else [] for function in (before, after))
     first, second = (function.line if function else 1 for function in (before, after))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pypto_build.diagnose.passes.dumps import Dump, Function
-from pypto_build.diagnose.passes.values import Flow, Value
+from pypto_build.diagnose.passes.dumps import Dump, DumpedFunction
+from pypto_build.diagnose.passes.values import DumpedValue, Flow
 from pypto_build.pto.checks import CAPACITY
 
 #: Passes after which every name is assigned once, and after which addresses are those of the memory.
@@ -29,11 +29,11 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckedFunction:
     """One function after one pass. `passed` are the names of the passes that have run."""
 
     dump: Dump
-    function: Function
+    function: DumpedFunction
     flow: Flow
     passed: frozenset[str]
     arch: str
@@ -43,7 +43,7 @@ class Subject:
         return Wrong(self.function.name, line, subject, message, hint)
 
 
-def check_names(subject: Subject) -> Iterator[Wrong]:
+def check_names(subject: CheckedFunction) -> Iterator[Wrong]:
     """Every name that is used is defined before."""
     known = _WORDS | set(subject.dump.functions)
     for name, line in subject.flow.undefined:
@@ -51,7 +51,7 @@ def check_names(subject: Subject) -> Iterator[Wrong]:
             yield subject.wrong(line, name, f"'{name}' is used and not defined before", "the pass lost its definition")
 
 
-def check_once(subject: Subject) -> Iterator[Wrong]:
+def check_once(subject: CheckedFunction) -> Iterator[Wrong]:
     """Once in single assignment, always in single assignment."""
     if subject.passed.isdisjoint(_SSA):
         return
@@ -59,7 +59,7 @@ def check_once(subject: Subject) -> Iterator[Wrong]:
         yield subject.wrong(line, name, f"'{name}' is assigned again (first in line {first})", "one name, one value")
 
 
-def check_calls(subject: Subject) -> Iterator[Wrong]:
+def check_calls(subject: CheckedFunction) -> Iterator[Wrong]:
     """What is called is there, and takes as many arguments."""
     functions = subject.dump.functions
     for name, line, count, method in subject.flow.calls:
@@ -75,30 +75,30 @@ def check_calls(subject: Subject) -> Iterator[Wrong]:
             )
 
 
-def check_capacity(subject: Subject) -> Iterator[Wrong]:
+def check_capacity(subject: CheckedFunction) -> Iterator[Wrong]:
     """Tiles lie within their memory."""
     if subject.passed.isdisjoint(_ADDRESSES):
         return
     for value in subject.flow.values.values():
-        place = value.place
-        limit = CAPACITY[subject.arch].get(place.space) if place else None
-        if place and limit and place.start + place.size > limit:
+        span = value.span
+        limit = CAPACITY[subject.arch].get(span.space) if span else None
+        if span and limit and span.start + span.size > limit:
             yield subject.wrong(
                 value.line,
                 value.name,
-                f"'{value.name}' ends at byte {place.start + place.size} of {place.space}, which has {limit} on "
+                f"'{value.name}' ends at byte {span.start + span.size} of {span.space}, which has {limit} on "
                 f"{subject.arch}",
                 "use smaller tiles, or fewer at once",
             )
 
 
-def check_overlap(subject: Subject) -> Iterator[Wrong]:
+def check_overlap(subject: CheckedFunction) -> Iterator[Wrong]:
     """No tile is written over one that is read later."""
     final = not subject.passed.isdisjoint(_ADDRESSES)
-    groups: dict[str, list[Value]] = {}
+    groups: dict[str, list[DumpedValue]] = {}
     for value in subject.flow.values.values():
-        if value.place and (final or value.place.base):
-            groups.setdefault(value.place.space if final else value.place.base, []).append(value)
+        if value.span and (final or value.span.base):
+            groups.setdefault(value.span.space if final else value.span.base, []).append(value)
     same = _classes(subject.flow)
     for values in groups.values():
         values.sort(key=lambda value: value.begin)
@@ -107,21 +107,21 @@ def check_overlap(subject: Subject) -> Iterator[Wrong]:
             for other in values[index + 1 :]:
                 if other.begin >= last:
                     break
-                assert one.place and other.place
-                if same[one.name] != same[other.name] and one.place.overlaps(other.place) and one.read_after(other):
+                assert one.span and other.span
+                if same[one.name] != same[other.name] and one.span.overlaps(other.span) and one.read_after(other):
                     yield subject.wrong(
                         other.line,
                         other.name,
                         f"'{other.name}' lies on '{one.name}' (line {one.line}), which is still read: {_bytes(other)} "
-                        f"and {_bytes(one)} of {other.place.space}",
+                        f"and {_bytes(one)} of {other.span.space}",
                         "the two need memory of their own",
                     )
                     break
 
 
-def _bytes(value: Value) -> str:
-    assert value.place is not None
-    return f"bytes {value.place.start} to {value.place.start + value.place.size}"
+def _bytes(value: DumpedValue) -> str:
+    assert value.span is not None
+    return f"bytes {value.span.start} to {value.span.start + value.span.size}"
 
 
 def _classes(flow: Flow) -> dict[str, str]:
@@ -145,7 +145,7 @@ def phase(passed: Collection[str]) -> tuple[bool, bool]:
     return not set(passed).isdisjoint(_SSA), not set(passed).isdisjoint(_ADDRESSES)
 
 
-CHECKS: dict[str, Callable[[Subject], Iterator[Wrong]]] = {
+CHECKS: dict[str, Callable[[CheckedFunction], Iterator[Wrong]]] = {
     "undefined-name": check_names,
     "assigned-twice": check_once,
     "call": check_calls,

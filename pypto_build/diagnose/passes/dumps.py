@@ -24,7 +24,7 @@ _MAX_NESTING = 120
 
 
 @dataclass(frozen=True)
-class Function:
+class DumpedFunction:
     """One function of a dump: its text from the first decorator or heading on, starting at `line`.
 
     `results` are what loops and branches of a listing define, by line: names and types.
@@ -49,7 +49,7 @@ class Dump:
     number: int
     name: str
     path: Path
-    functions: dict[str, Function]
+    functions: dict[str, DumpedFunction]
     error: tuple[int, str] | None = None
 
     @property
@@ -112,9 +112,9 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 
 def _function(
     node: ast.FunctionDef, lines: list[str], results: dict[int, list[tuple[str, ast.expr | None]]]
-) -> Function:
+) -> DumpedFunction:
     start = min([node.lineno, *(one.lineno for one in node.decorator_list)])
     if not node.decorator_list and start > 1 and lines[start - 2].startswith("#"):
         start -= 1
     end = node.end_lineno or start
-    return Function(node.name, start, tuple(lines[start - 1 : end]), node, results)
+    return DumpedFunction(node.name, start, tuple(lines[start - 1 : end]), node, results)

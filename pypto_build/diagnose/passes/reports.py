@@ -60,8 +60,8 @@ def _logged(path: Path, name: str) -> Iterator[Finding]:
             level: Level = "error" if match["level"] == "error" else "warning"
             dump = f"{DIRECTORY}/{Path(match['path']).name}"
             known = match["line"] and (path.parent / Path(match["path"]).name).is_file()
-            place, at = (dump, int(match["line"])) if known else (name, number)
-            yield Finding("passes/log", f"after {path.stem}: {match['text']}", place, at, level=level)
+            source, at = (dump, int(match["line"])) if known else (name, number)
+            yield Finding("passes/log", f"after {path.stem}: {match['text']}", source, at, level=level)
 
 
 def _errors(path: Path) -> Iterator[Finding]:
@@ -88,8 +88,8 @@ def _hints(path: Path) -> Iterator[Finding]:
     for number, line in enumerate(_lines(path), 1):
         match = _HINT.match(line.strip())
         if match:
-            place, at = (match["path"], int(match["line"])) if match["path"] else (f"report/{path.name}", number)
-            yield Finding(f"passes/{match['code']}", match["text"], place, at, level="note")
+            source, at = (match["path"], int(match["line"])) if match["path"] else (f"report/{path.name}", number)
+            yield Finding(f"passes/{match['code']}", match["text"], source, at, level="note")
 
 
 def times(root: Path) -> dict[str, float]:

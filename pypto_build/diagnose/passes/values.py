@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pypto_build.diagnose.passes.dumps import Function
+from pypto_build.diagnose.passes.dumps import DumpedFunction
 
 #: Results of these are their operand's bytes, seen in another way.
 _VIEWS = {"reshape", "slice", "subview", "view", "set_validshape", "transpose_view", "bitcast", "alias", "assemble"}
@@ -18,7 +18,7 @@ _LOWER = re.compile(r"[a-z_]\w*\Z")
 
 
 @dataclass(frozen=True)
-class Place:
+class Span:
     """Bytes on chip: memory space (`vec`), the allocation's name where there is one, first byte, number of bytes."""
 
     space: str
@@ -26,7 +26,7 @@ class Place:
     start: int
     size: int
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: Span) -> bool:
         """Whether the two share a byte."""
         return (
             self.space == other.space and self.start < other.start + other.size and other.start < self.start + self.size
@@ -38,7 +38,7 @@ Path = tuple[tuple[int, int], ...]
 
 
 @dataclass
-class Value:
+class DumpedValue:
     """A name that was assigned at `line`, the statement number `begin`; `uses` are numbers and paths of its uses.
 
     `same` are names whose bytes are its own on purpose.
@@ -47,13 +47,13 @@ class Value:
     name: str
     line: int
     begin: int
-    place: Place | None = None
+    span: Span | None = None
     path: Path = ()
     loops: tuple[int, ...] = ()
     same: set[str] = field(default_factory=set)
     uses: list[tuple[int, Path]] = field(default_factory=list)
 
-    def read_after(self, other: Value) -> bool:
+    def read_after(self, other: DumpedValue) -> bool:
         """Whether it is read after `other` was written, in a run that comes by there."""
         taken = dict(other.path)
         return any(
@@ -66,19 +66,19 @@ class Value:
 class Flow:
     """A function's values by name, names used without being defined, and names assigned twice, each with its line."""
 
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, DumpedValue] = field(default_factory=dict)
     undefined: list[tuple[str, int]] = field(default_factory=list)
     again: list[tuple[str, int, int]] = field(default_factory=list)
     calls: list[tuple[str, int, int, bool]] = field(default_factory=list)
 
 
-def flow_of(function: Function) -> Flow:
+def flow_of(function: DumpedFunction) -> Flow:
     """Walk a function in the order of its text."""
     return _Walk(function).flow
 
 
 class _Walk:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: DumpedFunction) -> None:
         self.flow = Flow()
         self._function = function
         self._now = 0
@@ -196,8 +196,8 @@ class _Walk:
         known = self.flow.values.get(name)
         if known is not None and not hidden:
             self.flow.again.append((name, line, known.line))
-        place = place_of(kind) if kind is not None else None
-        self.flow.values[name] = Value(name, line, self._now, place, self._path, tuple(self._loops), set(same))
+        span = span_of(kind) if kind is not None else None
+        self.flow.values[name] = DumpedValue(name, line, self._now, span, self._path, tuple(self._loops), set(same))
 
     def _use(self, node: ast.expr | None) -> list[str]:
         """Names that an expression uses, in order; those that nothing has defined are remembered."""
@@ -248,21 +248,21 @@ def _called(node: ast.expr) -> str:
     return ".".join([part.id, *reversed(words)]) if isinstance(part, ast.Name) else ""
 
 
-# -- places --------------------------------------------------------------------------------------------------------
+# -- spans ---------------------------------------------------------------------------------------------------------
 
 
-def place_of(kind: ast.expr) -> Place | None:
+def span_of(kind: ast.expr) -> Span | None:
     """Where a tile of that type lies; None for what is no tile, or has no address yet."""
     if isinstance(kind, ast.BinOp) and isinstance(kind.op, ast.MatMult):
         start, size, space = _number(kind.right), _tile_bytes(kind.left), _space(kind.left)
-        return Place(space, "", start, size) if space and start is not None and size else None
+        return Span(space, "", start, size) if space and start is not None and size else None
     if not isinstance(kind, ast.Subscript) or _called(kind.value) != "pl.Tile":
         return None
     for part in ast.walk(kind):
         if isinstance(part, ast.Call) and _called(part) == "pl.MemRef" and len(part.args) == 3:
             first, count, memory = _number(part.args[1]), _number(part.args[2]), _space(kind)
             base = part.args[0].id if isinstance(part.args[0], ast.Name) else ast.unparse(part.args[0])
-            return Place(memory, base, first, count) if memory and first is not None and count else None
+            return Span(memory, base, first, count) if memory and first is not None and count else None
     return None
 
 

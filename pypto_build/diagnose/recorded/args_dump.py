@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
 from pypto_build.artifact.files import open_file
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.recorded.records import extents, read_document, shown, whole, wholes
 from pypto_build.diagnose.recorded.tasks import parse_id
+from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 from pypto_build.replay.values import Array, decode, storage
 
 #: Spellings of roles and stages in dumps and on command lines.
@@ -94,33 +94,33 @@ class ArgsDump:
 
         Raises a usage error where the dump has no payload for it, or only a part.
         """
-        place = f"{self.path}: task {record.task_id:#x} argument {record.index}"
+        where = f"{self.path}: task {record.task_id:#x} argument {record.index}"
         if record.kind == "scalar":
-            raise ArtifactError(place, "is a scalar: its value is in the listing", "name a tensor")
+            raise ArtifactError(where, "is a scalar: its value is in the listing", "name a tensor")
         if record.overwritten:
-            raise ArtifactError(place, "its content was overwritten before it was saved", "dump fewer arguments")
+            raise ArtifactError(where, "its content was overwritten before it was saved", "dump fewer arguments")
         if self.binary is None or record.size == 0:
             if record.numel == 0:
                 return storage(b"", record.dtype, record.shape)
-            raise ArtifactError(place, "was dumped without its content (level 3)", _AGAIN)
+            raise ArtifactError(where, "was dumped without its content (level 3)", _AGAIN)
         needed = record.numel * ITEMSIZE[record.dtype]
         if record.truncated or record.size < needed:
             raise ArtifactError(
-                place, f"only {record.size} of its {needed} bytes were saved", "dump fewer arguments at a time"
+                where, f"only {record.size} of its {needed} bytes were saved", "dump fewer arguments at a time"
             )
-        return storage(_read(self.binary, record.offset, needed, place), record.dtype, record.shape)
+        return storage(_read(self.binary, record.offset, needed, where), record.dtype, record.shape)
 
     def values(self, record: DumpedArg) -> Array:
         """The elements as numbers; errors as in `stored`."""
         return decode(self.stored(record), record.dtype)
 
 
-def find_manifest(place: Path) -> Path | None:
-    """The manifest at or below `place`, the newest if there are several; None if there is none."""
-    if place.is_file():
-        return place
+def find_manifest(path: Path) -> Path | None:
+    """The manifest at or below `path`, the newest if there are several; None if there is none."""
+    if path.is_file():
+        return path
     for pattern in _MANIFESTS:
-        found = sorted(path for path in place.glob(pattern) if path.is_file())
+        found = sorted(file for file in path.glob(pattern) if file.is_file())
         if found:
             return found[-1]
     return None
@@ -141,15 +141,15 @@ def read_dump(path: Path) -> ArgsDump:
     return ArgsDump(path, _binary(path, document), records, dropped)
 
 
-def _record(entry: Any, place: str) -> DumpedArg:
+def _record(entry: Any, where: str) -> DumpedArg:
     """One entry; every field that a vintage left out has the meaning it had then."""
     if not isinstance(entry, Mapping):
-        raise ArtifactError(place, "is no object", _AGAIN)
+        raise ArtifactError(where, "is no object", _AGAIN)
     func_id = entry.get("func_id", -1)
     kind = str(entry.get("kind", "tensor"))
     dtype = torch_name(str(entry.get("dtype", "")))
     if dtype is None:
-        raise ArtifactError(f"{place}.dtype", f"{shown(entry.get('dtype'))} is no known element type", _AGAIN)
+        raise ArtifactError(f"{where}.dtype", f"{shown(entry.get('dtype'))} is no known element type", _AGAIN)
     try:
         return DumpedArg(
             task_id=parse_id(entry["task_id"]),
@@ -172,9 +172,9 @@ def _record(entry: Any, place: str) -> DumpedArg:
     except KeyError as error:
         missing = f"{shown(error.args[0])} is no known role or stage"
         missing = next((f"{key} is missing" for key in _NEEDED if key not in entry), missing)
-        raise ArtifactError(place, missing, _AGAIN) from None
+        raise ArtifactError(where, missing, _AGAIN) from None
     except (TypeError, ValueError) as error:
-        raise ArtifactError(place, f"{error}", _AGAIN) from None
+        raise ArtifactError(where, f"{error}", _AGAIN) from None
 
 
 def _value(value: object) -> float | int | bool | str | None:
@@ -207,12 +207,12 @@ def _binary(path: Path, document: Mapping[str, Any]) -> Path | None:
         return None
 
 
-def _read(binary: Path, offset: int, size: int, place: str) -> bytes:
+def _read(binary: Path, offset: int, size: int, where: str) -> bytes:
     with open_file(binary) as file:
         data = b""
         if offset + size <= os.fstat(file.fileno()).st_size:
             file.seek(offset)
             data = file.read(size)
     if len(data) != size:
-        raise ArtifactError(place, f"{binary.name} ends before its content (byte {offset + size})", _AGAIN)
+        raise ArtifactError(where, f"{binary.name} ends before its content (byte {offset + size})", _AGAIN)
     return data

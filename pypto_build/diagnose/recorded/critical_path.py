@@ -57,7 +57,6 @@ class Analysis:
     intervals: Mapping[int, Interval]
     makespan: float
     static_length: float
-    static_path: tuple[int, ...]
     slack: Mapping[int, float]
     observed: tuple[Step, ...]
 
@@ -69,6 +68,11 @@ class Analysis:
     def stall(self, kind: str) -> float:
         """The part of the makespan lost to one kind of wait."""
         return sum(step.stall for step in self.observed if step.kind == kind)
+
+    def row(self, step: Step) -> list[str]:
+        """Start, span, compute, gap, kind of gap and slack, in microseconds."""
+        times = [f"{us:.1f}" for us in (step.start, step.end - step.start, step.compute, step.stall)]
+        return [*times, step.kind if step.stall else "", f"{self.slack[step.task]:.1f}"]
 
 
 def fold(timeline: Timeline) -> dict[int, Interval]:
@@ -110,34 +114,25 @@ def analyse(timeline: Timeline, graph: TaskGraph | None) -> Analysis:
         }
         for task, preds in timed_predecessors(graph, intervals).items()
     }
-    static_path, length, slack = _longest(intervals, data)
+    length, slack = _longest(intervals, data)
     steps = _observed(intervals, data, _core_predecessors(timeline, intervals))
     start, end = timeline.span
-    return Analysis(intervals, end - start, length, static_path, slack, tuple(_sweep(steps, start)))
+    return Analysis(intervals, end - start, length, slack, tuple(_sweep(steps, start)))
 
 
-def _longest(
-    intervals: Mapping[int, Interval], data: Mapping[int, set[int]]
-) -> tuple[tuple[int, ...], float, dict[int, float]]:
-    """The longest path by durations, its length, and every task's slack."""
+def _longest(intervals: Mapping[int, Interval], data: Mapping[int, set[int]]) -> tuple[float, dict[int, float]]:
+    """The length of the longest path by durations, and every task's slack."""
     ordered = sorted(intervals, key=lambda task: (intervals[task].start, intervals[task].end))
     upto: dict[int, float] = {}
-    via: dict[int, int] = {}
     for task in ordered:
-        best = max(data[task], key=lambda pred: upto.get(pred, 0.0), default=None)
-        upto[task] = intervals[task].duration + (upto.get(best, 0.0) if best is not None else 0.0)
-        if best is not None:
-            via[task] = best
+        upto[task] = intervals[task].duration + max((upto.get(pred, 0.0) for pred in data[task]), default=0.0)
     after: dict[int, float] = dict.fromkeys(ordered, 0.0)
     for task in reversed(ordered):
         for pred in data[task]:
             after[pred] = max(after[pred], after[task] + intervals[task].duration)
     length = max(upto.values(), default=0.0)
     slack = {task: length - upto[task] - after[task] for task in ordered}
-    path = [max(upto, key=lambda task: upto[task])] if upto else []
-    while path and path[-1] in via:
-        path.append(via[path[-1]])
-    return tuple(reversed(path)), length, slack
+    return length, slack
 
 
 def _core_predecessors(timeline: Timeline, intervals: Mapping[int, Interval]) -> dict[int, int]:

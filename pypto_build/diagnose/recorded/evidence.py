@@ -1,4 +1,4 @@
-"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None for what is not."""
+"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None if there is none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.diagnose.recorded.critical_path import Analysis, analyse
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, find_graph, read_graph
 from pypto_build.diagnose.recorded.names import Names, find_names
-from pypto_build.diagnose.recorded.sites import Site, aliases, match_tasks, read_sites, tensor_names
+from pypto_build.diagnose.recorded.sites import SubmitSite, aliases, match_tasks, read_sites, tensor_names
 from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text
 from pypto_build.diagnose.recorded.timeline import Timeline, find_timeline, read_timeline
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict
@@ -22,38 +22,38 @@ SIMULATED = (
 )
 
 
-def no_record(place: Path, missing: str, way_out: str) -> ArtifactError:
+def no_record(directory: Path, missing: str, way_out: str) -> ArtifactError:
     """The error where a run left nothing to look at: it ended too early, or was not asked to record."""
     with suppress(ArtifactError):
-        verdict = read_verdict(place / "verdict.json")
+        verdict = read_verdict(directory / "verdict.json")
         if verdict.exit_status > EXIT_STATUS["mismatch"] and verdict.error:
             ended = f"{missing}: the replay ended with {verdict.status} ({verdict.error.message})"
-            return ArtifactError(place, ended, "mend that first")
-    return ArtifactError(place, missing, way_out)
+            return ArtifactError(directory, ended, "mend that first")
+    return ArtifactError(directory, missing, way_out)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One run. `place` is the artifact or a directory with records, `build_dir` where the artifact was replayed."""
+    """One run. `root` is the artifact or a directory with records, `build_dir` where the artifact was replayed."""
 
-    place: Path
+    root: Path
     build_dir: Path | None
     platform: str = "a2a3sim"
 
     @property
-    def _places(self) -> tuple[Path, ...]:
-        return tuple(path for path in (self.build_dir, self.place) if path is not None)
+    def _roots(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.build_dir, self.root) if path is not None)
 
     @property
     def simulated(self) -> bool:
-        """Whether times mean little."""
+        """Whether times are a simulation's, and mean little."""
         return self.platform.endswith("sim")
 
     @cached_property
     def artifact(self) -> Artifact | None:
-        """The artifact, if `place` is one."""
+        """The artifact, if `root` is one."""
         try:
-            return load_artifact(self.place)
+            return load_artifact(self.root)
         except ArtifactError:
             return None
 
@@ -68,13 +68,13 @@ class Evidence:
     @cached_property
     def graph(self) -> TaskGraph | None:
         """The task graph."""
-        path = find_graph(*self._places)
+        path = find_graph(*self._roots)
         return read_graph(path) if path else None
 
     @cached_property
     def timeline(self) -> Timeline | None:
         """The timeline."""
-        path = find_timeline(*self._places)
+        path = find_timeline(*self._roots)
         return read_timeline(path) if path else None
 
     @cached_property
@@ -86,7 +86,7 @@ class Evidence:
     def names(self) -> Names:
         """Names of kernels and arguments: those of the artifact, else of the build, else beside the records."""
         records = self.graph or self.timeline
-        return find_names(self.place, *self._places, *([records.path.parent] if records else []))
+        return find_names(self.root, *self._roots, *([records.path.parent] if records else []))
 
     @cached_property
     def order(self) -> TaskOrder:
@@ -96,7 +96,7 @@ class Evidence:
         return TaskOrder.guessed(row.task for row in self.timeline.rows) if self.timeline else TaskOrder({})
 
     @cached_property
-    def sites(self) -> dict[int, Site]:
+    def sites(self) -> dict[int, SubmitSite]:
         """Where each task was submitted, as far as that is certain."""
         if not self.graph or not self.artifact:
             return {}

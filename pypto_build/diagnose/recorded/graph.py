@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.dtypes import ITEMSIZE, torch_name
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.recorded.records import extents, read_document, whole, wholes
 from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text, parse_id
+from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
 _AGAIN = "run again with DEP_GEN=1"
 _PLACES = ("deps.json", "dfx_outputs/deps.json")
@@ -150,12 +150,12 @@ def _grouped(edges: Iterable[Edge], at: str, by: str) -> dict[int, dict[int, lis
     return result
 
 
-def find_graph(*places: Path) -> Path | None:
-    """The first deps.json at, in or beside one of `places`."""
-    for place in places:
-        if place.is_file():
-            return place
-        for base in (place, place.parent):
+def find_graph(*candidates: Path) -> Path | None:
+    """The first deps.json at, in or beside one of `candidates`."""
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+        for base in (candidate, candidate.parent):
             for name in _PLACES:
                 if (base / name).is_file():
                     return base / name

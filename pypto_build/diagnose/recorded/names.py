@@ -89,12 +89,12 @@ def artifact_names(artifact_dir: Path) -> Names:
     return Names({k.func_id: KernelName(k.name, k.core_type, k.source) for k in artifact.kernels})
 
 
-def find_names(*places: Path) -> Names:
-    """Names from the first place that has some: a build directory, an artifact, a directory with simpler's name map."""
-    for place in places:
+def find_names(*directories: Path) -> Names:
+    """Names from the first that has some: a build directory, an artifact, one with simpler's name map."""
+    for directory in directories:
         for reader in (_from_interface, artifact_names, _from_name_map):
             try:
-                names = reader(place)
+                names = reader(directory)
             except (ArtifactError, OSError, ValueError):
                 continue
             if names.kernels:
@@ -102,14 +102,14 @@ def find_names(*places: Path) -> Names:
     return Names()
 
 
-def _from_interface(place: Path) -> Names:
-    interface = read_interface(place / "interface.json")
+def _from_interface(directory: Path) -> Names:
+    interface = read_interface(directory / "interface.json")
     return Names({k.func_id: KernelName(k.name, k.core_type) for k in interface.kernels})
 
 
-def _from_name_map(place: Path) -> Names:
+def _from_name_map(directory: Path) -> Names:
     """simpler's `name_map_<case>.json`: names by func_id."""
-    for path in sorted(place.glob("name_map_*.json")):
+    for path in sorted(directory.glob("name_map_*.json")):
         try:
             listed = decode_json(read_bytes(path), _NameMap).callable_id_to_name
         except (OSError, msgspec.MsgspecError):

@@ -44,7 +44,7 @@ class SiteArg:
 
 
 @dataclass(frozen=True)
-class Site:
+class SubmitSite:
     """One submit call."""
 
     line: int
@@ -63,7 +63,7 @@ class Site:
         )
 
 
-def read_sites(source: Path) -> list[Site]:
+def read_sites(source: Path) -> list[SubmitSite]:
     """The submit calls of an orchestration, in the order of the text; empty if the file cannot be read."""
     try:
         text = read_text(source, errors="replace")
@@ -85,7 +85,7 @@ def read_sites(source: Path) -> list[Site]:
             mixed[match["mixed"]] = _numbers(match["lanes"].split(","))
         else:
             func_ids = mixed.get(match["kernel"]) or _numbers([match["kernel"]])
-            sites.append(Site(line, func_ids, tuple(collected.get(match["args"], ()))))
+            sites.append(SubmitSite(line, func_ids, tuple(collected.get(match["args"], ()))))
     return sites
 
 
@@ -103,13 +103,13 @@ def aliases(source: Path) -> dict[str, str]:
     return {match[1]: match[2] for match in _ALIAS.finditer(text) if match[1] not in varying}
 
 
-def match_tasks(graph: TaskGraph, sites: Sequence[Site]) -> dict[int, Site]:
+def match_tasks(graph: TaskGraph, sites: Sequence[SubmitSite]) -> dict[int, SubmitSite]:
     """The site of each task where it is certain: only one fits, or as many tasks as sites fit, in order."""
-    fitting: dict[tuple[Site, ...], list[int]] = {}
+    fitting: dict[tuple[SubmitSite, ...], list[int]] = {}
     for task in graph.tasks:
         candidates = tuple(site for site in sites if site.func_ids and site.fits(task))
         fitting.setdefault(candidates, []).append(task.id)
-    matched: dict[int, Site] = {}
+    matched: dict[int, SubmitSite] = {}
     for candidates, tasks in fitting.items():
         if len(candidates) == 1:
             matched.update(dict.fromkeys(tasks, candidates[0]))
@@ -118,7 +118,7 @@ def match_tasks(graph: TaskGraph, sites: Sequence[Site]) -> dict[int, Site]:
     return matched
 
 
-def tensor_names(graph: TaskGraph, matched: Mapping[int, Site], renamed: Mapping[str, str]) -> dict[int, str]:
+def tensor_names(graph: TaskGraph, matched: Mapping[int, SubmitSite], renamed: Mapping[str, str]) -> dict[int, str]:
     """Names of buffers by tensor id: the variable that most tasks hand them over under, views by what they are of."""
     votes: dict[int, Counter[str]] = {}
     for task in graph.tasks:

@@ -67,12 +67,12 @@ class Timeline:
         return f"{self.core_type(core).upper() or 'CORE'}_{core}"
 
 
-def find_timeline(*places: Path) -> Path | None:
-    """The newest form of timeline at, in or beside one of `places`."""
-    for place in places:
-        if place.is_file() and place.suffix == ".json" and place.name != "deps.json":
-            return place
-        for base in (place, place / "dfx_outputs", place / "swimlane_data", place.parent):
+def find_timeline(*candidates: Path) -> Path | None:
+    """The newest form of timeline at, in or beside one of `candidates`."""
+    for candidate in candidates:
+        if candidate.is_file() and candidate.suffix == ".json" and candidate.name != "deps.json":
+            return candidate
+        for base in (candidate, candidate / "dfx_outputs", candidate / "swimlane_data", candidate.parent):
             for pattern in _NAMES:
                 found = sorted(base.glob(pattern))
                 if found:

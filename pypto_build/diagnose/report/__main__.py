@@ -21,15 +21,15 @@ from pypto_build.diagnose.report.whole import report_data
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = tool_parser("report", __doc__)
-    add = made.add_argument
+    options = tool_parser("report", __doc__)
+    add = options.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
     add("--platform", default="a2a3sim", help="what it was replayed on")
     add("--embedded", default="EMBEDDED", help="the runtime's module, for the commands that repeat the run")
     add("--output", type=Path, help="the file to write (default: OUT/report.html)")
-    add_passed_on(made)
-    return made
+    add_passed_on(options)
+    return options
 
 
 def _write(given: argparse.Namespace, words: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ _MOST_STEPS = 200
 
 
 def graph_data(evidence: Evidence) -> dict[str, Any] | None:
-    """Tasks with their places, edges by index, and for each edge why it is there; None without a graph.
+    """Tasks with their positions, edges by index, and for each edge why it is there; None without a graph.
 
     A timeline without a graph gives tasks without edges, so that both are drawn alike.
     """
@@ -104,17 +104,7 @@ def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
         "summary": f"Makespan {analysis.makespan:,.1f} us: compute {analysis.compute / makespan:.1%}, {shares}. "
         f"Longest path by durations {analysis.static_length:,.1f} us.",
         "path": [
-            [
-                index[step.task],
-                f"{step.start:.1f}",
-                f"{step.end - step.start:.1f}",
-                f"{step.compute:.1f}",
-                f"{step.stall:.1f}",
-                step.kind if step.stall else "",
-                f"{analysis.slack[step.task]:.1f}",
-            ]
-            for step in analysis.observed[:_MOST_STEPS]
-            if step.task in index
+            [index[step.task], *analysis.row(step)] for step in analysis.observed[:_MOST_STEPS] if step.task in index
         ],
         "pathLeftOut": max(0, len(analysis.observed) - _MOST_STEPS),
         "coreHeadings": ["core", "rows", "busy", "share", *IDLE_CAUSES],

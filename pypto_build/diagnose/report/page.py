@@ -34,7 +34,7 @@ def page(title: str, data: Mapping[str, Any]) -> str:
 
 def graph_page(evidence: Evidence) -> str:
     """A page with graph and timeline only."""
-    name = evidence.artifact.name if evidence.artifact else evidence.place.name
+    name = evidence.artifact.name if evidence.artifact else evidence.root.name
     data = {
         "artifact": name,
         "facts": [["platform", evidence.platform]],

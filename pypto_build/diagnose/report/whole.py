@@ -32,7 +32,7 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
     assert verdict is not None and evidence.build_dir is not None
     reports, outdated = _reports(evidence)
     findings = in_order(
-        [*(one for report in reports for one in report.findings), *lint(evidence.place, evidence.platform)]
+        [*(one for report in reports for one in report.findings), *lint(evidence.root, evidence.platform)]
     )
     sources = _sources(evidence, findings, verdict)
     return {
@@ -52,7 +52,7 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
 def _reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
     """What tools have found in the artifact as it is now, and the tools that looked before its last edit."""
     assert evidence.build_dir is not None
-    state = state_of(evidence.place)
+    state = state_of(evidence.root)
     reports = kept_reports(evidence.build_dir)
     current = [report for report in reports if report.state in ("", state)]
     outdated = [report.tool for report in reports if report.state not in ("", state)]
@@ -103,8 +103,8 @@ def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir
     }
     sides = _sides(evidence, output, data_dir)
     if sides is not None:
-        made = error_map(*sides, output.dtype, verdict.rtol, verdict.atol)
-        shown["map"] = made.as_data() if made else None
+        errors = error_map(*sides, output.dtype, verdict.rtol, verdict.atol)
+        shown["map"] = errors.as_data() if errors else None
     return shown
 
 
@@ -113,8 +113,8 @@ def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> t
     if evidence.build_dir is None or output.status == "unchecked":
         return None
     try:
-        made = evidence.build_dir / REFERENCE if is_reference(data_dir) else data_dir
-        golden = snapshot(evidence.place, made).outputs.get(output.name)
+        golden_dir = evidence.build_dir / REFERENCE if is_reference(data_dir) else data_dir
+        golden = snapshot(evidence.root, golden_dir).outputs.get(output.name)
         paths = [evidence.build_dir / "actual" / f"{output.name}.pt", golden]
         tensors = [read_pt(path) for path in paths if path is not None and path.is_file()]
     except ArtifactError:
@@ -178,7 +178,7 @@ def _finding(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, A
         "level": finding.level,
         "rule": finding.rule,
         "message": finding.message,
-        "place": finding.place,
+        "place": finding.position,
         "source": paths.index(finding.path) if finding.path in paths else -1,
         "line": finding.line,
         "hint": finding.hint,
@@ -192,14 +192,14 @@ def _finding(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, A
 
 def _commands(evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str) -> list[list[str]]:
     assert evidence.build_dir is not None
-    place, platform, out = evidence.place.resolve(), evidence.platform, evidence.build_dir.resolve()
+    root, platform, out = evidence.root.resolve(), evidence.platform, evidence.build_dir.resolve()
     commands = [
-        ["The same replay", repeat.scons("replay", place, platform)],
-        ["The run alone, on what is built", repeat.direct(place, platform, out, embedded)],
+        ["The same replay", repeat.scons("replay", root, platform)],
+        ["The run alone, on what is built", repeat.direct(root, platform, out, embedded)],
     ]
     if verdict.status == "mismatch":
-        commands.append(["Unordered or misdeclared accesses", repeat.scons("hazards", place, platform)])
-        commands.append(["The first task that leaves the reference", repeat.scons("diverge", place, platform)])
-        commands.append(["What every task read and wrote", repeat.scons("dump", place, platform)])
-    commands.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", place, platform)])
+        commands.append(["Unordered or misdeclared accesses", repeat.scons("hazards", root, platform)])
+        commands.append(["The first task that leaves the reference", repeat.scons("diverge", root, platform)])
+        commands.append(["What every task read and wrote", repeat.scons("dump", root, platform)])
+    commands.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", root, platform)])
     return commands

@@ -74,14 +74,14 @@ def patch_runner(module: Any) -> None:
 
 def configure(config: Any) -> None:
     """Every configuration of a run has the wanted options, whatever the script says."""
-    made = config.__init__
+    original = config.__init__
 
-    @functools.wraps(made)
+    @functools.wraps(original)
     def init(self: Any, *words: Any, **more: Any) -> None:
         fields = {field.name for field in dataclasses.fields(config)}
         more |= records(fields) if _JOB["records"] else {}
         more |= {"save_kernels": True} if "save_kernels" in fields else {}
-        made(self, *words, **more)
+        original(self, *words, **more)
 
     config.__init__ = init
 
@@ -138,8 +138,8 @@ def replay_dir(work_dir: Path) -> Path:
 
 def is_stale(source: Path) -> bool:
     """Whether a source has no binary, or an older one: PyPTO itself does not look."""
-    made = [path for suffix in (".so", ".o") if (path := source.with_suffix(suffix)).exists()]
-    return not made or any(path.stat().st_mtime_ns < source.stat().st_mtime_ns for path in made)
+    binaries = [path for suffix in (".so", ".o") if (path := source.with_suffix(suffix)).exists()]
+    return not binaries or any(path.stat().st_mtime_ns < source.stat().st_mtime_ns for path in binaries)
 
 
 def parameters(place: Path) -> Any:

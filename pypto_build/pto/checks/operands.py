@@ -6,34 +6,24 @@ Facts: what ptoas 0.48 accepts, and the manual of the operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
 
 from ..attributes import case_of
 from ..model import Module, Operation
-from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import DYNAMIC, MultiTileType, TileType, ViewType
-
-Messages = Iterator[str]
-_REDUCTIONS = {"rowreduce": 1, "colreduce": 0}  # family -> the axis of dst that is 1
-_AXES = ("rows", "columns")
+from .rules import AXES, Messages, RuleFunction, extents_of, messages, tile_of
 
 
 def check_operands(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
     assert resolved.function.body is not None
     for op in resolved.function.body.walk():
-        rule = _RULES.get(op.name) or _FAMILIES.get(TABLE[op.name].family)
-        for message in rule(resolved, op, arch) if rule else ():
+        for message in messages(resolved, op, arch, RULES):
             yield Problem(op, message, resolved.function)
 
 
-def _extents(resolved: Resolved, op: Operation, role: str) -> tuple[int | None, int | None]:
-    value = resolved.value(op, role) if role in op.operands else None
-    return resolved.extents(value) if value is not None else (None, None)
-
-
-def _alloc(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _alloc(resolved: Resolved, op: Operation) -> Messages:
     type_ = op.result_types[0] if op.result_types else None
     if isinstance(type_, TileType):
         if type_.rows < 1 or type_.cols < 1:
@@ -43,13 +33,13 @@ def _alloc(resolved: Resolved, op: Operation, arch: str) -> Messages:
                 yield f"{role} is missing: the type has ? valid {axis}"
 
 
-def _slots(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _slots(resolved: Resolved, op: Operation) -> Messages:
     type_ = op.result_types[0] if op.result_types else None
     if isinstance(type_, MultiTileType) and type_.count < 2:
         yield f"has 2 tiles at least, found count={type_.count}"
 
 
-def _slot(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _slot(resolved: Resolved, op: Operation) -> Messages:
     tiles, slot = resolved.value(op, "tiles"), resolved.constant(op, "slot")
     if tiles is None or slot is None or not isinstance(tiles.type, MultiTileType):
         return
@@ -57,33 +47,29 @@ def _slot(resolved: Resolved, op: Operation, arch: str) -> Messages:
         yield f"slot {slot} of {tiles.type.count}"
 
 
-def _reduction(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _something_valid(resolved: Resolved, op: Operation, line: str) -> Messages:
     """A position needs something to be found in; sums of nothing are fine."""
-    if not TABLE[op.name].fn.startswith("arg"):
-        return
-    for axis, extent in enumerate(_extents(resolved, op, "src")):
+    for axis, extent in enumerate(extents_of(resolved, op, "src")):
         if extent == 0:
-            yield f"src has no valid {_AXES[axis]}"
-    axis = _REDUCTIONS[TABLE[op.name].family]
-    if _extents(resolved, op, "dst")[axis] == 0:
-        yield f"dst has 0 valid {_AXES[axis]}, expected 1"
+            yield f"src has no valid {AXES[axis]}"
+    axis = 1 if line == "row" else 0
+    if extents_of(resolved, op, "dst")[axis] == 0:
+        yield f"dst has 0 valid {AXES[axis]}, expected 1"
 
 
-def _window(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _window(resolved: Resolved, op: Operation) -> Messages:
     """The type of a window says what is valid in it, as the operands do where they are given."""
     result, given = op.result_types[0] if op.result_types else None, resolved.values(op, "valid")
     if isinstance(result, TileType) and len(given) == 2:
         for axis, written in enumerate((result.v_row, result.v_col)):
             if given[axis].constant is not None and written not in (DYNAMIC, given[axis].constant):
-                yield f"the window has {given[axis].constant} valid {_AXES[axis]}, its type {written}"
+                yield f"the window has {given[axis].constant} valid {AXES[axis]}, its type {written}"
 
 
-def _store(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _store(resolved: Resolved, op: Operation) -> Messages:
     tile, part = resolved.value(op, "src"), resolved.value(op, "dst")
     if tile is None or part is None or not isinstance(tile.type, TileType) or not isinstance(part.type, ViewType):
         return
-    if tile.type.loc == "mat" and arch == "a5":
-        yield "src is a tile in vec or acc on a5, found mat"
     rows, cols = resolved.extents(tile)
     shape = part.type.shape
     if rows is None or cols is None or part.type.kind != "partition_tensor_view" or DYNAMIC in shape or not shape:
@@ -92,45 +78,55 @@ def _store(resolved: Resolved, op: Operation, arch: str) -> Messages:
         yield f"the tile has {rows} x {cols} valid elements, the partition {'x'.join(map(str, shape))}"
 
 
-def _gather_rows(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _not_from_mat(resolved: Resolved, op: Operation) -> Messages:
+    tile = tile_of(resolved, op, "src")
+    if tile is not None and tile.loc == "mat":
+        yield "src is a tile in vec or acc on a5, found mat"
+
+
+def _gather_rows(resolved: Resolved, op: Operation) -> Messages:
     if "coalesce" not in op.attrs:
         yield "attribute 'coalesce' is missing (row or elem)"
 
 
-def _scatter_rows(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def _scatter_rows(resolved: Resolved, op: Operation) -> Messages:
     more = [name for name in ("scatterAtomicOp", "scatterOob", "scatterConflict") if name in op.attrs]
     if more and "coalesce" not in op.attrs:
         yield f"attribute 'coalesce' is missing, which {more[0]} needs (row or elem)"
 
 
-def _gather(resolved: Resolved, op: Operation, arch: str) -> Messages:
-    src = resolved.value(op, "src")
-    if "k" not in op.operands or src is None or not isinstance(src.type, TileType):
+def _compared(resolved: Resolved, op: Operation, arch: str, how: str, *allowed: str) -> Messages:
+    """The form that compares takes these element types for a mode: `eq`, or any `other`."""
+    src, mode = tile_of(resolved, op, "src"), case_of(op.attrs.get("cmpMode")) or "eq"
+    if "k" not in op.operands or src is None or (mode == "eq") != (how == "eq"):
         return
-    mode, dtype = case_of(op.attrs.get("cmpMode")) or "eq", str(src.type.dtype).removeprefix("u")
-    allowed = {"": "", "a5": "i16 i32 f16 f32", "a2a3": "i32 f16 f32" if mode == "eq" else "f16 f32"}[arch].split()
-    if allowed and dtype not in allowed:
-        yield f"src has elements {src.type.dtype}, {arch} compares {', '.join(allowed)}"
-    if mode not in ("eq", "gt"):
+    if str(src.dtype).removeprefix("u") not in allowed:
+        yield f"src has elements {src.dtype}, {arch} compares {', '.join(allowed)}"
+
+
+def _compare_mode(resolved: Resolved, op: Operation) -> Messages:
+    mode = case_of(op.attrs.get("cmpMode")) or "eq"
+    if "k" in op.operands and tile_of(resolved, op, "src") is not None and mode not in ("eq", "gt"):
         yield f"attribute 'cmpMode' is eq or gt, found {mode}"
 
 
-def _gemv(resolved: Resolved, op: Operation, arch: str) -> Messages:
-    rows = _extents(resolved, op, "dst")[0]
+def _gemv(resolved: Resolved, op: Operation) -> Messages:
+    rows = extents_of(resolved, op, "dst")[0]
     if rows is not None and rows != 1:
         yield f"dst has {rows} valid rows, expected 1"
 
 
-_Rule = Callable[[Resolved, Operation, str], Messages]
-_RULES: dict[str, _Rule] = {
-    "pto.alloc_tile": _alloc,
-    "pto.alloc_multi_tile": _slots,
-    "pto.multi_tile_get": _slot,
-    "pto.subview": _window,
-    "pto.tstore": _store,
-    "pto.mgather": _gather_rows,
-    "pto.mscatter": _scatter_rows,
-    "pto.tgather": _gather,
-    **{f"pto.tgemv{form}": _gemv for form in ("", ".acc", ".bias")},
+RULES: dict[str, RuleFunction] = {
+    "not_empty": _alloc,
+    "several_tiles": _slots,
+    "slot_there": _slot,
+    "something_valid": _something_valid,
+    "window_valid": _window,
+    "not_from_mat": _not_from_mat,
+    "stored": _store,
+    "coalesced": _gather_rows,
+    "coalesced_where_refined": _scatter_rows,
+    "compared": _compared,
+    "compare_mode": _compare_mode,
+    "one_row": _gemv,
 }
-_FAMILIES: dict[str, _Rule] = dict.fromkeys(_REDUCTIONS, _reduction)

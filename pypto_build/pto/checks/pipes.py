@@ -11,20 +11,12 @@ from dataclasses import dataclass, field
 
 from ..attributes import int_value
 from ..model import Module, Operation, Region
+from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import TileType
 
-# operation -> (direction, step); a push of one side meets the pop of the other in the same direction
-_TRAFFIC = {
-    "pto.tpush_to_aiv": ("to_aiv", "push"),
-    "pto.tpop_from_aic": ("to_aiv", "pop"),
-    "pto.tfree_from_aic": ("to_aiv", "free"),
-    "pto.tpush_to_aic": ("to_aic", "push"),
-    "pto.tpop_from_aiv": ("to_aic", "pop"),
-    "pto.tfree_from_aiv": ("to_aic", "free"),
-}
 _MASK = {"to_aiv": 1, "to_aic": 2}
-_PLURAL = {"push": "pushes", "pop": "pops", "free": "frees"}
+_PLURAL = {"push": "pushes", "pop": "pops", "free": "frees"}  # the steps that are counted
 Key = tuple[str, int]  # direction, pipe id
 
 
@@ -77,11 +69,11 @@ def _collect(resolved: Resolved) -> _Traffic:
 
 def _region(traffic: _Traffic, region: Region, times: int | None) -> None:
     for op in region.ops:
-        if op.name in ("pto.aic_initialize_pipe", "pto.aiv_initialize_pipe"):
+        definition = TABLE[op.name]
+        if definition.keys[0] == "pipe:open":
             traffic.opened[int_value(op.attrs.get("id"))] = op
-        elif op.name in _TRAFFIC:
-            direction, step = _TRAFFIC[op.name]
-            slot = ((direction, int_value(op.attrs.get("id"))), step)
+        elif definition.direction and definition.fn in _PLURAL:
+            slot = ((definition.direction, int_value(op.attrs.get("id"))), definition.fn)
             before = traffic.counts.get(slot, 0)
             traffic.counts[slot] = None if before is None or times is None else before + times
             traffic.first.setdefault(slot, op)
@@ -91,9 +83,9 @@ def _region(traffic: _Traffic, region: Region, times: int | None) -> None:
 
 def _times(resolved: Resolved, op: Operation, times: int | None) -> int | None:
     """How often the regions of `op` run."""
-    if op.name.startswith("pto.section."):
+    if TABLE[op.name].fn == "section":
         return times
-    if op.name != "scf.for" or times is None:
+    if TABLE[op.name].fn != "for" or times is None:
         return None
     lower, upper, step = (resolved.constant(op, role) for role in ("lower", "upper", "step"))
     if lower is None or upper is None or step is None or step <= 0:
@@ -141,7 +133,8 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
 
 def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
     """The tile that travels fits into a slot."""
-    if op.name not in _TRAFFIC or op.name.startswith("pto.tfree"):
+    definition = TABLE[op.name]
+    if not definition.direction or definition.fn not in ("push", "pop"):
         return
     opened = traffic.opened.get(int_value(op.attrs.get("id")))
     value = traffic.resolved.value(op, "tile") if "tile" in op.operands else None
@@ -151,7 +144,7 @@ def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
     if op.result_types and op.operands:  # what is valid of it, and travels, is known only when it runs
         return
     size = int_value(opened.attrs.get("slot_size"))
-    if op.name == "pto.tpop_from_aiv" and int_value(op.attrs.get("split")):
+    if definition.fn == "pop" and definition.direction == "to_aic" and int_value(op.attrs.get("split")):
         size *= 2  # each of the two vector cores fills a slot of its own
     if type_.bytes > size:
         yield Problem(

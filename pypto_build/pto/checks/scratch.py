@@ -13,9 +13,8 @@ from ..model import Module, Operation
 from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import ScalarType, TileType, element_bytes
+from .rules import AXES, Messages, extents_of, tile_of
 
-Messages = Iterator[str]
-Rule = Callable[["_Scratch"], Messages]
 _REPEAT, _BLOCK = 256, 32  # bytes that a vector instruction takes at once, and of the blocks it writes
 
 
@@ -27,12 +26,10 @@ class _Scratch:
         self.rows, self.cols = self.extents("tmp")
 
     def type(self, role: str) -> TileType | None:
-        value = self.resolved.value(self.op, role) if role in self.op.operands else None
-        return value.type if value is not None and isinstance(value.type, TileType) else None
+        return tile_of(self.resolved, self.op, role)
 
     def extents(self, role: str) -> tuple[int | None, int | None]:
-        value = self.resolved.value(self.op, role) if role in self.op.operands else None
-        return self.resolved.extents(value) if value is not None else (None, None)
+        return extents_of(self.resolved, self.op, role)
 
 
 def check_scratch(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
@@ -43,71 +40,66 @@ def check_scratch(resolved: Resolved, module: Module, arch: str) -> Iterator[Pro
 
 
 def _messages(resolved: Resolved, op: Operation, arch: str) -> Messages:
-    yield from _presence(resolved, op)
-    value = resolved.value(op, "tmp") if "tmp" in op.operands else None
-    if value is not None and isinstance(value.type, TileType):
-        scratch = _Scratch(resolved, op, value.type)
-        for rule in _ALWAYS.get(op.name, ()):
-            yield from rule(scratch)
-        if arch == "a2a3":
-            for rule in _A2A3.get(op.name, ()):
-                yield from rule(scratch)
+    rules = TABLE[op.name].scratch
+    if not rules:
+        return
+    tile = tile_of(resolved, op, "tmp")
+    for rule in rules:
+        if rule.name in PRESENCE:
+            yield from PRESENCE[rule.name](resolved, op, *rule.args)
+        elif tile is not None and rule.arch in ("", arch):
+            yield from RULES[rule.name](_Scratch(resolved, op, tile), *rule.args)
 
 
-_PRECISE = ("pto.trsqrt", "pto.trowexpanddiv")
-_POWERS = {"pto.tpow": "src0", "pto.tpows": "src"}
+# --- whether it is there ---------------------------------------------------------------------------------------------
 
 
-def _presence(resolved: Resolved, op: Operation) -> Messages:
-    """Operations that take `tmp` only sometimes."""
-    there = "tmp" in op.operands
-    if op.name in _PRECISE and case_of(op.attrs.get("precisionType")) == "high_precision" and not there:
+def _with_high_precision(resolved: Resolved, op: Operation) -> Messages:
+    if case_of(op.attrs.get("precisionType")) == "high_precision" and "tmp" not in op.operands:
         yield "needs a tmp for precisionType high_precision"
-    if op.name in _POWERS:
-        base = resolved.value(op, _POWERS[op.name])
-        if base is not None and isinstance(base.type, TileType) and isinstance(base.type.dtype, ScalarType):
-            if base.type.dtype.is_float and not there:
-                yield f"needs a tmp for elements {base.type.dtype}"
-            elif there and not base.type.dtype.is_float:
-                yield f"takes no tmp for elements {base.type.dtype}"
-    if op.name == "pto.tcolsum" and there != ("isBinary" in op.attrs):
+
+
+def _with_floats(resolved: Resolved, op: Operation, role: str) -> Messages:
+    tile, there = tile_of(resolved, op, role), "tmp" in op.operands
+    if tile is not None and isinstance(tile.dtype, ScalarType):
+        if tile.dtype.is_float and not there:
+            yield f"needs a tmp for elements {tile.dtype}"
+        elif there and not tile.dtype.is_float:
+            yield f"takes no tmp for elements {tile.dtype}"
+
+
+def _with_binary(resolved: Resolved, op: Operation) -> Messages:
+    there = "tmp" in op.operands
+    if there != ("isBinary" in op.attrs):
         yield "has a tmp without isBinary" if there else "needs a tmp for isBinary"
 
 
-def _like(role: str) -> Rule:
+# --- what it is like -------------------------------------------------------------------------------------------------
+
+
+def _like(scratch: _Scratch, role: str) -> Messages:
     """Elements as those of another operand."""
-
-    def rule(scratch: _Scratch) -> Messages:
-        other = scratch.type(role)
-        if other is not None and other.dtype != scratch.tile.dtype:
-            yield f"tmp has elements {scratch.tile.dtype}, {role} has {other.dtype}"
-
-    return rule
+    other = scratch.type(role)
+    if other is not None and other.dtype != scratch.tile.dtype:
+        yield f"tmp has elements {scratch.tile.dtype}, {role} has {other.dtype}"
 
 
-def _covers(role: str, rows: int) -> Rule:
+def _covers(scratch: _Scratch, role: str, rows: str) -> Messages:
     """At least so many valid rows, as wide as another operand."""
-
-    def rule(scratch: _Scratch) -> Messages:
-        if scratch.rows is not None and scratch.rows < rows:
-            yield f"tmp has {scratch.rows} valid rows, expected at least {rows}"
-        wanted = scratch.extents(role)[1]
-        if scratch.cols is not None and wanted is not None and scratch.cols < wanted:
-            yield f"tmp has {scratch.cols} valid columns, {role} has {wanted}"
-
-    return rule
+    if scratch.rows is not None and scratch.rows < int(rows):
+        yield f"tmp has {scratch.rows} valid rows, expected at least {rows}"
+    wanted = scratch.extents(role)[1]
+    if scratch.cols is not None and wanted is not None and scratch.cols < wanted:
+        yield f"tmp has {scratch.cols} valid columns, {role} has {wanted}"
 
 
-def _same_extents(role: str) -> Rule:
-    def rule(scratch: _Scratch) -> Messages:
-        for axis, mine, other in zip(("rows", "columns"), scratch.extents("tmp"), scratch.extents(role), strict=True):
-            if mine is not None and other is not None and mine != other:
-                yield f"tmp has {mine} valid {axis}, {role} has {other}"
-
-    return rule
+def _same_extents(scratch: _Scratch, role: str) -> Messages:
+    for axis, mine, other in zip(AXES, scratch.extents("tmp"), scratch.extents(role), strict=True):
+        if mine is not None and other is not None and mine != other:
+            yield f"tmp has {mine} valid {axis}, {role} has {other}"
 
 
-def _mask(scratch: _Scratch) -> Messages:
+def _bits(scratch: _Scratch) -> Messages:
     """A bit for each element, and a physical row more than there are."""
     if element_bytes(scratch.tile.dtype) != 1:
         yield f"tmp holds a mask of 8-bit integers, found elements {scratch.tile.dtype}"
@@ -125,67 +117,55 @@ def _stride(scratch: _Scratch, cols: int) -> int:
     return (-(-repeats * 2 // block) + -(-repeats // block)) * block
 
 
-def _positions(axis: str) -> Rule:
+def _partial_positions(scratch: _Scratch, axis: str) -> Messages:
     """argmax and argmin: as large as src, or room for the partial results."""
-
-    def rule(scratch: _Scratch) -> Messages:
-        rows, cols = scratch.extents("src")
-        if rows is None or cols is None or scratch.rows is None or scratch.cols is None:
-            return
-        if (scratch.rows, scratch.cols) == (rows, cols):
-            return
-        size = max(element_bytes(scratch.tile.dtype), 1)
-        least_rows = rows if axis == "row" else 1
-        if axis == "row" and cols * size <= _REPEAT:
-            if scratch.cols == 1 and scratch.tile.blayout == "col_major":
-                least_rows, least_cols = 2 * rows, 1
-            else:
-                least_cols = 2
+    rows, cols = scratch.extents("src")
+    if rows is None or cols is None or scratch.rows is None or scratch.cols is None:
+        return
+    if (scratch.rows, scratch.cols) == (rows, cols):
+        return
+    size = max(element_bytes(scratch.tile.dtype), 1)
+    min_rows = rows if axis == "row" else 1
+    if axis == "row" and cols * size <= _REPEAT:
+        if scratch.cols == 1 and scratch.tile.blayout == "col_major":
+            min_rows, min_cols = 2 * rows, 1
         else:
-            least_cols = _stride(scratch, cols)
-        if scratch.rows < least_rows:
-            yield f"tmp has {scratch.rows} valid rows, expected at least {least_rows}"
-        if scratch.cols < least_cols:
-            yield f"tmp has {scratch.cols} valid columns, expected at least {least_cols} for {cols} of src"
-
-    return rule
-
-
-def _wide(role: str, columns: Callable[[_Scratch, str], int | None]) -> Rule:
-    def rule(scratch: _Scratch) -> Messages:
-        wanted = columns(scratch, role)
-        if wanted is not None and scratch.tile.cols < wanted:
-            yield f"tmp has {scratch.tile.cols} columns, expected at least the {wanted} of {role}"
-
-    return rule
+            min_cols = 2
+    else:
+        min_cols = _stride(scratch, cols)
+    if scratch.rows < min_rows:
+        yield f"tmp has {scratch.rows} valid rows, expected at least {min_rows}"
+    if scratch.cols < min_cols:
+        yield f"tmp has {scratch.cols} valid columns, expected at least {min_cols} for {cols} of src"
 
 
-def _all_columns(scratch: _Scratch, role: str) -> int | None:
+def _as_wide_as(scratch: _Scratch, role: str) -> Messages:
+    """As many columns as another operand has."""
     other = scratch.type(role)
-    return other.cols if other is not None else None
+    yield from _wide(scratch, role, other.cols if other is not None else None)
 
 
-def _valid_columns(scratch: _Scratch, role: str) -> int | None:
-    return scratch.extents(role)[1]
+def _as_wide_as_valid(scratch: _Scratch, role: str) -> Messages:
+    """As many columns as are valid of another operand."""
+    yield from _wide(scratch, role, scratch.extents(role)[1])
 
 
-_EXPAND = {f"pto.trowexpand{fn}": (_like("dst"),) for fn in ("max", "min", "expdif")}
-_ALWAYS: dict[str, tuple[Rule, ...]] = {
-    **{f"pto.trow{fn}": (_like("src"),) for fn in ("max", "min", "prod")},
-    "pto.tcolsum": (_like("src"), _wide("src", _valid_columns)),
-    "pto.tmrgsort": (_wide("dst", _all_columns),),
-    "pto.tpow": (_same_extents("dst"),),
-    "pto.tpows": (_same_extents("dst"),),
-    **_EXPAND,
+def _wide(scratch: _Scratch, role: str, wanted: int | None) -> Messages:
+    if wanted is not None and scratch.tile.cols < wanted:
+        yield f"tmp has {scratch.tile.cols} columns, expected at least the {wanted} of {role}"
+
+
+PRESENCE: dict[str, Callable[..., Messages]] = {
+    "with_high_precision": _with_high_precision,
+    "with_floats": _with_floats,
+    "with_binary": _with_binary,
 }
-_A2A3: dict[str, tuple[Rule, ...]] = {
-    "pto.trem": (_like("dst"), _covers("dst", 2)),
-    "pto.trems": (_like("dst"), _covers("dst", 1)),
-    "pto.txor": (_like("dst"), _same_extents("dst")),
-    "pto.txors": (_like("dst"),),
-    "pto.tprelu": (_mask,),
-    "pto.tgather": (_like("idx"), _same_extents("idx")),
-    "pto.tquant": (_like("src"), _same_extents("src")),
-    **{f"pto.t{axis}arg{fn}": (_like("src"), _positions(axis)) for axis in ("row", "col") for fn in ("max", "min")},
+RULES: dict[str, Callable[..., Messages]] = {
+    "like": _like,
+    "covers": _covers,
+    "same_extents": _same_extents,
+    "bits": _bits,
+    "partial_positions": _partial_positions,
+    "as_wide_as": _as_wide_as,
+    "as_wide_as_valid": _as_wide_as_valid,
 }
-assert {*_ALWAYS, *_A2A3} <= TABLE.keys()

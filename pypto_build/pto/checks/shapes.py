@@ -1,26 +1,23 @@
-"""Shapes and element types of operands against each other, one rule per family of operations (`OpDef.rule`)."""
+"""Shapes and element types of operands against each other, one rule per family of operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from ..attributes import int_value
 from ..model import Module, Operation
 from ..ops import TABLE
 from ..resolve import Problem, Resolved, Value
 from ..types import DYNAMIC, PtrType, ScalarType, TileType, ViewType, element_bytes
-
-Messages = Iterator[str]
-_AXES = ("rows", "columns")
+from .rules import AXES, Messages, RuleFunction, messages
 
 
 def check_shapes(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
     assert resolved.function.body is not None
     for op in resolved.function.body.walk():
-        rule = RULES.get(TABLE[op.name].rule)
-        if rule is not None:
-            for message in rule(resolved, op):
-                yield Problem(op, message, resolved.function)
+        for message in messages(resolved, op, arch, RULES):
+            yield Problem(op, message, resolved.function)
 
 
 def _tiles(resolved: Resolved, op: Operation) -> list[tuple[str, Value, TileType]]:
@@ -65,7 +62,7 @@ def _equal(
     for mine, other in pairs:
         x, y = ours[mine], theirs[other]
         if x is not None and y is not None and x != y:
-            yield f"{a[0]} has {x} valid {_AXES[mine]}, {b[0]} has {y} valid {_AXES[other]}"
+            yield f"{a[0]} has {x} valid {AXES[mine]}, {b[0]} has {y} valid {AXES[other]}"
 
 
 def _same(resolved: Resolved, op: Operation) -> Messages:
@@ -84,7 +81,7 @@ def _reduce(axis: int, dtype: bool) -> Callable[[Resolved, Operation], Messages]
         yield from _equal(resolved, src, dst, (axis, axis))
         extent = resolved.extents(dst[1])[1 - axis]
         if extent is not None and extent > 1:
-            yield f"{dst[0]} has {extent} valid {_AXES[1 - axis]}, expected 1"
+            yield f"{dst[0]} has {extent} valid {AXES[1 - axis]}, expected 1"
 
     return rule
 
@@ -111,13 +108,14 @@ _PRODUCTS = {
 }
 
 
-def _matmul(resolved: Resolved, op: Operation) -> Messages:
+def _matmul(resolved: Resolved, op: Operation, *, rows: bool = True) -> Messages:
+    """The inner extents agree, and the outer ones with those of the result: of a vector's product only the columns."""
     tiles = {name: (name, value, type_) for name, value, type_ in _tiles(resolved, op)}
     if not {"a", "b", "dst"} <= tiles.keys():
         return
     a, b, dst = tiles["a"], tiles["b"], tiles["dst"]
     yield from _equal(resolved, a, b, (1, 0))
-    if not op.name.startswith("pto.tgemv"):
+    if rows:
         yield from _equal(resolved, a, dst, (0, 0))
     yield from _equal(resolved, b, dst, (1, 1))
     pair = (str(a[2].dtype), str(b[2].dtype))
@@ -132,7 +130,7 @@ def _transfer(resolved: Resolved, op: Operation) -> Messages:
     src, dst = resolved.value(op, "src"), resolved.value(op, "dst")
     if src is None or dst is None:
         return
-    tile, part = (dst, src) if op.name == "pto.tload" else (src, dst)
+    tile, part = (dst, src) if TABLE[op.name].fn == "load" else (src, dst)
     if not isinstance(tile.type, TileType) or not isinstance(part.type, ViewType):
         return
     if tile.type.loc != "acc" and element_bytes(tile.type.dtype) != element_bytes(part.type.element):
@@ -184,7 +182,7 @@ def _window(outer: str, inner: str) -> Callable[[Resolved, Operation], Messages]
         for axis, (role, size) in enumerate((("row", big.type.rows), ("col", big.type.cols))):
             at, extent = resolved.constant(op, role), extents[axis]
             if at is not None and extent is not None and (at < 0 or at + extent > size):
-                yield f"{_AXES[axis]} {at} to {at + extent} lie outside {outer}, which has {size}"
+                yield f"{AXES[axis]} {at} to {at + extent} lie outside {outer}, which has {size}"
 
     return rule
 
@@ -200,10 +198,10 @@ def _alloc(resolved: Resolved, op: Operation) -> Messages:
     ):
         given = resolved.constant(op, role)
         if role in op.operands and extent != DYNAMIC:
-            yield f"{role} is given, but the type has {extent} valid {_AXES[axis]}; write ? there"
+            yield f"{role} is given, but the type has {extent} valid {AXES[axis]}; write ? there"
         known = extent if extent != DYNAMIC else given
         if known is not None and not 0 <= known <= size:
-            yield f"{known} valid {_AXES[axis]} of {size}"
+            yield f"{known} valid {AXES[axis]} of {size}"
 
 
 def _tensor_view(resolved: Resolved, op: Operation) -> Messages:
@@ -320,10 +318,10 @@ def _subview(resolved: Resolved, op: Operation) -> Messages:
         return
     for axis, (at, size, extent) in enumerate(zip(offsets, sizes, (src.type.rows, src.type.cols), strict=True)):
         if at.constant is not None and (at.constant < 0 or at.constant + size > extent):
-            yield f"{_AXES[axis]} {at.constant} to {at.constant + size} lie outside src, which has {extent}"
+            yield f"{AXES[axis]} {at.constant} to {at.constant + size} lie outside src, which has {extent}"
 
 
-RULES: dict[str, Callable[[Resolved, Operation], Messages]] = {
+RULES: dict[str, RuleFunction] = {
     "same": _same,
     "shape": _same_extents,
     "dtype": _one_dtype,
@@ -334,6 +332,7 @@ RULES: dict[str, Callable[[Resolved, Operation], Messages]] = {
     "rowexpand": _expand(0),
     "colexpand": _expand(1),
     "matmul": _matmul,
+    "vector_product": partial(_matmul, rows=False),
     "transfer": _transfer,
     "move": _move_same,
     "extract": _window("src", "dst"),

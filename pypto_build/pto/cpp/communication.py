@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..attributes import case_of
 from ..model import Operation
+from ..ops import TABLE
 from ..types import TileType
 from .emitter import Emitter, Scalar
 
@@ -21,7 +22,7 @@ def transfer(e: Emitter, op: Operation) -> None:
     dst, src = e.text(op, "dst"), e.text(op, "src")
     buffers = [e.expression(value, op) for value in e.resolved.values(op, "buffers")] or [dst]
     atomic = _ATOMIC.get(case_of(op.attrs.get("atomicType")), "")
-    name = "TPUT" if op.name.endswith("tput") else "TGET"
+    name = "TPUT" if TABLE[op.name].fn == "tput" else "TGET"
     e.out.add(f"pto::comm::{name}{f'<{atomic}>' if atomic else ''}({', '.join([dst, src, *buffers])});")
 
 
@@ -51,7 +52,7 @@ def handle(e: Emitter, op: Operation) -> None:
 def start(e: Emitter, op: Operation) -> None:
     """An asynchronous transfer, done at once; its event is always complete."""
     dst, src = e.text(op, "dst"), e.text(op, "src")
-    name = "TPUT" if op.name.endswith("tput_async") else "TGET"
+    name = "TPUT" if TABLE[op.name].fn == "tput_async" else "TGET"
     e.out.add(f"pto::comm::{name}({dst}, {src}, {dst});")
     handle(e, op)
 

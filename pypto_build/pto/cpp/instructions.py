@@ -8,13 +8,11 @@ from collections.abc import Callable
 from ..attributes import EnumAttr, IntAttr, StrAttr, case_of, int_value
 from ..model import Operation
 from ..ops import TABLE
+from ..ops.functions import Function
 from ..types import ScalarType, TileType
 from . import spell
 from .emitter import Emitter
 
-_ALGORITHMS = {
-    fn: f"{fn.capitalize()}Algorithm" for fn in ("div", "exp", "log", "sqrt", "rsqrt", "recip", "pow", "fmod", "rem")
-}
 _ROUND = {"CAST_RINT": "RINT"}
 
 
@@ -53,15 +51,16 @@ def call(e: Emitter, name: str, args: list[str], template: list[str] | None = No
 
 def instruction(e: Emitter, op: Operation) -> None:
     """The plain case; `cpp` with braces is a template of its own."""
-    cpp = TABLE[op.name].cpp
+    cpp, computes = TABLE[op.name].cpp, TABLE[op.name].computes
     if "(" in cpp:
         named = {role: argument(e, op, role) for role in op.operands}
         named |= {name: word(value) for name, value in op.attrs.items()}
         e.out.add(cpp.format(**named) + ";")
         return
-    precise = _ALGORITHMS.get(TABLE[op.name].fn)
     high = case_of(op.attrs.get("precisionType")) == "high_precision"
-    call(e, cpp, operands(e, op), [f"pto::{precise}::HIGH_PRECISION"] if high and precise else None)
+    precise = high and isinstance(computes, Function) and computes.precise
+    algorithm = f"pto::{TABLE[op.name].fn.capitalize()}Algorithm::HIGH_PRECISION"
+    call(e, cpp, operands(e, op), [algorithm] if precise else None)
 
 
 def word(attribute: object) -> str:
@@ -251,10 +250,10 @@ INSTRUCTIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     "transfer:store": store,
     "convert": convert,
     "rowreduce": with_scratch,
-    "pto.tcolsum": column_sum,
-    "pto.tcolargmax": with_scratch,
-    "pto.tcolargmin": with_scratch,
-    "pto.ttrans": with_scratch,
+    "colreduce:sum": column_sum,
+    "colreduce:argmax": with_scratch,
+    "colreduce:argmin": with_scratch,
+    "transpose": with_scratch,
     "compare": compare,
     "gather:index": gather,
     "scatter:index": gather,
@@ -264,7 +263,7 @@ INSTRUCTIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     "fill:triangle": triangle,
     "fill:random": random,
     "histogram": histogram,
-    "pto.tprint": tile_print,
+    "none:print": tile_print,
     "ternary": ternary,
     "quantize:scale": quantize,
     "move:copy": move,

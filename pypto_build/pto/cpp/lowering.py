@@ -1,4 +1,4 @@
-"""Which lowering an operation has: by its name, its family and function, its family, or as a plain instruction."""
+"""Which lowering an operation has: by its family and function, its family, or as a plain instruction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from ..ops import TABLE
 from . import communication, control, pipes, scalars, tiles
 from .emitter import Emit, Emitter
 from .instructions import INSTRUCTIONS, instruction
-from .refused import refuse, why_refused
+
+
+def refuse(e: Emitter, op: Operation) -> None:
+    """Fails with the sentence that says why no simulated platform can run the operation."""
+    e.fail(op, TABLE[op.name].refused)
 
 
 def nothing(e: Emitter, op: Operation) -> None:
@@ -28,7 +32,7 @@ _LOWERINGS: dict[str, Emit] = {
     "pointer:cast": scalars.cast_pointer,
     "scalar:load": scalars.load_scalar,
     "scalar:store": scalars.store_scalar,
-    "pto.alloc_tile": tiles.alloc_tile,
+    "tile:alloc": tiles.alloc_tile,
     "tile:declare": tiles.declare_tile,
     "tile:alloc_multi": tiles.alloc_multi,
     "tile:slot": tiles.multi_slot,
@@ -65,6 +69,7 @@ _LOWERINGS: dict[str, Emit] = {
     "comm:wait": communication.wait,
     "comm:test": communication.test,
     "async:session": communication.handle,
+    "async:prefetch_session": communication.handle,
     "async:context": communication.handle,
     "async:prefetch": communication.handle,
     "async:tput_async": communication.start,
@@ -79,9 +84,9 @@ _LOWERINGS: dict[str, Emit] = {
 
 def find_lowering(op: Operation) -> Emit | None:
     """The lowering of an operation, None when it has none; what is refused lowers to the error that says why."""
-    if why_refused(op):
-        return refuse
     definition = TABLE[op.name]
+    if definition.refused:
+        return refuse
     for key in definition.keys:
         if key in _LOWERINGS:
             return _LOWERINGS[key]

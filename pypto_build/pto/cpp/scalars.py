@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..attributes import FloatAttr, case_of
 from ..model import Operation
 from ..ops import TABLE
+from ..ops.functions import COMPARE
 from . import spell
 from .emitter import Emitter, Scalar
 from .views import View
@@ -32,19 +33,14 @@ def arithmetic(e: Emitter, op: Operation) -> None:
     e.define(op, TABLE[op.name].cpp.format(u=f"({unsigned})", **operands))
 
 
-_COMPARE = {
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
-
-
 def compare(e: Emitter, op: Operation) -> None:
     predicate = case_of(op.attrs["predicate"])
     lhs, rhs = e.text(op, "lhs"), e.text(op, "rhs")
-    if op.name == "arith.cmpf":
+    if TABLE[op.name].fn == "float":
         e.define(op, _compare_floats(predicate, lhs, rhs))
         return
-    sign = predicate[0] if predicate[1:] in _COMPARE and predicate not in _COMPARE else ""
-    operator = _COMPARE[predicate.removeprefix(sign) if sign else predicate]
+    sign = predicate[0] if predicate[1:] in COMPARE and predicate not in COMPARE else ""
+    operator = COMPARE[predicate.removeprefix(sign) if sign else predicate]
     if sign == "u":
         value = e.resolved.value(op, "lhs")
         ctype = spell.scalar(value.type if value else None)
@@ -60,7 +56,7 @@ def _compare_floats(predicate: str, lhs: str, rhs: str) -> str:
     unordered = f"({lhs} != {lhs} || {rhs} != {rhs})"
     if predicate in ("ord", "uno"):
         return unordered if predicate == "uno" else f"!{unordered}"
-    test = f"{lhs} {_COMPARE[predicate[1:]]} {rhs}"
+    test = f"{lhs} {COMPARE[predicate[1:]]} {rhs}"
     return f"{unordered} || {test}" if predicate[0] == "u" else f"!{unordered} && {test}"
 
 
@@ -73,9 +69,9 @@ def cast(e: Emitter, op: Operation) -> None:
     target = spell.scalar(e.resolved.results(op)[0].type)
     text = e.text(op, "in")
     source = spell.scalar(value.type if value else None)
-    if op.name in ("arith.extui", "arith.index_castui", "arith.uitofp") and source.startswith("int"):
+    if TABLE[op.name].fn in ("extui", "index_castui", "uitofp") and source.startswith("int"):
         text = f"(u{source}){text}"
-    if op.name == "arith.bitcast":
+    if TABLE[op.name].fn == "bitcast":
         e.define(op, f"__builtin_bit_cast({target}, {text})")
         return
     e.define(op, f"({target}){text}")

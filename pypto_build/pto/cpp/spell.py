@@ -6,15 +6,11 @@ import math
 import re
 import struct
 
+from pypto_build.facts.dtypes import PTO
+
 from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType
 
-SCALARS = {
-    "i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
-    "ui8": "uint8_t", "ui16": "uint16_t", "ui32": "uint32_t", "ui64": "uint64_t", "si8": "int8_t", "si16": "int16_t",
-    "si32": "int32_t", "si64": "int64_t", "f16": "half", "bf16": "bfloat16_t", "f32": "float", "f64": "double",
-    "f8E4M3FN": "float8_e4m3_t", "f8E4M3": "float8_e4m3_t", "f8E5M2": "float8_e5m2_t", "f8E8M0": "float8_e8m0_t",
-    "hif8": "hifloat8_t", "f4E2M1x2": "float4_e2m1x2_t", "f4E1M2x2": "float4_e1m2x2_t",
-}  # fmt: skip
+SCALARS = {name: row.cpp for name, row in PTO.items() if row.cpp}
 SPACES = {
     "vec": "Vec", "mat": "Mat", "left": "Left", "right": "Right", "acc": "Acc", "bias": "Bias", "scaling": "Scaling",
 }  # fmt: skip

@@ -1,11 +1,13 @@
-"""The operations of the .pto language, each defined once; `TABLE` maps a name to its definition."""
+"""The operations of the .pto language, each defined once; `TABLE` maps a name to its definition, and `INSTRUCTIONS` the
+name of a C++ instruction to what the headers make of it."""
 
 from __future__ import annotations
 
-from . import comm, control, cube, memory, pipes, scalar, sync, vector
-from .spec import TABLE, AttrDef, Form, OpDef, Role
+from . import comm, control, cube, elementwise, memory, pipes, rearranging, rows_columns, scalar, sync
+from .instruction import INSTRUCTIONS, Instruction
+from .spec import TABLE, AttrDef, Form, OpDef, Role, Rule
 
 __all__ = [
-    "TABLE", "AttrDef", "Form", "OpDef", "Role", "comm", "control", "cube", "memory", "pipes", "scalar", "sync",
-    "vector",
+    "INSTRUCTIONS", "TABLE", "AttrDef", "Form", "Instruction", "OpDef", "Role", "Rule", "comm", "control", "cube",
+    "elementwise", "memory", "pipes", "rearranging", "rows_columns", "scalar", "sync",
 ]  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from .instruction import Instruction, instruction
 from .spec import define
 
 ATOMIC = "atomicType=enum(atomic_none|atomic_add)"
 CMP = "cmp=enum(eq|ne|gt|ge|lt|le)"
+_COLLECTIVE = "a collective needs all ranks, a replay runs one; write pto.comm.tput or pto.comm.tget for each of them"
 
 for _name in ("tput", "tget"):
     define(
@@ -37,11 +39,12 @@ define(
 for _name in ("tbroadcast", "tgather", "tscatter"):
     define(
         f"pto.comm.{_name}", "data:part=rw recv*:tile=s group*:part=rw",
-        formats="P(data,recv(recv),group(group)) {}", attrs="root=int", family="comm", fn=_name,
+        formats="P(data,recv(recv),group(group)) {}", attrs="root=int", family="comm", fn=_name, refused=_COLLECTIVE,
     )  # fmt: skip
 define(
     "pto.comm.treduce", "data:part=rw acc:tile=s recv*:tile=s group*:part",
     formats="P(data,acc,recv(recv),group(group)) {}", attrs="root=int reduceOp=any", family="comm", fn="treduce",
+    refused=_COLLECTIVE,
 )  # fmt: skip
 for _prefix in ("pto.", "pto.comm."):
     define(
@@ -85,7 +88,7 @@ define(
     formats="$context : T$context -> T=",
     results=1,
     family="async",
-    fn="session",
+    fn="prefetch_session",
 )
 define(
     "pto.tprefetch_async",
@@ -95,3 +98,26 @@ define(
     family="async",
     fn="prefetch",
 )
+
+_SHARED = ("TPUT", "TGET", "TNOTIFY", "TWAIT", "TTEST")
+for _name, _form, _does in (
+    ("TPUT", "global, global, tile, atomic", "copies to another rank's memory; also adds atomically"),
+    ("TGET", "global, global, tile", "copies from another rank's memory"),
+    ("TNOTIFY", "signal, value, op", "sets or adds to a signal, atomically"),
+    ("TWAIT", "signal, value, comparison", "waits until the comparison holds"),
+    ("TTEST", "signal, value, comparison", "whether the comparison holds"),
+    ("SYNCALL", "", "waits for every core of the task"),
+    ("TBROADCAST", "group, global, stage", "copies to every rank"),
+    ("TREDUCE", "group, global, stage, stage, op", "the sum, max or min over the ranks, in their order"),
+    ("TPUT_ASYNC", "global, global, session, peer", "copies to another rank's memory, at once"),
+    ("TGET_ASYNC", "global, global, session, peer", "copies from another rank's memory, at once"),
+    ("TPREFETCH_ASYNC", "global, session", "nothing: the CPU has caches of its own"),
+):
+    instruction(
+        Instruction("should" if _name in _SHARED else "rest", _does, (), _name, "communication", (_form,)),
+        types="any; signals: i32", memory="global", pipe="S", writes=(),
+    )  # fmt: skip
+instruction(
+    Instruction("rest", "nothing: what it waits for is complete on the CPU", (), "TSYNC", "communication"),
+    forms=("", "event"), types="any", memory="any", pipe="all", writes=(),
+)  # fmt: skip

@@ -2,83 +2,89 @@
 
 from __future__ import annotations
 
+from .functions import Function
 from .spec import define
 
 define("arith.constant", formats="C", attrs="value=any", results=1, family="constant")
 
-# name, C++ expression, function; signless integers are computed in their own width
+# Operands are {lhs}, {rhs}, {in} in C++ ({u}: a cast to the unsigned type) and {a}, {b}, {x} in Python ({ua}, {ub}: as
+# unsigned numbers). Signless integers are computed in their own width, floats rounded to their type: where the
+# expression has to be for that, the function converts.
 _INTEGER = (
-    ("addi", "{lhs} + {rhs}", "add"), ("subi", "{lhs} - {rhs}", "sub"), ("muli", "{lhs} * {rhs}", "mul"),
-    ("divsi", "{lhs} / {rhs}", "div"), ("remsi", "{lhs} % {rhs}", "rem"),
-    ("divui", "{u}({lhs}) / {u}({rhs})", "divu"), ("remui", "{u}({lhs}) % {u}({rhs})", "remu"),
-    ("floordivsi", "{lhs} / {rhs} - (({lhs} % {rhs} != 0) && (({lhs} < 0) != ({rhs} < 0)))", "floordiv"),
-    ("ceildivsi", "{lhs} / {rhs} + (({lhs} % {rhs} != 0) && (({lhs} < 0) == ({rhs} < 0)))", "ceildiv"),
-    ("ceildivui", "{u}({lhs}) / {u}({rhs}) + ({u}({lhs}) % {u}({rhs}) != 0)", "ceildivu"),
-    ("minsi", "{lhs} < {rhs} ? {lhs} : {rhs}", "min"), ("maxsi", "{lhs} > {rhs} ? {lhs} : {rhs}", "max"),
-    ("minui", "{u}({lhs}) < {u}({rhs}) ? {lhs} : {rhs}", "minu"),
-    ("maxui", "{u}({lhs}) > {u}({rhs}) ? {lhs} : {rhs}", "maxu"),
-    ("andi", "{lhs} & {rhs}", "and"), ("ori", "{lhs} | {rhs}", "or"), ("xori", "{lhs} ^ {rhs}", "xor"),
-    ("shli", "{lhs} << {rhs}", "shl"), ("shrsi", "{lhs} >> {rhs}", "shr"), ("shrui", "{u}({lhs}) >> {rhs}", "shru"),
+    ("addi", "{lhs} + {rhs}", Function("add", "{a} + {b}", converts="i")),
+    ("subi", "{lhs} - {rhs}", Function("sub", "{a} - {b}", converts="i")),
+    ("muli", "{lhs} * {rhs}", Function("mul", "{a} * {b}", converts="i")),
+    ("divsi", "{lhs} / {rhs}", Function("div", "quotient({a}, {b})")),
+    ("remsi", "{lhs} % {rhs}", Function("rem", "rest({a}, {b})")),
+    ("divui", "{u}({lhs}) / {u}({rhs})", Function("divu", "{ua} // {ub}", converts="i")),
+    ("remui", "{u}({lhs}) % {u}({rhs})", Function("remu", "{ua} % {ub}", converts="i")),
+    ("floordivsi", "{lhs} / {rhs} - (({lhs} % {rhs} != 0) && (({lhs} < 0) != ({rhs} < 0)))",
+     Function("floordiv", "{a} // {b}")),
+    ("ceildivsi", "{lhs} / {rhs} + (({lhs} % {rhs} != 0) && (({lhs} < 0) == ({rhs} < 0)))",
+     Function("ceildiv", "-(-{a} // {b})")),
+    ("ceildivui", "{u}({lhs}) / {u}({rhs}) + ({u}({lhs}) % {u}({rhs}) != 0)",
+     Function("ceildivu", "-(-{ua} // {ub})", converts="i")),
+    ("minsi", "{lhs} < {rhs} ? {lhs} : {rhs}", Function("min", "min({a}, {b})")),
+    ("maxsi", "{lhs} > {rhs} ? {lhs} : {rhs}", Function("max", "max({a}, {b})")),
+    ("minui", "{u}({lhs}) < {u}({rhs}) ? {lhs} : {rhs}", Function("minu", "min({ua}, {ub})", converts="i")),
+    ("maxui", "{u}({lhs}) > {u}({rhs}) ? {lhs} : {rhs}", Function("maxu", "max({ua}, {ub})", converts="i")),
+    ("andi", "{lhs} & {rhs}", Function("and", "{a} & {b}")), ("ori", "{lhs} | {rhs}", Function("or", "{a} | {b}")),
+    ("xori", "{lhs} ^ {rhs}", Function("xor", "{a} ^ {b}")),
+    ("shli", "{lhs} << {rhs}", Function("shl", "{a} << {b}", converts="i")),
+    ("shrsi", "{lhs} >> {rhs}", Function("shr", "{a} >> {b}")),
+    ("shrui", "{u}({lhs}) >> {rhs}", Function("shru", "{ua} >> {b}", converts="i")),
 )  # fmt: skip
-for _name, _cpp, _fn in _INTEGER:
+for _name, _cpp, _function in _INTEGER:
     define(
         f"arith.{_name}", "lhs:index rhs:index", formats="$lhs , $rhs [? overflow A:overflow ?] {} : T=",
-        attrs="overflow=any", results=1, rule="scalar", family="arith", fn=_fn, cpp=_cpp,
+        attrs="overflow=any", results=1, rules="scalar", family="arith", computes=_function, cpp=_cpp,
     )  # fmt: skip
 
 _FLOAT = (
-    ("addf", "{lhs} + {rhs}", "add"), ("subf", "{lhs} - {rhs}", "sub"), ("mulf", "{lhs} * {rhs}", "mul"),
-    ("divf", "{lhs} / {rhs}", "div"), ("remf", "__builtin_fmod({lhs}, {rhs})", "rem"),
-    ("minimumf", "{lhs} != {lhs} || {lhs} < {rhs} ? {lhs} : {rhs}", "min"),
-    ("maximumf", "{lhs} != {lhs} || {lhs} > {rhs} ? {lhs} : {rhs}", "max"),
-    ("minnumf", "__builtin_fmin({lhs}, {rhs})", "fmin"), ("maxnumf", "__builtin_fmax({lhs}, {rhs})", "fmax"),
-)  # fmt: skip
-for _name, _cpp, _fn in _FLOAT:
+    ("addf", "{lhs} + {rhs}", Function("add", "{a} + {b}", converts="f")),
+    ("subf", "{lhs} - {rhs}", Function("sub", "{a} - {b}", converts="f")),
+    ("mulf", "{lhs} * {rhs}", Function("mul", "{a} * {b}", converts="f")),
+    ("divf", "{lhs} / {rhs}", Function("div", "real_quotient({a}, {b})", converts="f")),
+    ("remf", "__builtin_fmod({lhs}, {rhs})", Function("rem", "real(math.fmod, {a}, {b})", converts="f")),
+    ("minimumf", "{lhs} != {lhs} || {lhs} < {rhs} ? {lhs} : {rhs}", Function("min", "lesser({a}, {b})")),
+    ("maximumf", "{lhs} != {lhs} || {lhs} > {rhs} ? {lhs} : {rhs}", Function("max", "greater({a}, {b})")),
+    ("minnumf", "__builtin_fmin({lhs}, {rhs})", Function("fmin", "lesser({a}, {b}, numbers=True)")),
+    ("maxnumf", "__builtin_fmax({lhs}, {rhs})", Function("fmax", "greater({a}, {b}, numbers=True)")),
+)
+for _name, _cpp, _function in _FLOAT:
     define(
         f"arith.{_name}", "lhs:float rhs:float", formats="$lhs , $rhs [? fastmath A:fastmath ?] {} : T=",
-        attrs="fastmath=any", results=1, rule="scalar", family="arith", fn=_fn, cpp=_cpp,
+        attrs="fastmath=any", results=1, rules="scalar", family="arith", computes=_function, cpp=_cpp,
     )  # fmt: skip
 define(
-    "arith.negf",
-    "in:float",
-    formats="$in [? fastmath A:fastmath ?] {} : T=",
-    attrs="fastmath=any",
-    results=1,
-    rule="scalar",
-    family="arith",
-    fn="neg",
-    cpp="-{in}",
-)
-for _name, _kind, _cpp in (
-    ("absf", "float", "__builtin_fabs({in})"), ("absi", "index", "{in} < 0 ? -{in} : {in}"),
-    ("sqrt", "float", "__builtin_sqrt({in})"), ("exp", "float", "__builtin_exp({in})"),
-    ("log", "float", "__builtin_log({in})"),
-):  # fmt: skip
+    "arith.negf", "in:float", formats="$in [? fastmath A:fastmath ?] {} : T=", attrs="fastmath=any",
+    results=1, rules="scalar", family="arith", computes=Function("neg", "-{x}"), cpp="-{in}",
+)  # fmt: skip
+for _kind, _cpp, _function in (
+    ("float", "__builtin_fabs({in})", Function("absf", "abs({x})")),
+    ("index", "{in} < 0 ? -{in} : {in}", Function("absi", "abs({x})")),
+    ("float", "__builtin_sqrt({in})", Function("sqrt", "real(math.sqrt, {x})", converts="f")),
+    ("float", "__builtin_exp({in})", Function("exp", "real(math.exp, {x})", converts="f")),
+    ("float", "__builtin_log({in})", Function("log", "real(math.log, {x})", converts="f")),
+):
     define(
-        f"math.{_name}",
-        f"in:{_kind}",
-        formats="$in {} : T=",
-        attrs="fastmath=any",
-        results=1,
-        rule="scalar",
-        family="arith",
-        fn=_name,
-        cpp=_cpp,
-    )
+        f"math.{_function.name}", f"in:{_kind}", formats="$in {} : T=", attrs="fastmath=any", results=1,
+        rules="scalar", family="arith", computes=_function, cpp=_cpp,
+    )  # fmt: skip
 
 define(
     "arith.cmpi", "lhs:index rhs:index", formats="W:predicate , $lhs , $rhs {} : T$lhs",
     attrs="predicate!=enum(eq|ne|slt|sle|sgt|sge|ult|ule|ugt|uge)",
-    results=1, result="i1", rule="compare", family="arith_compare", fn="int",
+    results=1, result="i1", rules="compare", family="arith_compare", fn="int",
 )  # fmt: skip
 define(
     "arith.cmpf", "lhs:float rhs:float", formats="W:predicate , $lhs , $rhs [? fastmath A:fastmath ?] {} : T$lhs",
     attrs="predicate!=enum(false|oeq|ogt|oge|olt|ole|one|ord|ueq|ugt|uge|ult|ule|une|uno|true) fastmath=any",
-    results=1, result="i1", rule="compare", family="arith_compare", fn="float",
+    results=1, result="i1", rules="compare", family="arith_compare", fn="float",
 )  # fmt: skip
 define(
     "arith.select", "cond:bool on_true:any on_false:any", formats="$cond , $on_true , $on_false {} : T=",
-    results=1, rule="scalar", family="arith_select",
+    results=1, rules="scalar", family="arith_select",
 )  # fmt: skip
 
 _CASTS = (

@@ -1,8 +1,12 @@
-"""How an operation is defined: one row of data from which parsing, printing, checking and translation follow.
+"""How an operation is defined: one row of data, which whoever handles operations reads and nobody repeats.
 
-Operands have roles. A role is written `name[?|*]:kind[@space|space…][=access]`: `?` may be absent, `*` any number;
-kind is one of KINDS; `@` limits the memory spaces of a tile; access is `r` (read), `w` (written), `rw` or `s`
-(scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
+From the row follow parsing, printing, the checks (memory spaces, shapes, element types, layouts, scratch), the C++
+that the assembler writes, the PyTorch of the translation, and the documentation of the instruction.
+
+Operands have roles. A role is written `name[?|*]:kind[@space|space…][~layout[.platform]][=access]`: `?` may be absent,
+`*` any number; kind is one of KINDS; `@` limits the memory spaces of a tile and `~` its layout there (`rows`:
+row-major, `plain`: without fractals either; of one platform where that is named); access is `r` (read), `w` (written),
+`rw` or `s` (scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
 
 An operation is written in one of its forms. The usual form is `ins(%a, %b {inner attributes} : T, T) outs(%d : T) {…}`;
 any other has a format, a blank-separated list of
@@ -25,6 +29,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .functions import Function, Reduction
+from .instruction import Instruction, instruction
 
 KINDS = (
     "tile",  # tile_buf, or memref in an on-chip space
@@ -52,6 +61,8 @@ class Role:
     access: str = "r"
     optional: bool = False
     many: bool = False
+    layout: str = ""
+    layout_on: str = ""  # the platform whose instruction wants the layout; empty: every one
 
 
 @dataclass(frozen=True)
@@ -77,12 +88,24 @@ class Form:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """A check by its name in checks/, with what it is told; `arch` is the platform that makes it, empty for all."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    arch: str = ""
+
+
+@dataclass(frozen=True)
 class OpDef:
     """An operation.
 
-    `family` and `fn` say what it computes (`elementwise` `add`, `rowreduce` `max`, …) for the translations; `cpp` is
-    the C++ instruction it becomes; `rule` the relation between the shapes and element types of its operands; `result`
-    the type of its result when it is not written: a type, or `$role` for the type of an operand.
+    `family` and `fn` say what it computes (`elementwise` `add`, `rowreduce` `max`, …) for the translations, and
+    `computes` what that is in PyTorch where it is a function of elements; `cpp` is the C++ instruction it becomes.
+    `elements`: platform -> the element types its tiles in `vec` may have; a platform that is not there takes any.
+    `rules`: the checks of its operands against each other; `scratch`: those of `tmp`; `only`: the platform that has
+    it. `refused`: why no simulated platform can run it. `result`: the type of its result when it is not written, a
+    type, or `$role` for the type of an operand.
     """
 
     name: str
@@ -93,16 +116,33 @@ class OpDef:
     trailing: str = ""  # a string attribute written behind the types of `ins(…)`
     results: int = 0  # -1: any number
     result: str = ""
-    rule: str = ""
     family: str = ""
     fn: str = ""
+    computes: Function | Reduction | None = None
     cpp: str = ""
     core: str = ""  # `cube` or `vector`: the core that has it; empty for both
+    only: str = ""
+    direction: str = ""  # of traffic through a pipe: `to_aiv` or `to_aic`
+    elements: dict[str, frozenset[str]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    scratch: tuple[Rule, ...] = ()
+    refused: str = ""
 
     @property
-    def keys(self) -> tuple[str, str, str]:
-        """What tables of translations know it by, the most specific first: name, `family:fn`, family."""
-        return self.name, f"{self.family}:{self.fn}", self.family
+    def keys(self) -> tuple[str, str]:
+        """What tables of translations know it by, the more specific first: `family:fn`, family."""
+        return f"{self.family}:{self.fn}", self.family
+
+    @cached_property
+    def laid_out(self) -> frozenset[str]:
+        """The roles whose tiles have to have a certain layout."""
+        return frozenset(role.name for role in self.roles() if role.layout)
+
+    @property
+    def function(self) -> Function:
+        """What it computes of its elements; AssertionError for an operation that is no function of them."""
+        assert isinstance(self.computes, Function), f"{self.name} is no function of elements"
+        return self.computes
 
     def roles(self) -> Iterator[Role]:
         """Every role of every form, once."""
@@ -125,7 +165,8 @@ class OpDef:
         return tuple(role.name for role in self.roles() if role.access in ("w", "rw", "s"))
 
 
-_ROLE = re.compile(r"(\w+)([?*]?):(\w+)(?:@([\w|]+))?(?:=(r|w|rw|s))?\Z")
+_ROLE = re.compile(r"(\w+)([?*]?):(\w+)(?:@([\w|]+))?(?:~(rows|plain)(?:\.(\w+))?)?(?:=(r|w|rw|s))?\Z")
+_RULE = re.compile(r"(?:(\w+):)?(\w+)(?:\(([\w,]*)\))?\Z")
 _ATTR = re.compile(r"([\w.]+)(!?)=(\w+)(?:\(([^)]*)\))?\Z")
 
 
@@ -135,10 +176,30 @@ def parse_roles(text: str, access: str) -> tuple[Role, ...]:
     for word in text.split():
         found = _ROLE.match(word)
         if found is None or found[3] not in KINDS:
-            raise ValueError(f"role '{word}' is not name[?|*]:kind[@spaces][=access]")
+            raise ValueError(f"role '{word}' is not name[?|*]:kind[@spaces][~layout][=access]")
         spaces = tuple(found[4].split("|")) if found[4] else ()
-        roles.append(Role(found[1], found[3], spaces, found[5] or access, found[2] == "?", found[2] == "*"))
+        optional, many = found[2] == "?", found[2] == "*"
+        roles.append(
+            Role(found[1], found[3], spaces, found[7] or access, optional, many, found[5] or "", found[6] or "")
+        )
     return tuple(roles)
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """`same a2a3:covers(dst,2)` -> rules."""
+    rules = []
+    for word in text.split():
+        found = _RULE.match(word)
+        if found is None:
+            raise ValueError(f"rule '{word}' is not [platform:]name[(argument,…)]")
+        rules.append(Rule(found[2], tuple(filter(None, (found[3] or "").split(","))), found[1] or ""))
+    return tuple(rules)
+
+
+def parse_elements(text: str) -> dict[str, frozenset[str]]:
+    """`i16 f16 | f16 f32`, the types of a2a3 and those of a5; or one list for both. An empty list admits all."""
+    lists = text.split("|") * (2 if "|" not in text else 1)
+    return {arch: frozenset(x.split()) for arch, x in zip(("a2a3", "a5"), lists, strict=True) if x.split()}
 
 
 def parse_attrs(text: str) -> dict[str, AttrDef]:
@@ -163,40 +224,38 @@ def define(
     formats: str | tuple[str, ...] = "",
     attrs: str = "",
     inner: str = "",
-    inner_comma: bool = False,
-    trailing: str = "",
-    results: int = 0,
-    result: str = "",
-    rule: str = "",
-    family: str = "",
+    rules: str = "",
+    scratch: str = "",
+    elements: str = "",
+    computes: Function | Reduction | None = None,
     fn: str = "",
-    cpp: str = "",
-    core: str = "",
-) -> OpDef:
+    runs: Instruction | None = None,
+    **fields: Any,
+) -> None:
     """Add an operation to the table. Several `ins`, `outs` or `formats` are alternatives; a single one of them serves
-    all."""
+    all. `runs` is the instruction that it becomes."""
     lists = [(x,) if isinstance(x, str) else x for x in (ins, outs, formats)]
     count = max(map(len, lists))
     ins_, outs_, formats_ = (x * count if len(x) == 1 else x for x in lists)
     forms = tuple(
         Form(parse_roles(i, "r"), parse_roles(o, "w"), f) for i, o, f in zip(ins_, outs_, formats_, strict=True)
     )
-    made = OpDef(
-        name,
-        forms,
-        attrs=parse_attrs(attrs),
-        inner=tuple(inner.split()),
-        inner_comma=inner_comma,
-        trailing=trailing,
-        results=results,
-        result=result,
-        rule=rule,
-        family=family,
-        fn=fn,
-        cpp=cpp,
-        core=core,
-    )
+    row = OpDef(
+        name, forms, parse_attrs(attrs), tuple(inner.split()), rules=parse_rules(rules), scratch=parse_rules(scratch),
+        elements=parse_elements(elements), computes=computes, fn=fn or (computes.name if computes else ""), **fields,
+    )  # fmt: skip
     if name in TABLE:
         raise ValueError(f"operation {name} is defined twice")
-    TABLE[name] = made
-    return made
+    TABLE[name] = row
+    if runs is not None:
+        _add_instruction(row, runs)
+
+
+def _add_instruction(row: OpDef, runs: Instruction) -> None:
+    """What the instruction leaves open follows from the operation: its name, its forms, the tiles it reads too."""
+    forms, also_read = runs.forms, runs.also_read
+    if not forms:
+        orders = [[role for role in (*form.outs, *form.ins) if role.access != "s"] for form in row.forms]
+        forms = tuple(dict.fromkeys(", ".join(role.name for role in roles) for roles in orders))
+        also_read = tuple(role.name for role in row.roles() if role.access == "rw")
+    instruction(runs, name=row.cpp, forms=forms, also_read=also_read)

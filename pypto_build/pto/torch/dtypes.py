@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from pypto_build.facts.dtypes import PTO
+
 from ..types import ScalarType, Type
 
-TORCH = {
-    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i8": "int8", "i16": "int16",
-    "i32": "int32", "i64": "int64", "si8": "int8", "si16": "int16", "si32": "int32", "si64": "int64",
-    "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64", "index": "int64", "i1": "bool",
-    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E8M0": "float8_e8m0fnu",
-}  # fmt: skip
-FLOATS = ("f64", "f32", "f16", "bf16")
+TORCH = {name: row.torch for name, row in PTO.items() if row.torch}
+#: What there is arithmetic on.
+FLOATS = tuple(name for name, row in PTO.items() if row.is_float and row.size > 1)
 
 
 class UnsupportedType(Exception):

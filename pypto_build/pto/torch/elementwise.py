@@ -1,75 +1,27 @@
-"""Instructions on elements that stand at the same place: a row for most, with the expression of the result."""
+"""Instructions on elements that stand at the same place to Python."""
 
 from __future__ import annotations
 
 from ..attributes import case_of, int_value
 from ..model import Operation
 from ..ops import TABLE
+from ..ops.functions import COMPARE, Function
 from ..types import ScalarType, TileType, Type
 from . import dtypes
 from .scalars import rounded, wrapped
 from .writer import Unsupported, Writer
-
-# function -> expression of floats, expression of integers; a and b are what the operands hold
-BINARY: dict[str, tuple[str, str]] = {
-    "add": ("{a} + {b}", "{a} + {b}"),
-    "sub": ("{a} - {b}", "{a} - {b}"),
-    "mul": ("{a} * {b}", "{a} * {b}"),
-    "div": ("{a} / {b}", "divide({a}, {b})"),
-    "max": ("torch.maximum({a}, {b})",) * 2,
-    "min": ("torch.minimum({a}, {b})",) * 2,
-    "fmod": ("torch.fmod({a}, {b})", "fmod({a}, {b})"),
-    "rem": ("remainder({a}, {b})",) * 2,
-    "pow": ("power({a}, {b})",) * 2,
-    "and": ("", "{a} & {b}"),
-    "or": ("", "{a} | {b}"),
-    "xor": ("", "{a} ^ {b}"),
-    "shl": ("", "shift_left({a}, {b}, {bits})"),
-    "shr": ("", "shift_right({a}, {b}, {bits})"),
-    "prelu": ("torch.where({a} > 0, {a}, {a} * {b})",) * 2,
-    "expdif": ("torch.exp({a} - {b})", ""),
-    "axpy": ("{d} + {a} * {b}",) * 2,
-}  # fmt: skip
-# with a number instead of the second tile, where that is written otherwise
-_WITH_SCALAR: dict[str, tuple[str, str]] = {
-    "max": ("{a}.clamp(min={b})",) * 2,
-    "min": ("{a}.clamp(max={b})",) * 2,
-    "fmod": ("torch.fmod({a}, {b})", "fmod({a}, torch.tensor({b}))"),
-    "div": ("{a} / {b}", "divide({a}, torch.tensor({b}))"),
-    "rem": ("remainder({a}, torch.tensor({b}))",) * 2,
-    "pow": ("power({a}, torch.tensor({b}))",) * 2,
-    "shl": ("", "shift_left({a}, torch.tensor({b}), {bits})"),
-    "shr": ("", "shift_right({a}, torch.tensor({b}), {bits})"),
-}
-_UNARY: dict[str, tuple[str, str]] = {
-    "abs": ("torch.abs({a})",) * 2,
-    "neg": ("-{a}",) * 2,
-    "exp": ("torch.exp({a})", ""),
-    "log": ("torch.log({a})", ""),
-    "sqrt": ("square_root({a})", ""),
-    "rsqrt": ("torch.rsqrt({a})", ""),
-    "recip": ("torch.reciprocal({a})", ""),
-    "relu": ("torch.relu({a})",) * 2,
-    "not": ("", "~{a}"),
-}
-
-#: Functions whose result has the element type of their operands.
-_KEEPS = frozenset((
-    "add", "sub", "mul", "max", "min", "and", "or", "xor", "expdif", "prelu", "axpy", "abs", "neg", "exp", "log",
-    "sqrt", "rsqrt", "recip", "relu", "not",
-))  # fmt: skip
 
 
 def element(w: Writer, op: Operation, role: str = "dst") -> Type:
     return w.tile_type(op, role).dtype
 
 
-def form(rows: dict[str, tuple[str, str]], fn: str, type_: Type) -> str:
-    """The expression of a function for an element type."""
-    name = dtypes.name_of(type_)
-    if name not in dtypes.FLOATS and dtypes.is_float(type_):
+def expression(function: Function, type_: Type, *, number: bool = False) -> str:
+    """The expression of a function for an element type; `number`: its second operand is one."""
+    is_float = dtypes.is_float(type_)
+    if is_float and dtypes.name_of(type_) not in dtypes.FLOATS:
         raise Unsupported(f"arithmetic on {type_}")
-    found = rows[fn][0 if dtypes.is_float(type_) else 1]
+    found = function.expression(is_float=is_float, number=number)
     if not found:
         raise Unsupported(f"on elements of type {type_}")
     return found
@@ -99,36 +51,30 @@ def within(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def kept(w: Writer, op: Operation, fn: str) -> bool:
-    """Whether the expression of a function has the element type of the destination."""
+def kept(w: Writer, op: Operation) -> bool:
+    """Whether the expression of an operation's function has the element type of the destination."""
     type_ = element(w, op)
     same = all(element(w, op, role) == type_ for role in ("src", "src0", "src1") if role in op.operands)
-    return same and (fn in _KEEPS or (fn in ("div", "fmod") and dtypes.is_float(type_)))
+    return same and TABLE[op.name].function.keeps(is_float=dtypes.is_float(type_))
 
 
 def elementwise(w: Writer, op: Operation) -> None:
     """Of one tile, two tiles, or a tile and a number, over the destination's valid region."""
-    fn, type_ = TABLE[op.name].fn, element(w, op)
-    more = {"bits": str(dtypes.bits(type_)), "dtype": dtypes.torch_dtype(type_)}
-    if "scalar" in op.operands:
-        number, src = within(scalar(w, op)), w.read(op, "src")
-        if fn == "axpy":
-            text = form(BINARY, fn, type_).format(d=w.own(op, "dst"), a=src, b=number, **more)
-        elif next(iter(op.operands)) == "scalar":  # number / tile
-            text = form(BINARY, fn, type_).format(a=_tensor(number, type_), b=src, **more)
-        else:
-            rows = _WITH_SCALAR if fn in _WITH_SCALAR else BINARY
-            text = form(rows, fn, type_).format(a=src, b=number, **more)
-        w.assign(op, text, kept=kept(w, op, fn))
-        return
-    if "src1" in op.operands:
+    function, type_ = TABLE[op.name].function, element(w, op)
+    number_first = next(iter(op.operands)) == "scalar"
+    number = within(scalar(w, op)) if "scalar" in op.operands else ""
+    text = expression(function, type_, number=bool(number) and not number_first)
+    if number_first:
+        a, b = _tensor(number, type_), w.read(op, "src")
+    elif "src1" in op.operands:
         a, b = w.read(op, "src0"), w.read(op, "src1")
-        w.assign(op, form(BINARY, fn, type_).format(a=a, b=b, **more), kept=kept(w, op, fn))
+    else:
+        a, b = w.read(op, "src"), number
+    if function.halves and dtypes.bits(type_) == 16:
+        w.assign(op, function.halves.format(a=a), kept=False)
         return
-    if fn == "rsqrt" and dtypes.bits(type_) == 16:  # torch rounds in between, or not, as elements lie in memory
-        w.assign(op, f"torch.rsqrt({w.read(op, 'src')}.float())", kept=False)
-        return
-    w.assign(op, form(_UNARY, fn, type_).format(a=w.read(op, "src")), kept=kept(w, op, fn))
+    held = w.own(op, "dst") if "{d}" in text else ""
+    w.assign(op, text.format(a=a, b=b, d=held, bits=dtypes.bits(type_)), kept=kept(w, op))
 
 
 def _tensor(number: str, type_: Type) -> str:
@@ -138,11 +84,11 @@ def _tensor(number: str, type_: Type) -> str:
 
 
 def ternary(w: Writer, op: Operation) -> None:
-    """src0 + src1 + src2, or src0 - src1 + src2; the second one may be a number."""
-    first = "-" if TABLE[op.name].fn.startswith("sub") else "+"
-    middle = within(scalar(w, op)) if "scalar" in op.operands else w.read(op, "src1")
-    last = w.read(op, "src1" if "scalar" in op.operands else "src2")
-    w.assign(op, f"{w.read(op, 'src0')} {first} {middle} + {last}")
+    """Of three tiles; the second one may be a number."""
+    number = "scalar" in op.operands
+    b = within(scalar(w, op)) if number else w.read(op, "src1")
+    c = w.read(op, "src1" if number else "src2")
+    w.assign(op, TABLE[op.name].function.floats.format(a=w.read(op, "src0"), b=b, c=c))
 
 
 def fill(w: Writer, op: Operation) -> None:
@@ -180,9 +126,6 @@ def random(w: Writer, op: Operation) -> None:
     w.assign(op, f"random_words({dst}.valid, {dst}.cols, ({key}), ({counter}), {rounds})")
 
 
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-
-
 def compare(w: Writer, op: Operation) -> None:
     """To bits of a mask, over the valid region of the first operand."""
     mode = case_of(op.attrs.get("cmpMode"), "eq")
@@ -194,7 +137,7 @@ def compare(w: Writer, op: Operation) -> None:
     if w.arch == "a2a3" and dtypes.name_of(element(w, op, source)) == "i32" and mode != "eq":
         w.out.add("# the vector unit of a2a3 compares int32 for equality only, whatever the mode")
         mode = "eq"
-    w.add(op, f"put_mask({w.operand(op, 'dst')}, {a} {_COMPARE[mode]} {b})")
+    w.add(op, f"put_mask({w.operand(op, 'dst')}, {a} {COMPARE[mode]} {b})")
 
 
 def select(w: Writer, op: Operation) -> None:

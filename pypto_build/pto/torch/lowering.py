@@ -1,4 +1,4 @@
-"""Which translation an operation has: by its name, its family and function, or its family."""
+"""Which translation an operation has: by its family and function, or its family."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _LOWERINGS: dict[str, Lower] = {
     "matmul_mx": products.matmul_mx,
     "async:context": nothing,
     "async:prefetch": nothing,
-    "pto.get_prefetch_async_session": nothing,
+    "async:prefetch_session": nothing,
     "trap": trap,
     "gather:index": rearranging.gather,
     "gather:block": rearranging.gather_blocks,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..attributes import StrAttr, SymbolAttr, int_value
 from ..model import Operation
+from ..ops import TABLE
 from ..types import TileType
 from .tiles import declare_popped
 from .writer import Unsupported, Writer
 
 SPLITS = range(5)
-_TO = {"aiv": "to_aiv", "aic": "to_aic"}
 
 
 def pipe_name(direction: str, number: int) -> str:
@@ -50,7 +50,7 @@ def open_pipe(w: Writer, op: Operation) -> None:
 def push(w: Writer, op: Operation) -> None:
     if "pipe" in op.operands:
         raise Unsupported("with the pipe as a value")
-    direction = _TO[op.name.rpartition("_")[2]]
+    direction = TABLE[op.name].direction
     tile = w.operand(op, "tile")
     if not isinstance(w.value(op, "tile").type, TileType):
         raise Unsupported("a view of a slot")
@@ -65,13 +65,13 @@ def push(w: Writer, op: Operation) -> None:
 def pop(w: Writer, op: Operation) -> None:
     if "pipe" in op.operands:
         raise Unsupported("with the pipe as a value")
-    source = op.name.rpartition("_")[2]
-    direction, number = "to_aiv" if source == "aic" else "to_aic", int_value(op.attrs.get("id"))
+    direction, number = TABLE[op.name].direction, int_value(op.attrs.get("id"))
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
         raise Unsupported(f"a view of a slot ({type_})")
     buffer = w.buffers.get((direction, number))
     tile = declare_popped(w, op, type_, f"{buffer}.next()" if buffer else "0")
+    source = "aic" if direction == "to_aiv" else "aiv"
     call = f"_tpop_from_{source}{{}}(_pipes['{pipe_name(direction, number)}'], {split_of(op)}, {tile})"
     if w.is_generator:
         w.add(op, f"{tile} = (yield from {call.format('_g')})")

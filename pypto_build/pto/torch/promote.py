@@ -176,7 +176,7 @@ class _Analysis:
 
     def _slots(self, pop: Operation, type_: TileType) -> Place | None:
         """The consumer's buffer, where the pipe is opened in the same function."""
-        role = "c2v_consumer_buf" if pop.name.endswith("aic") else "v2c_consumer_buf"
+        role = "c2v_consumer_buf" if TABLE[pop.name].direction == "to_aiv" else "v2c_consumer_buf"
         assert self.resolved.function.body is not None
         for op in self.resolved.function.body.walk():
             if TABLE[op.name].fn != "open" or int_value(op.attrs.get("id")) != int_value(pop.attrs.get("id")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..attributes import case_of, int_value
 from ..model import Operation
+from ..ops.functions import mask_pattern
 from ..types import TileType
 from . import dtypes
 from .elementwise import element
@@ -24,7 +25,7 @@ def gather(w: Writer, op: Operation) -> None:
     elif "idx" in op.operands:
         w.assign(op, f"gather({src}, {w.read(op, 'idx')})")
     else:
-        period, first = _pattern(op)
+        period, first = mask_pattern(case_of(op.attrs["maskPattern"]))
         rows = f"{first}::{period}" if _by_column(op) else f":, {first}::{period}"
         w.add(op, f"put_packed({dst}, {src}.read(*{src}.valid)[{rows}], rows={not _by_column(op)})")
 
@@ -33,14 +34,6 @@ def _by_column(op: Operation) -> bool:
     """Whether a mask pattern selects rows: elements of each column."""
     axis = op.attrs.get("axis")
     return axis is not None and "col" in str(axis).lower()
-
-
-def _pattern(op: Operation) -> tuple[int, int]:
-    """Which of every so many elements a mask pattern selects; its rightmost digit is the first element."""
-    digits = case_of(op.attrs["maskPattern"])[1:][::-1]
-    if digits == "1111":
-        return 1, 0
-    return (2, digits.index("1")) if digits.count("1") == 2 else (4, digits.index("1"))
 
 
 def gather_blocks(w: Writer, op: Operation) -> None:
@@ -54,7 +47,7 @@ def scatter(w: Writer, op: Operation) -> None:
         index = w.operand(op, "idx")
         w.add(op, f"scatter({dst}, {src}.read(*{index}.valid), {index}[:])")
         return
-    period, first = _pattern(op)
+    period, first = mask_pattern(case_of(op.attrs["maskPattern"]))
     w.add(op, f"spread({dst}, {src}.read(*{src}.valid), {period}, {first}, {0 if _by_column(op) else 1})")
 
 

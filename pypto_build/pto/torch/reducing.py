@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from ..model import Operation
 from ..ops import TABLE
+from ..ops.functions import Reduction
 from . import dtypes
 from .effects import is_column, narrow_role, valid_extents
-from .elementwise import BINARY, element, form, kept
+from .elementwise import element, expression, kept
 from .writer import Writer
-
-_REDUCE = {
-    "sum": "{a}.sum(dim={dim}, keepdim=True)", "max": "{a}.amax(dim={dim}, keepdim=True)",
-    "min": "{a}.amin(dim={dim}, keepdim=True)", "prod": "{a}.prod(dim={dim}, keepdim=True)",
-}  # fmt: skip
-_REDUCE_MAYBE_EMPTY = {
-    "sum": "total({a}, {dim})", "prod": "product({a}, {dim})",
-    "max": "highest({a}, {dim})", "min": "lowest({a}, {dim})",
-}  # fmt: skip
 
 
 def reduce(w: Writer, op: Operation) -> None:
@@ -40,11 +32,11 @@ def reduce(w: Writer, op: Operation) -> None:
     if fn == "prod" and dtypes.name_of(element(w, op, "src")) in ("f16", "bf16"):
         source += ".float()"
     static = all(isinstance(extent, int) for extent in extents)
-    forms = _REDUCE if static else _REDUCE_MAYBE_EMPTY
+    reduction = definition.computes
+    assert isinstance(reduction, Reduction)
+    text = (reduction.torch if static else reduction.maybe_empty).format(a=source, dim=dim)
     same = element(w, op, "src") == element(w, op) and not source.endswith(".float()")
-    w.assign(
-        op, forms[fn].format(a=source, dim=dim), kept=same and (dtypes.is_float(element(w, op)) or fn in ("max", "min"))
-    )
+    w.assign(op, text, kept=same and reduction.keeps(is_float=dtypes.is_float(element(w, op))))
 
 
 def row_expand(w: Writer, op: Operation) -> None:
@@ -63,7 +55,7 @@ def row_expand(w: Writer, op: Operation) -> None:
     else:
         texts = {narrow: f"per_row({w.operand(op, narrow)}, {valid})"}
     texts[wide] = w.read(op, wide)
-    w.assign(op, form(BINARY, fn, type_).format(a=texts["src0"], b=texts["src1"]), kept=kept(w, op, fn))
+    w.assign(op, expression(TABLE[op.name].function, type_).format(a=texts["src0"], b=texts["src1"]), kept=kept(w, op))
 
 
 def _same_rows(w: Writer, op: Operation, role: str) -> bool:
@@ -82,13 +74,14 @@ def col_expand(w: Writer, op: Operation) -> None:
         same = element(w, op, "src") == element(w, op)
         w.assign(op, f"{row}.expand({w.valid(op, 'dst')})", kept=same, view_of="src")
         return
-    w.assign(op, form(BINARY, fn, element(w, op)).format(a=w.read(op, "src0"), b=row), kept=kept(w, op, fn))
+    w.assign(
+        op, expression(TABLE[op.name].function, element(w, op)).format(a=w.read(op, "src0"), b=row), kept=kept(w, op)
+    )
 
 
 def partial(w: Writer, op: Operation) -> None:
-    function = {"add": "torch.add", "mul": "torch.mul", "max": "torch.maximum", "min": "torch.minimum"}
     a, b, d = (w.operand(op, role) for role in ("src0", "src1", "dst"))
-    w.assign(op, f"partial({function[TABLE[op.name].fn]}, {a}, {b}, {d}.valid, {d}[:])")
+    w.assign(op, f"partial({TABLE[op.name].function.callable}, {a}, {b}, {d}.valid, {d}[:])")
 
 
 def partial_arg(w: Writer, op: Operation) -> None:

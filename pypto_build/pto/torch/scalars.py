@@ -8,6 +8,7 @@ import struct
 from ..attributes import FloatAttr, case_of
 from ..model import Operation
 from ..ops import TABLE
+from ..ops.functions import COMPARE
 from ..types import Type
 from . import dtypes
 from .windows import joined
@@ -38,24 +39,6 @@ def constant(w: Writer, op: Operation) -> None:
         w.bind(value, "None")  # a vector: only seen by instructions that ignore it
 
 
-_INTEGER = {
-    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "quotient({a}, {b})", "rem": "rest({a}, {b})",
-    "divu": "{ua} // {ub}", "remu": "{ua} % {ub}", "floordiv": "{a} // {b}", "ceildiv": "-(-{a} // {b})",
-    "ceildivu": "-(-{ua} // {ub})", "min": "min({a}, {b})", "max": "max({a}, {b})", "minu": "min({ua}, {ub})",
-    "maxu": "max({ua}, {ub})", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}", "shl": "{a} << {b}",
-    "shr": "{a} >> {b}", "shru": "{ua} >> {b}", "absi": "abs({in_})",
-}  # fmt: skip
-_FLOAT = {
-    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "div": "real_quotient({a}, {b})",
-    "rem": "real(math.fmod, {a}, {b})", "min": "lesser({a}, {b})", "max": "greater({a}, {b})",
-    "fmin": "lesser({a}, {b}, numbers=True)", "fmax": "greater({a}, {b}, numbers=True)", "neg": "-{in_}",
-    "absf": "abs({in_})", "sqrt": "real(math.sqrt, {in_})", "exp": "real(math.exp, {in_})",
-    "log": "real(math.log, {in_})",
-}  # fmt: skip
-_KEPT = {"min", "max", "fmin", "fmax", "neg", "absf"}  # the result needs no rounding
-_CAN_WRAP = {"add", "sub", "mul", "shl", "divu", "remu", "minu", "maxu", "shru", "ceildivu"}
-
-
 def wrapped(text: str, type_: Type | None) -> str:
     """An integer as its type holds it; `index` is taken to be wide enough."""
     name = dtypes.name_of(type_)
@@ -73,20 +56,18 @@ def rounded(text: str, type_: Type | None) -> str:
 
 
 def arithmetic(w: Writer, op: Operation) -> None:
-    type_ = w.resolved.results(op)[0].type
-    fn = TABLE[op.name].fn
+    type_, function = w.resolved.results(op)[0].type, TABLE[op.name].function
     texts = {role: _inner(w.operand(op, role)) for role in op.operands}
-    a, b, inner = texts.get("lhs", ""), texts.get("rhs", ""), texts.get("in", "")
-    if dtypes.is_float(type_):
-        found = _FLOAT[fn].format(a=a, b=b, in_=inner)
-        w.define(op, found if fn in _KEPT else rounded(found, type_))
-        return
+    names = {"a": texts.get("lhs", ""), "b": texts.get("rhs", ""), "x": texts.get("in", "")}
     size = dtypes.bits(type_)
-    unsigned = {f"u{k}": f"natural({_outer(v)}, {size})" for k, v in (("a", a), ("b", b))}
-    found = _INTEGER[fn].format(a=a, b=b, in_=inner, **unsigned)
-    if fn in ("and", "or", "xor") and dtypes.name_of(type_) == "i1":
+    unsigned = {f"u{k}": f"natural({_outer(names[k])}, {size})" for k in ("a", "b")}
+    found = function.floats.format(**names, **unsigned)
+    if dtypes.is_float(type_):
+        w.define(op, rounded(found, type_) if function.converts else found)
+        return
+    if function.name in ("and", "or", "xor") and dtypes.name_of(type_) == "i1":
         found = f"bool({found})"
-    w.define(op, wrapped(found, type_) if fn in _CAN_WRAP else found)
+    w.define(op, wrapped(found, type_) if function.converts else found)
 
 
 def _inner(text: str) -> str:
@@ -98,18 +79,15 @@ def _outer(text: str) -> str:
     return text[1:-1] if text.startswith("(-") else text
 
 
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-
-
 def compare(w: Writer, op: Operation) -> None:
     predicate, a, b = case_of(op.attrs["predicate"]), w.operand(op, "lhs"), w.operand(op, "rhs")
-    if op.name == "arith.cmpf":
+    if TABLE[op.name].fn == "float":
         w.define(op, _compare_floats(predicate, a, b))
         return
     if predicate[0] == "u":
         size = dtypes.bits(w.value(op, "lhs").type)
         a, b = (f"natural({text}, {size})" for text in (a, b))
-    w.define(op, f"{a} {_COMPARE[predicate if predicate in _COMPARE else predicate[1:]]} {b}")
+    w.define(op, f"{a} {COMPARE[predicate if predicate in COMPARE else predicate[1:]]} {b}")
 
 
 def _compare_floats(predicate: str, a: str, b: str) -> str:
@@ -118,7 +96,7 @@ def _compare_floats(predicate: str, a: str, b: str) -> str:
     unordered = f"math.isnan({a}) or math.isnan({b})"
     if predicate in ("ord", "uno"):
         return f"not ({unordered})" if predicate == "ord" else unordered
-    test = f"{a} {_COMPARE[predicate[1:]]} {b}"
+    test = f"{a} {COMPARE[predicate[1:]]} {b}"
     if predicate[0] == "u":
         return test if predicate == "une" else f"{unordered} or {test}"
     return f"not ({unordered}) and {test}" if predicate == "one" else test
@@ -132,7 +110,7 @@ def select(w: Writer, op: Operation) -> None:
 def cast(w: Writer, op: Operation) -> None:
     value, result = w.value(op, "in"), w.resolved.results(op)[0]
     source, target, text = value.type, result.type, w.operand(op, "in")
-    kind = op.name.rpartition(".")[2]
+    kind = TABLE[op.name].fn
     if kind == "bitcast":
         w.define(op, _bitcast(text, source, target))
     elif kind in ("sitofp", "uitofp", "truncf", "extf"):

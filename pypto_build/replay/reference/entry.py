@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pypto_build.pto.ssa_names import source_variable
+
 # kinds of what an argument is
 TENSOR, SCALAR, EXTENT, BLOCK, BLOCKS, LANE = "tensor", "scalar", "extent", "block", "blocks", "lane"
 
@@ -49,7 +51,7 @@ def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed
             names = [name.strip() for name in call[2].split(",") if name.strip()]
             if any(name not in known for name in names):
                 return None
-            return call[1], tuple(known[name]._replace(name=name.partition("__ssa")[0]) for name in names)
+            return call[1], tuple(known[name]._replace(name=source_variable(name)) for name in names)
     return None
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pypto_build.artifact.dtypes import ITEMSIZE
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import REFERENCE, snapshot
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.reference.launch import Launch, Progress, in_child

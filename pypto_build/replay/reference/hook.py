@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,20 @@ from typing import Any
 import torch
 
 from pypto_build.artifact.layout import load_artifact
+from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.reference.tasks import Member, Slot, TensorArgument, run_blocks, run_task
 from pypto_build.replay.reference.units import Body, Units
+from pypto_build.runtime.faults import RuntimeFault, python_fault
+
+#: The function of a unit that runs the members of a group in turns; it fails when none can go on, and only then.
+_SCHEDULER = "_run_scheduler"
 
 
-class ReferenceFault(Exception):
-    """A kernel cannot be executed, or failed; the attributes are those of a fault of the embedded runtime."""
+class ReferenceFault(RuntimeFault):
+    """A kernel cannot be executed, or failed."""
 
-    def __init__(self, message: str, task: int, kernel: str, kind: str = "runtime_error", hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.task, self.kernel, self.kind, self.hint = message, task, kernel, kind, hint
+    def __init__(self, message: str, task: int, kernel: str, kind: int) -> None:
+        super().__init__(python_fault(kind, message, task, kernel))
 
 
 class References:
@@ -66,7 +71,7 @@ class References:
                 run_task(members, given, call.block, call.block_num)
         except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError, NameError) as error:
             kernels = "+".join(dict.fromkeys(member.name for member in members))
-            kind = "hang" if "deadlock" in str(error) else "runtime_error"
+            kind = FaultKind.REFERENCE_DEADLOCK if _raiser(error) == _SCHEDULER else FaultKind.REFERENCE
             raise ReferenceFault(f"{_where(error, members)}{error}", call.number, kernels, kind) from error
         return True
 
@@ -74,6 +79,14 @@ class References:
 def slots_of(call: Any) -> list[Slot]:
     """A task's arguments as the entry of a kernel finds them."""
     return [TensorArgument(*slot) if isinstance(slot, tuple) else slot for slot in call.slots()]
+
+
+def _raiser(error: BaseException) -> str:
+    """The function that raised an exception."""
+    name = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        name = frame.f_code.co_name
+    return name
 
 
 def _where(error: BaseException, members: list[Member]) -> str:

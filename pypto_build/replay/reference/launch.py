@@ -25,6 +25,7 @@ from pypto_build.replay.reference.received import read_value
 from pypto_build.replay.replies import no_reply
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import LOADING_S
+from pypto_build.runtime.faults import RuntimeFault
 
 Result = TypeVar("Result")
 
@@ -150,5 +151,5 @@ def _serve(work: Callable[[], Any], send: Connection) -> None:
     except ArtifactError as error:
         send.send(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind)))
     except Exception as error:
-        status = "hang" if getattr(error, "kind", "") == "hang" else "runtime_error"
+        status = "hang" if isinstance(error, RuntimeFault) and error.kind == "hang" else "runtime_error"
         send.send(("fault", (str(error) or type(error).__name__, status)))

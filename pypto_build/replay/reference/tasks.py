@@ -77,9 +77,9 @@ def _run_group(members: Sequence[Member], slots: Sequence[Slot], numbers: Sequen
     tasks: list[tuple[str, Any, int]] = []
     for member in sorted(members, key=_consumes):
         for number in numbers:
-            made = _start(member, slots, number, blocks)
+            started = _start(member, slots, number, blocks)
             if member.body.is_generator:
-                tasks.append((member.name, made, member.lane))
+                tasks.append((member.name, started, member.lane))
     if tasks:
         namespace["_run_scheduler"](tasks)
 

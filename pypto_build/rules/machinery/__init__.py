@@ -1,4 +1,4 @@
-"""What the rules stand on: the workspace of a run, steps and how they are run, and what one artifact asks of them.
+"""What the rules stand on: the workspace of a run, steps and how they are run, watching, cleaning, help.
 
-Nothing here is a rule: those are the modules above, one each.
+Nothing here is a rule; rules are the modules of the package above, one each.
 """

@@ -5,15 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
 
-from pypto_build.rules.machinery.confinement import confined
-
-#: Runs a command without a shell in an environment; its exit status, and what it printed if that was kept.
-Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
-
-# What failing commands printed, in order; the verdict of a failed build quotes the first error of it.
-failure_output: list[str] = []
+#: The words that are run for a command, which may write to another place than OUT.
+Confine = Callable[[list[str], Path | None], list[str]]
 
 
 def complain(line: str) -> None:
@@ -29,24 +24,23 @@ def say(*lines: str) -> None:
 
 
 def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """Print what the command said in one piece."""
+    """Print what the command said in one piece. Ctrl-C is no news to who pressed it."""
     try:
-        run = subprocess.run(confined(command), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError as error:
         complain(f"scons: {command[0]}: {error.strerror}")
         return 127, ""
     text = run.stdout.decode(errors="replace")
-    if text and not (run.returncode and "KeyboardInterrupt" in text):  # Ctrl-C is no news to who pressed it
-        sys.stderr.write(text)
-        sys.stderr.flush()
-        if run.returncode:
-            failure_output.append(text)
+    if run.returncode and "KeyboardInterrupt" in text:
+        return run.returncode, ""
+    sys.stderr.write(text)
+    sys.stderr.flush()
     return run.returncode, text
 
 
 def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For one of several commands that report at length: each report in one piece."""
-    run = subprocess.run(confined(command), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     sys.stdout.write(run.stdout.decode(errors="replace"))
     sys.stdout.flush()
     return run.returncode, ""
@@ -62,15 +56,19 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For long commands whose progress people watch."""
     sys.stdout.flush()
     try:
-        return subprocess.run(confined(command), env=env, check=False).returncode, ""
+        return subprocess.run(command, env=env, check=False).returncode, ""
     except OSError as error:
         complain(f"scons: {command[0]}: {error.strerror}")
         return 127, ""
 
 
-def spawn_streaming(_shell: str, _escape: Any, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
-    """SCons ``SPAWN`` of ``run_streaming``."""
-    return run_streaming(_words(args), env)[0]
+def spawner(confine: Confine) -> Callable[..., int]:
+    """SCons' ``SPAWN``, which runs commands as ``run_streaming`` does."""
+
+    def spawn(_shell: str, _escape: object, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
+        return run_streaming(confine(_words(args), None), env)[0]
+
+    return spawn
 
 
 def _words(args: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Which replays of one artifact are the same: each configuration has a directory of results in ``OUT/replays``.
 
-So going from one data set, tolerance or record to another and back repeats no run, and several run side by side.
+So switching between data sets, tolerances or records repeats no run, and several runs go side by side.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def configuration(
     return Configuration(tuple(f"{name}={value}" for name, value in (given | dict(environment)).items()))
 
 
-def make_room(results: Path, used: Set[Path]) -> None:
-    """Before the first run into ``results``: what was not asked for for longest beside it goes, if not ``used`` now."""
+def evict(results: Path, used: Set[Path]) -> None:
+    """Before the first run into ``results``: remove the least recently used ones beside it, none ``used`` now."""
     if any(results.iterdir()):
         return
     others = [path for path in results.parent.iterdir() if path.is_dir() and not path.is_symlink() and path not in used]

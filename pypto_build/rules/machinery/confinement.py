@@ -1,7 +1,7 @@
 """SANDBOX=1: which commands run in a sandbox, and where they may write.
 
-Those do that run an artifact's code, or read its files to make something of them: compilers, linkers, the replay and
-the tools that look at a run. Our own tools that build the runtime, fetch revisions or compile a program do not.
+Confined are those that run an artifact's code or process its files: compilers, linkers, the replay and the tools that
+look at a run. Our own tools that build the runtime, fetch revisions or compile a program are not.
 """
 
 from __future__ import annotations
@@ -32,23 +32,39 @@ _TOOLS = {
 _CHECKOUT = Path(pypto_build.__file__).resolve().parents[1]
 _LAUNCHED = own_tool("")[:-1]
 
-# The sandbox of this run, with the output directories and their artifacts; none where commands run as they are.
-_in_use: list[tuple[Sandbox, Mapping[Path, Path]]] = []
 
-
-def use_sandbox(options: Options, top: Path, build_dir: Path, outputs: Mapping[Path, Path]) -> None:
-    """Let commands run in a sandbox from now on, where ``outputs`` can be written.
+class Confinement:
+    """The sandbox of a run, in which ``outputs`` (OUT to the artifact's directory) can be written.
 
     Raises:
         ArtifactError: an option cannot work in there.
         ToolchainError: there is no sandbox on this machine.
     """
-    _check(options, build_dir)
-    readable = (top, build_dir, cache_dir(), _CHECKOUT, Path(sys.prefix), Path(sys.base_prefix))
-    try:
-        _in_use[:] = [(find_sandbox(readable), outputs)]
-    except ToolchainError as error:
-        raise ToolchainError(f"SANDBOX=1: {error}; leave it out, and what is replayed runs with your rights") from None
+
+    def __init__(self, options: Options, top: Path, build_dir: Path, outputs: Mapping[Path, Path]) -> None:
+        _check(options, build_dir)
+        self._outputs = outputs
+        readable = (top, build_dir, cache_dir(), _CHECKOUT, Path(sys.prefix), Path(sys.base_prefix))
+        try:
+            self._sandbox = find_sandbox(readable)
+        except ToolchainError as error:
+            way_out = "leave it out, and what is replayed runs with your rights"
+            raise ToolchainError(f"SANDBOX=1: {error}; {way_out}") from None
+
+    def confine(self, words: list[str], writes_to: Path | None) -> list[str]:
+        """The command as it is run; one that `writes_to` another place than OUT runs in the sandbox in any case."""
+        if not (writes_to or self._concerns(words)):
+            return words
+        seen = Sandbox(self._sandbox.program, (*self._sandbox.readable, *self._outputs.values(), *_places(words)))
+        writable = [writes_to] if writes_to else [output for output in self._outputs if output.is_dir()]
+        return seen.wrap(words, writable, hears_terminal=_is_ours(words))
+
+    def _concerns(self, words: Sequence[str]) -> bool:
+        """Whether a command is one of those; of others than our tools, those that write what is built."""
+        if _is_ours(words):
+            return words[len(_LAUNCHED)] in _TOOLS
+        outputs = tuple(f"{output}/" for output in self._outputs)
+        return any(os.path.abspath(word).startswith(outputs) for word in words)
 
 
 def _check(options: Options, build_dir: Path) -> None:
@@ -62,24 +78,6 @@ def _check(options: Options, build_dir: Path) -> None:
             raise ArtifactError(
                 f"{name}={options[name]}", "cannot be written with SANDBOX=1", f"name a file in {build_dir}"
             )
-
-
-def confined(words: list[str], writes_to: Path | None = None) -> list[str]:
-    """The command line as it is run; one that `writes_to` another place than OUT runs in the sandbox in any case."""
-    if not _in_use or not (writes_to or _is_confined(words)):
-        return words
-    sandbox, outputs = _in_use[0]
-    seen = Sandbox(sandbox.program, (*sandbox.readable, *outputs.values(), *_places(words)))
-    writable = [writes_to] if writes_to else [output for output in outputs if output.is_dir()]
-    return seen.wrap(words, writable, hears_terminal=_is_ours(words))
-
-
-def _is_confined(words: Sequence[str]) -> bool:
-    """Whether a command is one of those; of others than our tools, those that write what is built."""
-    if _is_ours(words):
-        return words[len(_LAUNCHED)] in _TOOLS
-    outputs = tuple(f"{output}/" for output in _in_use[0][1])
-    return any(os.path.abspath(word).startswith(outputs) for word in words)
 
 
 def _is_ours(words: Sequence[str]) -> bool:

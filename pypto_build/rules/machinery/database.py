@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import SCons.SConsign
 
 
@@ -21,7 +19,7 @@ def keep_no_signatures() -> None:
     """Take over from SCons' database."""
     forgetful = _Forgetful()
 
-    def database(directory: Any) -> tuple[Any, str]:
+    def database(directory: object) -> tuple[_Forgetful, str]:
         return forgetful, "c"
 
     SCons.SConsign.ForDirectory = SCons.SConsign.DB

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from SCons.Action import Action
-from SCons.Script import Help
 
 from pypto_build.artifact import find_artifacts
 from pypto_build.facts.run_options import Option
-from pypto_build.rules.machinery.workspace import Workspace, examples_dir, workspace_of
+from pypto_build.rules.machinery.workspace import Workspace, examples_dir
 from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import SECTIONS, TARGETS
 
@@ -18,15 +14,6 @@ _EXAMPLES = (
     "scons replay JIT=_jit_vector_dag PLATFORM=a2a3sim",
     "scons replay JIT=latest FORCE=1 VERBOSE=1",
 )
-
-
-def declare_help(env: Any) -> None:
-    """``scons`` without a target, and ``scons -h``, print the help."""
-    workspace = workspace_of(env)
-    Help(help_text(workspace), append=False)
-    printed = env.Alias("help", [], Action(_print, None))
-    env.AlwaysBuild(printed)
-    env.Default(printed)
 
 
 def help_text(workspace: Workspace) -> str:
@@ -53,7 +40,7 @@ def help_text(workspace: Workspace) -> str:
     )
 
 
-def default_text(value: Any) -> str:
+def default_text(value: object) -> str:
     """A default as one would type it."""
     if value is None:
         return ""
@@ -74,7 +61,3 @@ def _options(group: Group, options: Mapping[str, Option]) -> list[str]:
 
 def _table(rows: Mapping[str, str], width: int) -> list[str]:
     return [f"  {name:<{width}}  {text}" for name, text in rows.items()]
-
-
-def _print(target: Any, source: Any, env: Any) -> None:
-    print(help_text(workspace_of(env)))

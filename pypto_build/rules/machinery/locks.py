@@ -10,7 +10,8 @@ from typing import IO
 
 from pypto_build.proof.locks import open_lock
 
-# Held until the process ends. The file stays: removing it would let two processes lock different inodes.
+# Of this process, whose environments share its locks, and held until it ends. The file stays: removing it would let
+# two processes lock different inodes.
 _held: dict[Path, IO[str]] = {}
 
 

@@ -1,6 +1,6 @@
-"""Which kernel bodies no longer are what their ``.pto`` module says, decided by content.
+"""Which kernel bodies no longer match their ``.pto`` module, decided by content.
 
-``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies made from it. Only the
+``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies built from it. Only the
 first look, when nothing is remembered, goes by time as PyPTO does: a module newer than ``ptoas/<unit>.cpp`` has been
 edited since. Files unpacked or checked out together differ by less than ``SAME_TIME_S``, whatever their order.
 """
@@ -30,7 +30,7 @@ _END = re.compile(r"// --- [\w-]{1,40} entry point ---")
 
 @dataclass(frozen=True)
 class PtoUnit:
-    """One module and the kernels made from it; ``digest`` is of the module, ``bodies`` by kernel name."""
+    """One module and the kernels built from it; ``digest`` is of the module, ``bodies`` by kernel name."""
 
     name: str
     path: Path
@@ -79,7 +79,7 @@ class Stale:
 def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str) -> Stale:
     """Compare; units not seen before are recorded.
 
-    ``prefer`` ('pto' or 'cpp') says which counts when a module and a body made from it were both edited. It is
+    ``prefer`` ('pto' or 'cpp') says which counts when a module and a body built from it were both edited. It is
     remembered until what does not count is edited once more.
 
     Raises:
@@ -88,7 +88,7 @@ def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefe
     units = list(units)
     known = _load(output / RECORD)
     _check_defined(artifact, units, known)
-    # What is remembered of a module that is away, as while an editor saves it, holds when it is back.
+    # A module may be gone for a moment while an editor saves it. What is remembered of it stays valid.
     record = known | {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
     edited = [unit for unit in units if unit.digest != record[unit.name]["pto"]]
     counts = {unit.name: _what_counts(unit, record[unit.name], prefer) for unit in edited}
@@ -104,13 +104,13 @@ def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefe
 
 
 def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[str, Any]) -> None:
-    """Raise ArtifactError if an edited module defines no longer what one of the kernels was made from."""
+    """Raise ArtifactError if an edited module no longer defines the function that a kernel was built from."""
     defined = {kernel.name for unit in units for kernel in unit.kernels}
     sources = {kernel.source.stem: kernel.source for kernel in artifact.kernels if not kernel.external}
-    made = {name: entry["bodies"].keys() for name, entry in known.items()}
+    built = {name: entry["bodies"].keys() for name, entry in known.items()}
     modules = (artifact.root / "ptoas").glob("*.pto")
-    made |= {path.stem: _assembled_functions(path) for path in modules if path.stem not in known}
-    for name, functions in sorted(made.items()):
+    built |= {path.stem: _assembled_functions(path) for path in modules if path.stem not in known}
+    for name, functions in sorted(built.items()):
         module = artifact.root / "ptoas" / f"{name}.pto"
         for lost in sorted(functions & sources.keys() - defined):
             if module.is_file():
@@ -122,7 +122,7 @@ def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[
 
 
 def _assembled_functions(module: Path) -> Set[str]:
-    """The functions of a module when ``ptoas/<unit>.cpp`` was made from it."""
+    """The functions that a module had when ``ptoas/<unit>.cpp`` was assembled from it."""
     try:
         text = read_text(module.with_suffix(".cpp"), errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Steps of a build: SCons orders them and shows them, their place knows whether they have to be done.
+"""Steps of a build: SCons orders and shows them, their place knows whether they have to run.
 
 Every node declared here is built always, as far as SCons goes: its action asks the place, which keeps what is proven,
 restores what the store has, and runs the command for the rest. SCons keeps no signatures.
@@ -10,14 +10,16 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from SCons.Action import Action as SConsAction
 from SCons.Script import GetOption
 
 from pypto_build.proof import Action, Outcome, Place
 from pypto_build.proof.action import Aid
-from pypto_build.rules.machinery.actions import Spawn, complain, run_captured, say
+from pypto_build.proof.place import Spawn
+from pypto_build.rules.machinery.actions import complain, run_captured, say
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
 
@@ -44,10 +46,11 @@ class Step:
     spawn: Spawn = run_captured
     otherwise: str = "it was missing or had failed"
     aids: Callable[[], tuple[Aid, ...]] | None = None
-    restored: str = ""  # what is announced when the store had it; nothing where that is no news
+    restored: str = ""  # what is announced when it came from the store; empty: nothing
     again: bool = False
     recorded: bool = True
     in_common: bool = False  # all workspaces of a user share the place: one run at a time works there
+    writes_to: Path | None = None  # what a sandbox has to let it write to, if that is not OUT
 
     def line(self) -> str:
         """What is printed when it runs."""
@@ -59,8 +62,8 @@ class Step:
         return not self.again and self.place.proven(self.action) is not None
 
 
-def declare_step(env: Any, step: Step, sources: Sequence[Any], outputs: Sequence[str] | None = None) -> Any:
-    """The nodes of a step's outputs, which are made from ``sources`` (nodes) at least."""
+def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None) -> Nodes:
+    """The nodes of a step's outputs, which depend on ``sources`` at least."""
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.place.path(name))) for name in names]
     nodes = env.Command(targets, list(sources), SConsAction(_perform, _announce), PYPTO_STEP=step)
@@ -68,13 +71,13 @@ def declare_step(env: Any, step: Step, sources: Sequence[Any], outputs: Sequence
     return env.AlwaysBuild(nodes)
 
 
-def _announce(target: Any, source: Any, env: Any) -> str:
+def _announce(target: Nodes, source: Nodes, env: Environment) -> str:
     """What SCons prints before a step: nothing, since only the step knows whether it has to be; with -n, its line."""
-    step = env["PYPTO_STEP"]
+    step: Step = env["PYPTO_STEP"]
     return step.line() if GetOption("no_exec") and not step.proven else ""
 
 
-def _perform(target: Any, source: Any, env: Any) -> int:
+def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
     return perform(workspace_of(env), env["PYPTO_STEP"]).status
 
 
@@ -88,9 +91,12 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         say(*lines)
         return aids
 
+    def spawn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+        return step.spawn(workspace.confine(command, step.writes_to), environment)
+
     with step.place.alone() if step.in_common else nullcontext():
         try:
-            outcome = step.place.perform(step.action, step.spawn, begin, again=step.again, record=step.recorded)
+            outcome = step.place.perform(step.action, spawn, begin, again=step.again, record=step.recorded)
         except Refused as refused:
             return Outcome("failed", refused.status)
         except IsADirectoryError as error:
@@ -102,9 +108,11 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
     if outcome.how == "restored":
         say(*filter(None, [step.restored]))
         sys.stderr.write(outcome.said)
-    if outcome.how in ("made", "restored"):
-        workspace.renewed.append(step.action)
-    if outcome.note and outcome.note not in workspace.notes:
-        workspace.notes.add(outcome.note)
+    if outcome.how in ("built", "restored"):
+        workspace.progress.renewed.append(step.action)
+    if outcome.how == "failed":
+        workspace.progress.failures.append(outcome.said)
+    if outcome.note and outcome.note not in workspace.progress.notes:
+        workspace.progress.notes.add(outcome.note)
         complain(f"{step.label.split()[0]} {step.subject}: {outcome.note}")
     return outcome

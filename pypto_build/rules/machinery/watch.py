@@ -1,4 +1,4 @@
-"""``WATCH=1``: what was asked for, again whenever a file it depends on is saved, until Ctrl-C.
+"""``WATCH=1``: runs the targets again whenever a file that they depend on is saved, until Ctrl-C.
 
 SCons and the rules are loaded once. Every round is a fork of that process, which goes on where the SConstruct called
 the tool; at its end it tells what it depended on. A saved SConstruct starts everything anew.
@@ -6,23 +6,19 @@ the tool; at its end it tells what it depended on. A saved SConstruct starts eve
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
+from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
-
-if TYPE_CHECKING:
-    from pypto_build.rules.machinery.workspace import Workspace
 
 # Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10
@@ -35,10 +31,6 @@ _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix
 
 #: (time of the last change, size, inode) of every file
 Stamps = dict[str, tuple[int, int, int]]
-
-
-# Of this round.
-_workspaces: list[Workspace] = []
 
 
 class Watched(msgspec.Struct):
@@ -56,7 +48,7 @@ class Watched(msgspec.Struct):
 
     def _below(self, place: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
         entries: list[os.DirEntry[str]] = []
-        with suppress(OSError):  # gone while we look; what is beside it is looked at all the same
+        with suppress(OSError):  # it was removed while we look; the others still count
             if not os.path.isdir(place):
                 yield place, _stamp(os.stat(place))
             else:
@@ -85,7 +77,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def each_round() -> None:
+def each_round() -> Round:
     """Returns in a new process for every round; the process that called it never goes on.
 
     It ends at Ctrl-C, with the status of the last round, and at once if the first round finds nothing to depend on.
@@ -95,8 +87,6 @@ def each_round() -> None:
     """
     if GetOption("clean") or GetOption("help") or not COMMAND_LINE_TARGETS:
         raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
-    if _workspaces:  # another environment of the same SConstruct: this is a round already
-        return
     watched, status = Watched(), 0
     try:
         while True:
@@ -106,15 +96,14 @@ def each_round() -> None:
             child = os.fork()
             if not child:
                 os.close(reader)
-                atexit.register(_report, writer)
-                return
+                return Round(writer)
             os.close(writer)
             told, status = _end_of(child, reader)
             watched = told if told.sources else watched
             if not watched.sources:
                 break
             spent = (time.time_ns() - begun) / 1e9
-            # What this round is the first to depend on counts as saved if that was after its beginning.
+            # A file that no round depended on before counts as changed if it was saved since this one began.
             seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
             changed = watched.wait(seen)
@@ -138,40 +127,42 @@ def _end_of(child: int, reader: int) -> tuple[Watched, int]:
     return msgspec.json.decode(told or b"{}", type=Watched), os.waitstatus_to_exitcode(status)
 
 
-def depend_on(workspace: Workspace) -> None:
-    """What `workspace` knows when this round ends is what the round depended on."""
-    _workspaces.append(workspace)
+class Round:
+    """One round, in a process of its own; whoever waits for its end is told by ``writer`` what it depended on."""
+
+    def __init__(self, writer: int) -> None:
+        self._writer = writer
+
+    def report(self, workspaces: Sequence[Workspace]) -> None:
+        """Tell what ``workspaces`` depended on, as they know when the round ends."""
+        watched = Watched(
+            sources=sorted({str(path) for workspace in workspaces for path in _sources(workspace)}),
+            headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
+            scripts=[str(path) for path in _scripts(workspaces) if path.is_file()],
+            without=sorted({str(workspace.build_dir) for workspace in workspaces}),
+        )
+        with suppress(BrokenPipeError), open(self._writer, "wb") as stream:
+            stream.write(msgspec.json.encode(watched))
 
 
-def _report(writer: int) -> None:
-    """Tell the process that started this round what it depended on."""
-    sources: set[Path] = set()
-    for workspace in _workspaces:
-        roots = {*workspace.outputs.values(), *filter(None, [workspace.selected])}
-        jit = workspace.options["JIT"]
-        sources |= roots
-        sources |= {root.parent for root in roots if jit and root.name != Path(jit).name}  # a newer one may come
-        given = {way.data for way in workspace.configurations.values() if way.data}
-        sources |= {path for data in given if (path := workspace.top / data).is_dir()}
-    scripts = [workspace.top / name for name in GetOption("file") or ("SConstruct",) for workspace in _workspaces[:1]]
-    watched = Watched(
-        sources=sorted(map(str, sources)),
-        headers=sorted({*_include_dirs(), *_files_read()}),
-        scripts=[str(path) for path in scripts if path.is_file()],
-        without=sorted({str(workspace.build_dir) for workspace in _workspaces}),
-    )
-    with suppress(BrokenPipeError), open(writer, "wb") as stream:
-        stream.write(msgspec.json.encode(watched))
+def _sources(workspace: Workspace) -> Iterator[Path]:
+    """Artifacts, where a newer one may come, and data."""
+    roots, jit = {*workspace.outputs.values(), *filter(None, [workspace.selected])}, workspace.options["JIT"]
+    yield from roots
+    yield from (root.parent for root in roots if jit and root.name != Path(jit).name)
+    yield from filter(Path.is_dir, workspace.data_dirs)
 
 
-def _include_dirs() -> set[str]:
-    return {str(path) for workspace in _workspaces for path in workspace.include_dirs}
+def _headers(workspace: Workspace) -> Iterator[str]:
+    """Where headers are looked for, and what tools were seen to read, but for what belongs to the system."""
+    yield from map(str, workspace.include_dirs)
+    for place in workspace.places.values():
+        yield from (path for path in place.read_files() if not path.startswith(_OF_THE_SYSTEM))
 
 
-def _files_read() -> set[str]:
-    """What compilers and tools were seen to read, but for what belongs to the system."""
-    read = (place.read_files() for workspace in _workspaces for place in workspace.places.values())
-    return {path for files in read for path in files if not path.startswith(_OF_THE_SYSTEM)}
+def _scripts(workspaces: Sequence[Workspace]) -> Iterator[Path]:
+    for workspace in workspaces[:1]:
+        yield from (workspace.top / name for name in GetOption("file") or ("SConstruct",))
 
 
 def _say(line: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pypto_build
 from pypto_build.artifact import ArtifactError
@@ -14,16 +15,19 @@ from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.witness import library
-from pypto_build.rules.machinery.actions import complain
-from pypto_build.rules.machinery.configuration import Configuration
+from pypto_build.rules.machinery.actions import Confine, complain
+from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
+from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
-from pypto_build.toolchain.simpler_home import SimplerHome, find_home
+
+if TYPE_CHECKING:
+    from pypto_build.toolchain.simpler_home import SimplerHome
 
 _PACKAGE = Path(pypto_build.__file__).resolve().parent
 
@@ -31,29 +35,33 @@ _PACKAGE = Path(pypto_build.__file__).resolve().parent
 MARKER = ".pypto-build"
 
 
+@dataclass
+class Progress:
+    """What has been done in a run."""
+
+    renewed: list[Action] = field(default_factory=list)  # those whose outputs were built or restored
+    failures: list[str] = field(default_factory=list)  # what failing commands printed, in order
+    notes: set[str] = field(default_factory=set)  # why results were not recorded, as far as it was said
+
+
 class Workspace:
-    """Shared by all rules of a run; lives in ``env["PYPTO"]``."""
+    """Shared by all rules of a run; lives in ``env["PYPTO"]``.
+
+    With ``whole_graph``, proven units are declared too: for drawing the tree, or for building a file by its name.
+    """
 
     def __init__(self, top: Path, options: Options, whole_graph: bool) -> None:
         self.top = top
         self.options = options
-        self.whole_graph = whole_graph  # declare settled units too: cleaning, drawing the tree, building a named file
-        self.environment: dict[str, str] = {}  # of commands
+        self.whole_graph = whole_graph
+        self.environment = passed_environment()  # of commands
+        self.confine: Confine = _as_it_is
         self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
-        self.selected: Path | None = None  # the artifact of JIT=
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
-        self.declared: dict[Path, dict[str, Any]] = {}  # the targets of each OUT, by variant
-        self.renewed: list[Action] = []  # those whose outputs this run made or restored
-        self.notes: set[str] = set()  # why results were not recorded, as far as it was said
-        self.replays: dict[Path, Any] = {}  # the nodes of the replays declared, by their directories of results
-        self.steps: dict[Path, Any] = {}  # what runs them
-        self.configurations: dict[Path, Configuration] = {}  # theirs
-        self.replayed: set[Path] = set()  # those that ran
-        self.tested: set[Path] = set()  # those that are of declared tests
-        self.tests: dict[str, set[str]] = {}  # the tags of every replay test by its name
-        self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
-        self.builds_binaries = True  # whether somebody asked for what needs them
+        self.selected: Path | None = None  # the artifact of JIT=
+        self.data_dirs: set[Path] = set()  # that replays were given
         self.include_dirs: set[Path] = set()  # where the headers of the units are looked for
+        self.progress = Progress()
 
     @property
     def build_dir(self) -> Path:
@@ -113,6 +121,8 @@ class Workspace:
     @cached_property
     def simpler(self) -> SimplerHome:
         """The simpler of ``SIMPLER=`` and ``PTO_ISA=``."""
+        from pypto_build.toolchain.simpler_home import find_home
+
         return find_home(self.options["SIMPLER"], self.options["PTO_ISA"])
 
     @cached_property
@@ -153,6 +163,10 @@ class Workspace:
         return str(path)
 
 
+def _as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:
+    return words
+
+
 def _save(place: Place) -> None:
     try:
         place.save()
@@ -178,7 +192,7 @@ def escape(word: str) -> str:
     return word.replace("$", "$$")
 
 
-def workspace_of(env: Any) -> Workspace:
+def workspace_of(env: Environment) -> Workspace:
     """The run's workspace."""
     workspace = env["PYPTO"]
     assert isinstance(workspace, Workspace)

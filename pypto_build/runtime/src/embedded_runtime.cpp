@@ -1,7 +1,9 @@
+// One run from its start to its end: what it is given, what it loads, who is told what it does, and what it leaves.
 #include "embedded_runtime.h"
 
 #include "base/clock.h"
 #include "crash/crash.h"
+#include "execution/artifact_code.h"
 #include "records/records.h"
 #include "scheduling/stall.h"
 #include "submission/orchestrator.h"
@@ -29,15 +31,6 @@ Report *open_report(const Settings &settings) {
     return report;
 }
 
-// What escapes the orchestration ends the process, with the stack of the place that threw.
-int orchestrate(const Orchestration &orchestration, PTO2Runtime *handle, const EntryParameters &parameters) noexcept {
-    return orchestration.call(handle, parameters);
-}
-
-int expected_args(const Orchestration &orchestration, const EntryParameters &parameters) noexcept {
-    return orchestration.expected_args(parameters);
-}
-
 /// Everything that lives as long as one run.
 struct Run {
     TaskGraph graph;
@@ -60,12 +53,10 @@ void check_parameters(const std::vector<TensorParameter> &tensors) {
         for (const uint32_t size : tensor.shape)
             bytes *= size;
         if (tensor.shape.empty() || tensor.shape.size() > MAX_TENSOR_DIMS || bytes > tensor.bytes)
-            throw FaultError{
-                make_fault(Code::InvalidArgs,
-                           format("tensor %s: %zu dimensions and %llu bytes do not fit its %llu bytes of memory",
-                                  tensor.name.c_str(), tensor.shape.size(), static_cast<unsigned long long>(bytes),
-                                  static_cast<unsigned long long>(tensor.bytes)),
-                           "pass row-major memory of 1 to 5 dimensions; give scalars the shape (1,)")};
+            throw_fault(FaultKind::TensorMemory, {{"name", tensor.name},
+                                                  {"dimensions", tensor.shape.size()},
+                                                  {"bytes", bytes},
+                                                  {"given", tensor.bytes}});
     }
 }
 
@@ -78,7 +69,7 @@ uint64_t report_bytes() {
 EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
     : platform_(find_platform(platform)), threads_(threads) {
     if (platform_ == nullptr)
-        throw_usage_error("platform \"" + platform + "\" is unknown", "use a2a3sim or a5sim");
+        throw_fault(FaultKind::UnknownPlatform, {{"name", platform}});
 }
 
 void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, const std::string &core_type,
@@ -98,7 +89,7 @@ void EmbeddedRuntime::load_orchestration(const std::string &path, const std::str
 RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, const std::vector<uint64_t> &scalars,
                                const Settings &settings) {
     if (!orchestration_.loaded())
-        throw FaultError{make_fault(Code::LoadError, "no orchestration is loaded", "call load_orchestration first")};
+        throw_fault(FaultKind::NoOrchestration);
     check_parameters(tensors);
     Report *report = open_report(settings);
     auto staging = std::make_unique<Staging>(tensors, settings.poison, settings.protect_inputs);
@@ -113,36 +104,36 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report);
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
-    const auto orchestrating = [report](uint32_t yes) {
+    Scheduler &scheduler = *run->scheduler;
+    const auto orchestrate = [report](const auto &code) {
         if (report)
-            report->orchestrating.store(yes);
+            report->orchestrating.store(1);
+        const bool complete = complete_artifact_code(code);
+        if (report)
+            report->orchestrating.store(0);
+        return complete;
     };
-    orchestrating(1);
-    const int expected = expected_args(orchestration_, parameters);
-    orchestrating(0);
+    int expected = 0;
+    if (!orchestrate([&] { expected = orchestration_.expected_args(parameters); }))
+        throw FaultError{scheduler.fault()};
     if (expected > static_cast<int>(parameters.words.size()))
-        throw FaultError{make_fault(
-            Code::InvalidArgs,
-            format("the orchestration expects %d arguments, %zu are given", expected, parameters.words.size()),
-            "pass every tensor and scalar its config function counts")};
+        throw_fault(FaultKind::ExpectedArguments, {{"expected", expected}, {"given", parameters.words.size()}});
 
     RunTimes times{monotonic_ns(), 0, 0};
     run->orchestrator.run([&] {
-        orchestrating(1);
-        const int status = orchestrate(orchestration_, &run->handle, parameters);
-        orchestrating(0);
+        int status = 0;
+        if (!orchestrate([&] { status = orchestration_.call(&run->handle, parameters); }))
+            throw CodeEnded{};
         if (status != 0)
-            run->orchestrator.end_with(
-                make_fault(Code::ExplicitOrchFatal, format("the orchestration returns %d", status)));
+            run->orchestrator.end_with(FaultKind::OrchestrationStatus, {{"value", status}});
         run->host_graph.submit(run->orchestrator);
     });
-    Scheduler &scheduler = *run->scheduler;
     scheduler.orchestration_done();
     times.orchestrated_ns = monotonic_ns();
     Scheduler::Lock lock = scheduler.lock();
     const Scheduler::Outcome outcome = scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
     if (outcome == Scheduler::Outcome::Stalled) {
-        Fault fault = describe_stall(run->graph, kernels_, true);
+        Fault fault = stall_fault(FaultKind::Stall, {}, run->graph, kernels_, true);
         lock.unlock();
         scheduler.fail(std::move(fault));
     } else {

@@ -12,13 +12,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 
+from pypto_build.pto.ops import INSTRUCTIONS, OpDef
+from pypto_build.pto.torch.helpers import arithmetic
+from tests.pto.rows import ON_ELEMENTS
 from tests.runtime.instructions.tile_harness import Array, Tile, decode, encode, size_of
 
 ROWS, COLS = 32, 32
 REGIONS = ((ROWS, COLS), (7, 19), (0, 3), (3, 0))
 SCALAR = 3
-LAYOUTS = {"row-major": "ND", "column-major": "DN", "boxed": "NZ"}
+LAYOUTS = {"row-major": "ND", "column-major": "DN", "fractal": "NZ"}
 #: Bytes between operands in vector memory.
 STRIDE = 32768
 
@@ -271,7 +275,32 @@ def _partial() -> dict[str, Case]:
     return found
 
 
+_OPERANDS = {"dst": "d", "src": "a", "src0": "a", "src1": "b", "src2": "c", "scalar": "s"}
+_TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def case_of_row(row: OpDef) -> Case:
+    """An instruction that computes what the row of its operation says in PyTorch: for rows without a case of their
+    own."""
+    form = [_OPERANDS[name] for name in INSTRUCTIONS[row.cpp].forms[0].split(", ")]
+    form = ["d", "b"] if form == ["d", "a"] else form  # positive numbers, which have roots and logarithms
+    operands = tuple(operand for operand in (D, A, B, C) if operand.name in form)
+    first, *rest = form[1:]
+    names = {"d": "d", "a": first, "b": (rest or [""])[0], "c": rest[-1] if rest else ""}
+
+    def model(t: Operands, h: int, w: int) -> None:
+        is_float = t.dtype in _TORCH
+        values = {name: torch.from_numpy(x).to(_TORCH.get(t.dtype, torch.int64)) for name, x in t.items()}
+        text = row.function.expression(is_float=is_float, number=form[-1] == "s")
+        text = text.format(**names, bits=8 * size_of(t.dtype))
+        result = eval(text, vars(arithmetic) | values | {"s": SCALAR})
+        t["d"][:h, :w] = result.to(torch.float64 if is_float else torch.int64).numpy()[:h, :w]
+
+    return Case(f"{row.cpp}({', '.join(form)});", operands, model, 2.0)
+
+
 def arithmetic_cases() -> dict[str, Case]:
     """Instructions that compute; a name with a word behind it is another form of the instruction."""
     found = {name: _elementwise(name, *words) for name, words in (_ELEMENTWISE | _RELU).items()}
-    return found | _reductions() | _expansions() | _partial()
+    made = {row.cpp: case_of_row(row) for row in ON_ELEMENTS.values() if row.cpp not in found}
+    return found | made | _reductions() | _expansions() | _partial()

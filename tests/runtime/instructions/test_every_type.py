@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pypto_build.runtime.instructions import INSTRUCTIONS
-from pypto_build.runtime.instructions import NUMBERS as NUMERIC
+from pypto_build.pto.ops import INSTRUCTIONS
+from pypto_build.pto.ops.instruction import NUMBERS as NUMERIC
 from tests.runtime.instructions.table_cases import (
     COLS,
     LAYOUTS,

@@ -6,13 +6,17 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pypto_build.pto.instructions import GROUPS, document
+from pypto_build.pto.ops import INSTRUCTIONS, TABLE, Instruction, OpDef
+from pypto_build.pto.ops.instruction import NUMBERS, operands
 from pypto_build.runtime.build import INCLUDE_DIR
-from pypto_build.runtime.instructions import INSTRUCTIONS, NUMBERS, Instruction, document, operands
-from tests.runtime.instructions.table_cases import LAYOUTS, Case
-from tests.runtime.instructions.test_every_type import CASES, NAMES, declarations
-from tests.runtime.instructions.tile_harness import CXX, FLAGS
+from tests.pto.rows import ON_ELEMENTS
+from tests.runtime.instructions.table_cases import LAYOUTS, REGIONS, A, B, C, Case, D, Operands, case_of_row
+from tests.runtime.instructions.test_every_type import CASES, NAMES, UNITS, declarations
+from tests.runtime.instructions.tile_harness import CXX, FLAGS, FLOATS, decode, encode
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 HEADERS = {path.name: path.read_text(encoding="utf-8") for path in sorted((INCLUDE_DIR / "pto").rglob("*.hpp"))}
@@ -41,6 +45,13 @@ def test_every_instruction_has_a_row_and_every_row_an_instruction() -> None:
     assert defined() == set(INSTRUCTIONS)
 
 
+def test_every_operation_becomes_an_instruction_that_has_a_row() -> None:
+    """Or a C++ expression; what is refused needs none."""
+    named = {row.cpp for row in TABLE.values() if row.cpp.isidentifier()}
+    assert named - INSTRUCTIONS.keys() - {"TGEMV_MX"} == set()
+    assert {row.group for row in INSTRUCTIONS.values()} == {*GROUPS, "not supported"}
+
+
 def test_what_common_kernels_use_is_there() -> None:
     assert {row.name for row in INSTRUCTIONS.values() if row.rank == "must"} == set(MUST.split())
     assert not [row.name for row in INSTRUCTIONS.values() if row.unsupported and row.rank != "rest"]
@@ -58,12 +69,31 @@ def test_every_supported_instruction_is_tested() -> None:
     # tests write families as "TROW{op}"
     families = [prefix for prefix in ("TROW", "TCOL", "TROWEXPAND", "TCOLEXPAND", "TGEMV") if prefix + "{" in text]
     words |= {prefix + word for prefix in families for word in {*words, ""}}
+    words |= {row.cpp for row in ON_ELEMENTS.values()}  # of which test_every_type has cases
     assert [name for name, row in INSTRUCTIONS.items() if not row.unsupported and name not in words] == []
+
+
+@pytest.mark.parametrize("row", ON_ELEMENTS.values(), ids=lambda row: row.cpp)
+def test_what_a_row_says_in_pytorch_is_what_is_written_here(row: OpDef) -> None:
+    """The cases that are made of rows have the models that were written without them."""
+    written, made = CASES[row.cpp], case_of_row(row)
+    for dtype in (NAMES[cpp] for cpp in INSTRUCTIONS[row.cpp].dtypes):
+        if not row.function.expression(is_float=dtype in FLOATS):
+            continue
+        results = []
+        values = {o.name: decode(o.values(dtype), dtype) for o in (D, A, B, C) if o.values is not None}
+        same = dict(zip(re.findall(r"\b[a-d]\b", made.call), re.findall(r"\b[a-d]\b", written.call), strict=False))
+        for case, source in ((written, {}), (made, same)):
+            operands = Operands(dtype, {name: values[source.get(name, name)].copy() for name in values})
+            with np.errstate(all="ignore"):
+                case.model(operands, *REGIONS[1])
+            results.append(decode(encode(operands["d"], dtype), dtype))
+        np.testing.assert_allclose(results[1], results[0], rtol=2 * UNITS.get(dtype, 0))
 
 
 def test_the_page_is_current() -> None:
     page = REPOSITORY / "docs" / "instructions.md"
-    message = "run python -m pypto_build.runtime.instructions > docs/instructions.md"
+    message = "run python -m pypto_build.pto.instructions > docs/instructions.md"
     assert page.read_text(encoding="utf-8") == document(), message
 
 

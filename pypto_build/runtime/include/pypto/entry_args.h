@@ -50,10 +50,8 @@ public:
 
 private:
     [[noreturn]] static void out_of_range(const char *kind, int32_t i, int32_t count) {
-        char message[128];
-        __builtin_snprintf(message, sizeof(message), "orch_args.%s(%d) is out of range: the entry has %d %s%s", kind, i,
-                           count, kind, count == 1 ? "" : "s");
-        misuse(message);
+        binding.ops->no_argument(binding.runtime, kind, i, count);
+        __builtin_unreachable();
     }
 
     const EntryTensor *tensors_;

@@ -52,7 +52,7 @@ struct alignas(64) TensorCreateInfo {
 
 namespace pypto {
 
-inline constexpr uint32_t kOrchestrationAbi = 4;
+inline constexpr uint32_t kOrchestrationAbi = 5;
 inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
 inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
 
@@ -149,6 +149,8 @@ struct Operations {
     void (*graph_timing_slot)(PTO2Runtime *, int task, int slot);
     void *(*graph_memory)(PTO2Runtime *, uint64_t bytes);
     void (*graph_result)(PTO2Runtime *, void *host, const void *device, uint64_t bytes);
+    // The same for an argument of the entry ("tensor" or "scalar") that there is none of; does not return.
+    void (*no_argument)(PTO2Runtime *, const char *kind, int32_t index, int32_t count);
 };
 
 /// What the runtime bound this orchestration to. Hidden, so that two orchestrations in one process keep their own.

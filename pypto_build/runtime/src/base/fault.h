@@ -1,65 +1,144 @@
-// What went wrong in a run: a code of the runtime's table, a place, a sentence and the way out.
+// What went wrong in a run, as data: a kind and the fields that its text is made of, in pypto_build/runtime/faults.py.
 #pragma once
 
-#include "crash/report.h"
-
 #include <cstdint>
+#include <initializer_list>
 #include <string>
-#include <string_view>
+#include <type_traits>
 
 namespace pypto::runtime {
 
-/// Error codes and names of simpler's runtime, so that its documentation applies.
-enum class Code : int32_t {
+/// The kinds, with the numbers of pypto_build/facts/faults.py, where each has its code, status and words.
+enum class FaultKind : int32_t {
     None = 0,
-    ScopeDeadlock = 1,
-    HeapRingDeadlock = 2,
-    FlowControlDeadlock = 3,
-    DepPoolOverflow = 4,
-    InvalidArgs = 5,
-    RequireSyncStartInvalid = 7,
-    TensorWaitTimeout = 8,
-    ExplicitOrchFatal = 9,
-    ScopeTasksOverflow = 10,
-    TensorMapOverflow = 11,
-    SchedulerTimeout = 100, // nothing can run and something is left
-    KernelFault = 200,      // ours: a kernel ended itself with a message
-    LoadError = 201,        // ours: a kernel or orchestration cannot be loaded
+    // what a run is asked
+    UnknownPlatform = 1,
+    UnknownDtype,
+    UnknownDirection,
+    TensorFields,
+    BufferTooSmall,
+    UnknownOption,
+    RingValues,
+    RingLimit,
+    OrderRepeats,
+    OrderBroken,
+    NoOutputDir,
+    DumpLevel,
+    SwimlaneLevel,
+    DumpFormat,
+    SelectionWithoutDump,
+    DumpSelect,
+    DumpTasks,
+    NotWritable,
+    // what it loads
+    NotLoadable,
+    KernelNumber,
+    KernelCoreType,
+    KernelNumberTaken,
+    NoKernelEntry,
+    KernelAbi,
+    NoOrchestration,
+    OtherOrchestration,
+    NoOrchestrationEntry,
+    OrchestrationAbi,
+    // what it starts with
+    TensorMemory,
+    ParameterOrder,
+    ExpectedArguments,
+    NoMemoryForInput,
+    NoMemoryForCore,
+    // what the orchestration does
+    ReportedFatal,
+    OrchestrationStatus,
+    Misuse,
+    EntryArgument,
+    ScopeLeftOpen,
+    AutoScopeInManual,
+    ScopesTooDeep,
+    ScopeNeverBegun,
+    ArgumentMisuse,
+    TooManyArguments,
+    UnknownKernel,
+    WrongCoreType,
+    NoBlocks,
+    PredicateWithoutTensor,
+    TooManyBlocksTogether,
+    NullArgument,
+    UnsetArgument,
+    ArgumentTooLarge,
+    TensorNotWritten,
+    TensorWithoutStorage,
+    InvalidDependency,
+    TooManyAllocations,
+    NotCreateInfo,
+    IndexCount,
+    IndexOutside,
+    GraphEdge,
+    GraphTimingSlot,
+    // what there is no room for
+    HeapFull,
+    DependencyPoolFull,
+    WindowFull,
+    ScopeFillsWindow,
+    TensorMapFull,
+    NoMemory,
+    // what can no longer happen
+    Stall,
+    TensorWait,
+    GroupDeadlock,
+    BarrierMissed,
+    // what kernels do
+    KernelReported,
+    KernelEndedItself,
+    SlotNotAcquired,
+    SlotNotPopped,
+    BarrierWithoutStart,
+    CheckFailed,
+    CallbackEnded,
+    // what stands in for kernels does; noticed in Python
+    Reference,
+    ReferenceDeadlock,
+    EscapedException,
+    OutOfMemory,
+    UnusableInput,
+    NotTranslated,
 };
 
 inline constexpr uint64_t kNoTask = ~uint64_t{0};
 
+/// A named fact of a fault: a number or a text.
+struct FaultField {
+    template <typename Number, typename = std::enable_if_t<std::is_integral_v<Number>>>
+    FaultField(const char *field, Number value) : name(field), is_text(false), text(std::to_string(value)) {}
+    FaultField(const char *field, std::string value) : name(field), is_text(true), text(std::move(value)) {}
+    FaultField(const char *field, const char *value) : FaultField(field, std::string(value ? value : "(null)")) {}
+
+    const char *name;
+    bool is_text;
+    std::string text;
+};
+
 struct Fault {
-    Code code = Code::None;
-    std::string_view kind = "runtime_error"; // or "hang", "usage_error", "build_error"; always a literal
-    std::string message = {};
-    std::string hint = {};
+    FaultKind kind = FaultKind::None;
     uint64_t task = kNoTask;    // number of the task, counted from 0 in submission order
     uint64_t task_id = kNoTask; // ring << 32 | number in the ring
     std::string kernel = {};
+    std::string fields = {};  // members of a JSON object
+    std::string details = {}; // the same, of larger things: `,"group":{...}`
 
-    explicit operator bool() const { return code != Code::None; }
+    Fault() = default;
+    explicit Fault(FaultKind fault, std::initializer_list<FaultField> facts = {});
+
+    explicit operator bool() const { return kind != FaultKind::None; }
+    /// The whole as JSON text; without `fields` and `details` it takes little room.
+    std::string json(bool whole = true) const;
 };
-
-/// "INVALID_ARGS" and the like.
-const char *code_name(Code code);
-/// What to change, for codes that have one answer.
-const char *code_hint(Code code);
-
-/// A fault with the code's own hint.
-Fault make_fault(Code code, std::string message);
-Fault make_fault(Code code, std::string message, std::string hint);
-/// Leaves the fault where it can be read from outside.
-void write_fault(FaultRecord &record, const Fault &fault);
-/// A file that cannot be loaded: kind "build_error".
-Fault load_fault(std::string message, std::string hint);
 
 /// Ends Runtime calls with a fault; never leaves the C++ library's own frames.
 struct FaultError {
     Fault fault;
 };
-/// What the caller asked for makes no sense: kind "usage_error".
-[[noreturn]] void throw_usage_error(std::string message, std::string hint);
+[[noreturn]] void throw_fault(FaultKind kind, std::initializer_list<FaultField> facts = {});
 
 /// printf into a string.
 __attribute__((format(printf, 1, 2))) std::string format(const char *pattern, ...);

@@ -23,12 +23,12 @@ constexpr Platform kA5{
 struct LimitRule {
     const char *variable;
     const char *meaning;
-    uint64_t least;
-    uint64_t most;
+    uint64_t min;
+    uint64_t max;
     bool power_of_two;
 
     bool accepts(uint64_t value) const {
-        return value >= least && value <= most && (!power_of_two || (value & (value - 1)) == 0);
+        return value >= min && value <= max && (!power_of_two || (value & (value - 1)) == 0);
     }
 };
 
@@ -77,8 +77,7 @@ template <typename T> void read_variable(const LimitRule &rule, T (&limits)[kRin
 template <typename T> void check(const LimitRule &rule, const char *option, const T (&limits)[kRings]) {
     for (const T value : limits)
         if (!rule.accepts(value))
-            throw_usage_error(format("%s is %llu", option, static_cast<unsigned long long>(value)),
-                              std::string("make it ") + rule.meaning);
+            throw_fault(FaultKind::RingLimit, {{"name", option}, {"value", value}, {"allowed", rule.meaning}});
 }
 
 } // namespace

@@ -1,3 +1,4 @@
+// The table of torch's names.
 #include "base/types.h"
 
 namespace pypto::runtime {

@@ -10,8 +10,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -25,18 +26,8 @@ PyObject *fault_type = nullptr;
 
 } // namespace
 
-[[noreturn]] void raise_fault(const Fault &fault) {
-    const std::string text = fault.hint.empty() ? fault.message : fault.message + "; " + fault.hint;
-    py::object error = py::reinterpret_borrow<py::object>(fault_type)(text);
-    error.attr("kind") = fault.kind;
-    error.attr("message") = fault.message;
-    error.attr("hint") = fault.hint;
-    error.attr("code") = static_cast<int>(fault.code);
-    error.attr("code_name") = code_name(fault.code);
-    error.attr("task") = fault.task == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task));
-    error.attr("task_id") = fault.task_id == kNoTask ? py::object(py::none()) : py::object(py::int_(fault.task_id));
-    error.attr("kernel") = fault.kernel.empty() ? py::object(py::none()) : py::object(py::str(fault.kernel));
-    PyErr_SetObject(fault_type, error.ptr());
+void raise_fault(const Fault &fault) {
+    PyErr_SetObject(fault_type, py::bytes(fault.json()).ptr());
     throw py::error_already_set();
 }
 
@@ -53,7 +44,7 @@ template <typename Function> auto guarded(Function function) {
 DataType known_type(const std::string &name) {
     DataType dtype{};
     if (!parse_type(name, dtype))
-        throw_usage_error("dtype \"" + name + "\" is unknown", "use torch's names, like float32 or bfloat16");
+        throw_fault(FaultKind::UnknownDtype, {{"name", name}});
     return dtype;
 }
 
@@ -64,7 +55,7 @@ Direction parse_direction(const std::string &name) {
         return Direction::Out;
     if (name == "INOUT")
         return Direction::InOut;
-    throw_usage_error("direction \"" + name + "\" is unknown", "use IN, OUT or INOUT");
+    throw_fault(FaultKind::UnknownDirection, {{"name", name}});
 }
 
 std::vector<Direction> parse_directions(const std::vector<std::string> &names) {
@@ -91,8 +82,7 @@ Memory parse_memory(const py::handle &value, std::vector<py::buffer_info> &held,
 TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<py::buffer_info> &held) {
     const auto fields = item.cast<py::sequence>();
     if (fields.size() != 4 && fields.size() != 5)
-        throw_usage_error(format("tensor %zu has %zu fields", index, fields.size()),
-                          "give (memory, shape, dtype, direction[, name])");
+        throw_fault(FaultKind::TensorFields, {{"index", index}, {"count", fields.size()}});
     TensorParameter tensor;
     tensor.shape = fields[1].cast<std::vector<uint32_t>>();
     tensor.dtype = known_type(fields[2].cast<std::string>());
@@ -104,10 +94,8 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
     for (const uint32_t size : tensor.shape)
         tensor.bytes *= size;
     if (memory.bytes && memory.bytes < tensor.bytes)
-        throw_usage_error(format("tensor %s needs %llu bytes, its buffer has %llu", tensor.name.c_str(),
-                                 static_cast<unsigned long long>(tensor.bytes),
-                                 static_cast<unsigned long long>(memory.bytes)),
-                          "pass a contiguous buffer of the tensor's shape");
+        throw_fault(FaultKind::BufferTooSmall,
+                    {{"name", tensor.name}, {"bytes", tensor.bytes}, {"given", memory.bytes}});
     return tensor;
 }
 
@@ -138,84 +126,116 @@ template <typename T> void parse_rings(const py::handle &value, const std::strin
     else
         values = value.cast<std::vector<uint64_t>>();
     if (values.size() != kRings)
-        throw_usage_error(format("option %s has %zu values", name.c_str(), values.size()),
-                          "give one number or four, one a ring");
+        throw_fault(FaultKind::RingValues, {{"name", name}, {"count", values.size()}});
     for (uint32_t ring = 0; ring < kRings; ++ring)
         if (values[ring] != 0) // 0 keeps what the environment or the default says
             limits[ring] = static_cast<T>(values[ring]);
 }
 
-using Setter = void (*)(Settings &, const py::handle &, std::vector<py::buffer_info> &);
+/// One option of a run: how its value becomes a setting, and what the settings say when it is not given. Names and
+/// defaults are those of pypto_build/facts/run_options.py.
+struct Option {
+    const char *name;
+    void (*set)(const Option &self, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held);
+    py::object (*get)(const Settings &settings);
+};
 
-template <auto Member> void assign(Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-    using Field = std::remove_reference_t<decltype(settings.*Member)>;
-    settings.*Member = value.cast<Field>();
+template <auto Member> constexpr Option member(const char *name) {
+    return {name,
+            [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+                using Field = std::remove_reference_t<decltype(settings.*Member)>;
+                settings.*Member = value.cast<Field>();
+            },
+            [](const Settings &settings) { return py::cast(settings.*Member); }};
 }
 
-const std::map<std::string, Setter> kOptions = {
-    {"seed", assign<&Settings::seed>},
-    {"strict", assign<&Settings::strict>},
-    {"poison", assign<&Settings::poison>},
-    {"protect_inputs", assign<&Settings::protect_inputs>},
-    {"parameter_order", assign<&Settings::parameter_order>},
-    {"log_level", assign<&Settings::log_level>},
-    {"dump_format", assign<&Settings::dump_format>},
-    {"dump_args", assign<&Settings::dump_args>},
-    {"dep_gen", assign<&Settings::dep_gen>},
-    {"accesses", assign<&Settings::accesses>},
-    {"swimlane", assign<&Settings::swimlane>},
-    {"scope_stats", assign<&Settings::scope_stats>},
-    {"output_dir", assign<&Settings::output_dir>},
-    {"graph", assign<&Settings::graph>},
-    {"dump_select", assign<&Settings::dump_select>},
-    {"dump_tasks", assign<&Settings::dump_tasks>},
+/// A switch that chooses an order; the last one given counts.
+template <Order Chosen> constexpr Option switched(const char *name) {
+    return {name,
+            [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+                if (value.cast<bool>())
+                    settings.order = Chosen;
+            },
+            [](const Settings &settings) { return py::cast(settings.order == Chosen); }};
+}
+
+template <auto Limit> constexpr Option rings(const char *name) {
+    return {name,
+            [](const Option &self, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+                parse_rings(value, self.name, settings.limits.*Limit);
+            },
+            [](const Settings &settings) -> py::object {
+                py::tuple values(kRings);
+                for (uint32_t ring = 0; ring < kRings; ++ring)
+                    values[ring] = py::int_((settings.limits.*Limit)[ring]);
+                return values;
+            }};
+}
+
+py::object nothing(const Settings &) {
+    return py::none();
+}
+
+constexpr Option kOptions[] = {
+    member<&Settings::seed>("seed"),
+    member<&Settings::strict>("strict"),
+    member<&Settings::poison>("poison"),
+    member<&Settings::protect_inputs>("protect_inputs"),
+    member<&Settings::parameter_order>("parameter_order"),
+    member<&Settings::log_level>("log_level"),
+    member<&Settings::dump_format>("dump_format"),
+    member<&Settings::dump_args>("dump_args"),
+    member<&Settings::dep_gen>("dep_gen"),
+    member<&Settings::accesses>("accesses"),
+    member<&Settings::swimlane>("swimlane"),
+    member<&Settings::scope_stats>("scope_stats"),
+    member<&Settings::output_dir>("output_dir"),
+    member<&Settings::graph>("graph"),
+    member<&Settings::dump_select>("dump_select"),
+    member<&Settings::dump_tasks>("dump_tasks"),
+    switched<Order::Shuffled>("shuffle"),
+    switched<Order::Serial>("serial"),
     {"order",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
          settings.task_order = value.cast<std::vector<uint64_t>>();
          settings.order = Order::Listed;
-     }},
-    {"shuffle",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         if (value.cast<bool>())
-             settings.order = Order::Shuffled;
-     }},
-    {"serial",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         if (value.cast<bool>())
-             settings.order = Order::Serial;
-     }},
-    {"ring_task_window",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         parse_rings(value, "ring_task_window", settings.limits.task_window);
-     }},
-    {"ring_heap", [](Settings &settings, const py::handle &value,
-                     std::vector<py::buffer_info> &) { parse_rings(value, "ring_heap", settings.limits.heap_bytes); }},
-    {"ring_dep_pool",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &) {
-         parse_rings(value, "ring_dep_pool", settings.limits.dependency_pool);
-     }},
+     },
+     [](const Settings &settings) { return py::cast(settings.task_order); }},
+    {"on_task", // the caller's: it outlives the settings
+     [](const Option &, Settings &, const py::handle &, std::vector<py::buffer_info> &) {}, nothing},
     {"report",
-     [](Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
          const Memory memory = parse_memory(value, held, true);
          settings.report = memory.address;
          settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
-     }},
+     },
+     nothing},
+    rings<&RingLimits::task_window>("ring_task_window"),
+    rings<&RingLimits::heap_bytes>("ring_heap"),
+    rings<&RingLimits::dependency_pool>("ring_dep_pool"),
 };
+
+/// What holds for options that are not given.
+py::dict default_options() {
+    py::dict found;
+    for (const Option &option : kOptions)
+        found[option.name] = option.get(Settings{});
+    return found;
+}
 
 Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &held) {
     Settings settings;
     settings.limits = limits_from_environment();
     for (const auto &item : options) {
         const std::string name = item.first.cast<std::string>();
-        if (name == "on_task")
-            continue; // the caller's: it outlives the settings
-        const auto option = kOptions.find(name);
-        if (option == kOptions.end())
-            throw_usage_error("option \"" + name + "\" is unknown", "see the options of Runtime.run");
-        option->second(settings, item.second, held);
+        const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                         [&](const Option &known) { return name == known.name; });
+        if (option == std::end(kOptions))
+            throw_fault(FaultKind::UnknownOption, {{"name", name}});
+        option->set(*option, settings, item.second, held);
     }
     if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
-        throw_usage_error("option order names a task twice", "name each task once");
+        throw_fault(FaultKind::OrderRepeats);
     check_limits(settings.limits);
     return settings;
 }
@@ -253,13 +273,10 @@ PYBIND11_MODULE(_embedded, module) {
     using namespace pypto::runtime;
     module.doc() = "The embedded runtime of pypto-build: replays compiled artifacts on this machine.";
 
-    fault_type = PyErr_NewExceptionWithDoc(
-        "_embedded.RuntimeFault",
-        "A run failed. Attributes: kind, message, hint, code, code_name, task (number in submission order), task_id "
-        "(ring << 32 | number in the ring), kernel; the last three may be None.",
-        PyExc_RuntimeError, nullptr);
+    fault_type = py::object(py::module_::import("pypto_build.runtime.faults").attr("RuntimeFault")).release().ptr();
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     module.attr("REPORT_BYTES") = report_bytes();
+    module.attr("OPTIONS") = default_options();
 
     py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")
         .def_readonly("tensor", &Unwritten::tensor, "index among the tensors of the run")

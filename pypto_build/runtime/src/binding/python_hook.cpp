@@ -1,3 +1,4 @@
+// A task as a Python callable sees it.
 #include "binding/python_hook.h"
 
 #include "base/types.h"

@@ -1,3 +1,4 @@
+// Judges each access of a checked kernel, and records those of global memory.
 #include "checking/check_record.h"
 #include "checking/source_line.h"
 #include "data/poison.h"
@@ -116,12 +117,8 @@ Fault CoreCheck::fault(uint32_t site, std::string message, uint32_t other_site) 
     const auto line = [&](uint32_t number) {
         return number == ~0u ? std::string() : source_line(reinterpret_cast<const void *>(sites_[number].address));
     };
-    const std::string place = line(site), written = line(other_site);
-    if (!written.empty())
-        message += ", written at " + written;
-    if (!place.empty())
-        message += " (" + place + ")";
-    return make_fault(Code::KernelFault, std::move(message), "scons hazards shows every such place");
+    return Fault(FaultKind::CheckFailed,
+                 {{"text", std::move(message)}, {"line_text", line(site)}, {"written_at", line(other_site)}});
 }
 
 void CoreCheck::error(const char *kind, uint32_t site, std::string message, uint32_t other_site) {
@@ -281,7 +278,7 @@ void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t l
         return;
     if (tensor != nullptr && kind == PYPTO_READ)
         check_written(next, *tensor, site);
-    Place &place = places_[sites_[site].address];
+    SiteUse &place = places_[sites_[site].address];
     if (place.call == calls_ && continues(records_[place.record], next)) {
         AccessRecord &last = records_[place.record];
         if (next.base == last.base + last.length) {

@@ -71,7 +71,7 @@ public:
 
 private:
     friend class Checker;
-    struct Place {
+    struct SiteUse {
         uint64_t call = 0; // the kernel call that used it last
         size_t record = 0; // of its last access then
         uint32_t number = 0;
@@ -97,7 +97,7 @@ private:
     std::array<uint32_t, kMembers> known_{};
     uint16_t phase_ = 0;
     bool signals_ = false;
-    std::unordered_map<uint64_t, Place> places_;
+    std::unordered_map<uint64_t, SiteUse> places_;
     std::vector<CheckSite> sites_;
     std::vector<AccessRecord> records_;
     std::vector<CheckError> errors_;

@@ -1,3 +1,4 @@
+// Which bytes were written, by which pipe, and which pipes have been made to wait for them.
 #include "checking/check_shadow.h"
 
 #include <algorithm>

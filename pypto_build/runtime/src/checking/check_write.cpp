@@ -1,6 +1,6 @@
 // accesses.json and accesses.bin: what the checked build recorded, for pypto_build.diagnose.hazards.
+#include "base/json_writer.h"
 #include "checking/check_record.h"
-#include "records/json_writer.h"
 
 #include <dlfcn.h>
 

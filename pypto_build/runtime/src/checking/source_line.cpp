@@ -1,3 +1,4 @@
+// The line of an address, from addr2line.
 #include "checking/source_line.h"
 
 #include <algorithm>

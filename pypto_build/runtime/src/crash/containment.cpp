@@ -1,3 +1,4 @@
+// The guard and what the child is deprived of.
 #include "crash/containment.h"
 
 #include <cerrno>
@@ -201,9 +202,9 @@ public:
     }
 
 private:
-    template <typename... Values> static void tell(const char *form, Values... values) {
+    template <typename... Values> static void tell(const char *pattern, Values... values) {
         char line[64];
-        const int size = std::snprintf(line, sizeof(line), form, values...);
+        const int size = std::snprintf(line, sizeof(line), pattern, values...);
         [[maybe_unused]] const ssize_t told = write(kNews, line, static_cast<size_t>(size)); // or the parent is gone
     }
 

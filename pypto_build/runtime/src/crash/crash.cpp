@@ -1,5 +1,8 @@
+// The signal handlers, and what they write down before the process dies.
 #include "crash/crash.h"
 
+#include "crash/containment.h"
+#include "execution/artifact_code.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "pypto/kernel_args.h"
@@ -14,6 +17,7 @@
 #include <exception>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <new>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <typeinfo>
@@ -100,20 +104,28 @@ struct Candidate {
     }
 };
 
+void set_nearness(CrashRecord &crash, Nearness nearness, uint64_t distance = 0, uint64_t bytes = 0) {
+    crash.nearness = nearness;
+    crash.distance = distance;
+    crash.bytes = bytes;
+}
+
 // An argument that the task was not given, by the address that stands for it.
-bool add_missing(Text &text, uint64_t address, const Task &task) {
-    const uint64_t number = address < kNoArguments ? kLateContextSlot : (address - kNoArguments) / kNoArgumentBytes;
+bool find_missing_argument(CrashRecord &crash, const Task &task) {
+    const uint64_t number =
+        crash.address < kNoArguments ? kLateContextSlot : (crash.address - kNoArguments) / kNoArgumentBytes;
     if (number < task.arguments.size() || number >= kLateContextSlot)
         return false;
-    text.add("argument %llu of %zu", static_cast<unsigned long long>(number), task.arguments.size());
+    set_nearness(crash, Nearness::MissingArgument, number, task.arguments.size());
     return true;
 }
 
-void add_nearest(Text &text, uint64_t address, const Activation *activation) {
-    if (activation && add_missing(text, address, *activation->task))
+void find_nearest(CrashRecord &crash, const Activation *activation) {
+    if (activation && find_missing_argument(crash, *activation->task))
         return;
+    const uint64_t address = crash.address;
     Candidate best;
-    char name[96] = "";
+    char (&name)[sizeof(crash.nearest)] = crash.nearest;
     if (activation) {
         for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
             if (const PyptoMemory &memory = activation->context.memory[i];
@@ -133,16 +145,11 @@ void add_nearest(Text &text, uint64_t address, const Activation *activation) {
             reinterpret_cast<uint64_t>(region->base) == best.begin)
             std::snprintf(name, sizeof(name), "tensor %s", region->name);
     if (name[0] == 0 || best.distance > (uint64_t{1} << 30))
-        text.add("no tensor is near");
+        set_nearness(crash, Nearness::Nothing);
     else if (best.distance == 0)
-        text.add("byte %llu of %s (%llu bytes)", static_cast<unsigned long long>(address - best.begin), name,
-                 static_cast<unsigned long long>(best.bytes));
-    else if (address < best.begin)
-        text.add("%llu bytes before %s (%llu bytes)", static_cast<unsigned long long>(best.distance), name,
-                 static_cast<unsigned long long>(best.bytes));
+        set_nearness(crash, Nearness::Inside, address - best.begin, best.bytes);
     else
-        text.add("%llu bytes past the end of %s (%llu bytes)", static_cast<unsigned long long>(best.distance), name,
-                 static_cast<unsigned long long>(best.bytes));
+        set_nearness(crash, address < best.begin ? Nearness::Before : Nearness::Past, best.distance, best.bytes);
 }
 
 uint32_t collect_frames(ReportFrame *frames) {
@@ -216,13 +223,12 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     Text arguments{crash.arguments, sizeof(crash.arguments)};
     if (activation)
         add_arguments(arguments, *activation->task);
-    Text nearest{crash.nearest, sizeof(crash.nearest)};
     if (signal == SIGSEGV || signal == SIGBUS) {
         const uint64_t top = stack_pointer(context);
         if (crash.address < top + kStackReach && crash.address + kStackReach > top)
-            nearest.add("the stack is used up");
+            set_nearness(crash, Nearness::StackUsedUp);
         else
-            add_nearest(nearest, crash.address, activation);
+            find_nearest(crash, activation);
     }
     crash.frame_count = collect_frames(crash.frames);
     crash.state.store(2);
@@ -237,8 +243,7 @@ void handle(int signal, siginfo_t *info, void *context) {
     }
     if (crash_report)
         write_crash(signal, info, context);
-    if (ftrylockfile(stdout) == 0) // what was printed is not to be lost
-        fflush_unlocked(stdout);
+    flush_output(); // what was printed is not to be lost
     std::signal(signal, SIG_DFL);
     raise(signal);
 }
@@ -247,22 +252,40 @@ void handle(int signal, siginfo_t *info, void *context) {
 [[noreturn]] void describe_exception() {
     const std::exception_ptr escaped = std::current_exception();
     if (crash_report && escaped) {
-        Text text{crash_report->crash.exception, sizeof(crash_report->crash.exception)};
+        CrashRecord &crash = crash_report->crash;
+        Text text{crash.exception, sizeof(crash.exception)};
         try {
             std::rethrow_exception(escaped);
+        } catch (const CodeEnded &) {
+            flush_output();
+            _exit(kFaultTold);
+        } catch (const std::bad_alloc &exception) {
+            crash.escaped = Escaped::NoMemory;
+            text.add("%s", exception.what());
         } catch (const std::exception &exception) {
+            crash.escaped = Escaped::Text;
             text.add("%s", exception.what());
         } catch (...) {
+            crash.escaped = Escaped::TypeName;
             const std::type_info *type = abi::__cxa_current_exception_type();
             int status = 0;
             const char *name = type ? abi::__cxa_demangle(type->name(), nullptr, nullptr, &status) : nullptr;
-            text.add("an object of type %s", name ? name : "unknown");
+            text.add("%s", name ? name : "unknown");
         }
     }
     std::abort();
 }
 
 } // namespace
+
+void write_fault(FaultRecord &record, const Fault &fault) {
+    std::string text = fault.json();
+    if (text.size() > sizeof(record.json))
+        text = fault.json(false);
+    record.state.store(1);
+    record.bytes = static_cast<uint32_t>(text.copy(record.json, sizeof(record.json)));
+    record.state.store(2);
+}
 
 CrashGuard::CrashGuard(Report *report, Staging &staging) {
     crash_report = report;

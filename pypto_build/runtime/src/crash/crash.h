@@ -2,10 +2,14 @@
 // address and what it is nearest to, and the stack; then the process dies of the signal as it would have.
 #pragma once
 
+#include "base/fault.h"
 #include "crash/report.h"
 #include "data/staging.h"
 
 namespace pypto::runtime {
+
+/// Leaves the fault where it can be read from outside.
+void write_fault(FaultRecord &record, const Fault &fault);
 
 /// Installs the handlers for its own lifetime. One at a time in a process.
 class CrashGuard {

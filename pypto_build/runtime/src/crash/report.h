@@ -11,9 +11,12 @@
 namespace pypto::runtime {
 
 inline constexpr uint64_t kReportMagic = 0x54524f5045525050ull; // "PPREPORT"
-inline constexpr uint32_t kReportVersion = 3;
+inline constexpr uint32_t kReportVersion = 4;
 inline constexpr uint32_t kReportThreads = 256;
 inline constexpr uint32_t kReportFrames = 48;
+
+/// Exit status of a process whose fault stands in the report: code that lets no exception pass kept it from ending.
+inline constexpr int kFaultTold = 72;
 
 /// What one thread executes. `task` is written last and cleared first.
 struct RunningSlot {
@@ -33,6 +36,25 @@ struct ReportFrame {
     char symbol[64];
 };
 
+/// Where the address that crashed a kernel lies.
+enum class Nearness : uint32_t {
+    Unknown,         // it was no such crash
+    Nothing,         // no memory of the run is near
+    StackUsedUp,     // just below the stack
+    MissingArgument, // it stands for argument `distance` of a task that has `bytes` arguments
+    Inside,          // byte `distance` of a memory of `bytes` bytes
+    Before,          // `distance` bytes before such a memory
+    Past,            // `distance` bytes past the end of one
+};
+
+/// What ended by an exception that nobody caught.
+enum class Escaped : uint32_t {
+    Nothing,
+    Text,     // std::exception::what()
+    TypeName, // of an object that is no std::exception
+    NoMemory, // std::bad_alloc, with its text
+};
+
 struct CrashRecord {
     std::atomic<uint32_t> state; // 0 none, 1 being written, 2 complete
     int32_t signal;
@@ -42,10 +64,14 @@ struct CrashRecord {
     uint64_t task;
     int32_t block;
     uint32_t frame_count;
-    char kernel[64];      // or "orchestration"; empty for a thread that is neither's
-    char nearest[256];    // tensor or memory the address belongs to or is nearest to
+    char kernel[64]; // or "orchestration"; empty for a thread that is neither's
+    Nearness nearness;
+    Escaped escaped;
+    uint64_t distance;
+    uint64_t bytes;
+    char nearest[96];     // tensor or memory the address belongs to or is nearest to
     char arguments[2048]; // one line an argument
-    char exception[256];  // what escaped, when that is why the process was aborted
+    char exception[256];  // what escaped
     uint64_t data_bytes;  // of the process, which the memory limit counts
     ReportFrame frames[kReportFrames];
 };
@@ -53,12 +79,8 @@ struct CrashRecord {
 /// The fault that ends the run, which code that never returns may keep from being returned.
 struct FaultRecord {
     std::atomic<uint32_t> state; // 0 none, 1 being written, 2 complete
-    int32_t code;
-    uint64_t task;
-    char kind[16];
-    char kernel[64];
-    char message[3072];
-    char hint[512];
+    uint32_t bytes;
+    char json[16384]; // Fault::json(), whole if it fits
 };
 
 struct Report {

@@ -1,3 +1,4 @@
+// One pass over both buffers, for as long as everything is close.
 #include "data/compare.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// NaN, or a pattern where a type has none, and how much of it is left.
 #include "data/poison.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Tensors before a run: poisoned, guarded or copied; and after it: what was not written, or should not have been.
 #include "data/staging.h"
 
 #include "base/fault.h"
@@ -46,8 +47,7 @@ uint8_t *Staging::copy_of(const TensorParameter &parameter, uint64_t &mapped) {
     mapped = pages(parameter.bytes);
     void *base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
-        throw FaultError{make_fault(Code::HeapRingDeadlock, "no memory is left for a copy of input " + parameter.name,
-                                    "pass page-aligned input tensors")};
+        throw_fault(FaultKind::NoMemoryForInput, {{"name", parameter.name}});
     std::memcpy(base, parameter.address, parameter.bytes);
     return static_cast<uint8_t *>(base);
 }

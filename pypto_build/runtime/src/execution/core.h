@@ -6,7 +6,6 @@
 #include "execution/group.h"
 #include "graph/task.h"
 
-#include <csetjmp>
 #include <memory>
 
 namespace pypto::runtime {
@@ -19,15 +18,14 @@ struct Kernel;
 struct Activation {
     PyptoCoreContext context;
     Executor *executor;
-    Group *group;              // null until a lone kernel opens a pipe
-    Gang *gang;                // the same
-    std::unique_ptr<Gang> own; // of a lone kernel
+    Group *group;                  // null until a lone kernel opens a pipe
+    GroupSet *groups;              // the same
+    std::unique_ptr<GroupSet> own; // of a lone kernel
     const Kernel *kernel;
     const Task *task;
     CoreCheck *check;     // of a checked kernel, else null
     RunningSlot *running; // where the thread tells what it does; may be null
     int member;           // AIC, AIV0, AIV1
-    std::jmp_buf exit;
 };
 
 struct Core {

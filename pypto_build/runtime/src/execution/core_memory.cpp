@@ -1,3 +1,4 @@
+// The on-chip memories of one core, with unmapped pages around each.
 #include "execution/core_memory.h"
 
 #include "base/fault.h"
@@ -13,8 +14,7 @@ CoreMemory::CoreMemory(const Platform &platform) {
         bytes_ += pages(bytes) + kPage;
     void *region = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (region == MAP_FAILED)
-        throw FaultError{make_fault(Code::LoadError, "no address space is left for the on-chip memories of a core",
-                                    "run fewer replays at once or raise the memory limit (ulimit -v)")};
+        throw_fault(FaultKind::NoMemoryForCore);
     region_ = static_cast<uint8_t *>(region);
     uint8_t *next = region_ + kPage;
     for (int i = 0; i < PYPTO_SPACE_COUNT; ++i) {

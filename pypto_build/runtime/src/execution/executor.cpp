@@ -1,7 +1,9 @@
+// The call of a kernel, and the calls it makes of the runtime.
 #include "execution/executor.h"
 
 #include "base/clock.h"
 #include "checking/check_record.h"
+#include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
 
 #include <cstring>
@@ -14,21 +16,6 @@ namespace {
 
 Activation &activation_of(PyptoCoreContext *context) {
     return *static_cast<Activation *>(context->runtime);
-}
-
-[[noreturn]] void end_quietly(Activation &activation) {
-    std::longjmp(activation.exit, 1);
-}
-
-Fault deadlock(const Activation &activation) {
-    std::string message = activation.gang->describe(*activation.group);
-    const bool at_barrier = message.find("SYNCALL") != std::string::npos;
-    Fault fault =
-        make_fault(Code::SchedulerTimeout, std::move(message),
-                   at_barrier ? "call SYNCALL equally often in every block, and not while others wait for a pipe"
-                              : "make pushes, pops and frees of the members match");
-    fault.kind = "hang";
-    return fault;
 }
 
 /// Tells, while it lives, that the thread waits for others.
@@ -52,22 +39,9 @@ Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vect
     return activation.group->acquire(activation.member, pipe, to_vector, producing, slot);
 }
 
-Gang::Result meet(const Activation &activation, uint32_t cores) {
+GroupSet::Result meet(const Activation &activation, uint32_t cores) {
     const Waiting waiting(activation);
-    return activation.gang->meet(*activation.group, activation.member, static_cast<Gang::Cores>(cores));
-}
-
-// What escapes it ends the process, with the stack of the place that threw.
-void run_kernel(Activation &activation, int64_t *slots) noexcept {
-    if (activation.kernel->bind_core)
-        activation.kernel->bind_core(&activation.context);
-    activation.kernel->entry(slots);
-}
-
-// Nobody waits on for a member that has failed.
-void abort_waits(const Activation &activation) {
-    if (activation.gang)
-        activation.gang->abort();
+    return activation.groups->meet(*activation.group, activation.member, static_cast<GroupSet::Cores>(cores));
 }
 
 int vector_count(const Task &task) {
@@ -86,11 +60,11 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
             activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
         return slot;
     case Group::Result::Aborted:
-        end_quietly(activation);
+        throw CodeEnded{};
     case Group::Result::Deadlock:
         break;
     }
-    activation.executor->end_with_fault(activation, deadlock(activation));
+    activation.executor->end_with_fault(activation, activation.groups->deadlock(*activation.group));
 }
 
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
@@ -102,19 +76,16 @@ void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, boo
     }
     if (!activation.group->advance(activation.member, pipe, to_vector, producing))
         activation.executor->end_with_fault(
-            activation, make_fault(Code::KernelFault,
-                                   format("pipe %u: %s", pipe->spec.flag_id,
-                                          producing ? "a slot is committed that was not acquired"
-                                                    : "a slot is freed that was not popped"),
-                                   producing ? "acquire a slot before each push" : "free each popped slot once"));
+            activation,
+            Fault(producing ? FaultKind::SlotNotAcquired : FaultKind::SlotNotPopped, {{"pipe", pipe->spec.flag_id}}));
 }
 
 PyptoPipe *pipe_open(PyptoCoreContext *context, const PyptoPipeSpec *spec) {
     Activation &activation = activation_of(context);
     if (activation.group == nullptr) {
-        activation.own = std::make_unique<Gang>(false);
-        activation.gang = activation.own.get();
-        activation.group = activation.executor->add_group(*activation.task, *activation.gang);
+        activation.own = std::make_unique<GroupSet>(false);
+        activation.groups = activation.own.get();
+        activation.group = activation.executor->add_group(*activation.task, *activation.groups);
     }
     return activation.group->open(*spec);
 }
@@ -133,33 +104,29 @@ void pipe_release(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
 
 void sync_all(PyptoCoreContext *context, uint32_t cores) {
     Activation &activation = activation_of(context);
-    if (activation.gang == nullptr || !activation.gang->meets()) {
+    if (activation.groups == nullptr || !activation.groups->meets()) {
         if (context->block_num == 1 && !activation.task->is_group())
             return; // a lone kernel
-        activation.executor->end_with_fault(
-            activation, make_fault(Code::KernelFault,
-                                   format("SYNCALL waits for all %d blocks, which need not run at the same time",
-                                          context->block_num),
-                                   "launch them together with launch_spec.set_require_sync_start(true)"));
+        activation.executor->end_with_fault(activation,
+                                            Fault(FaultKind::BarrierWithoutStart, {{"count", context->block_num}}));
     }
     switch (meet(activation, cores)) {
-    case Gang::Result::Ok:
+    case GroupSet::Result::Ok:
         if (activation.check)
             activation.check->passed_barrier();
         return;
-    case Gang::Result::Aborted:
-        end_quietly(activation);
-    case Gang::Result::Deadlock:
-        activation.executor->end_with_fault(activation, deadlock(activation));
+    case GroupSet::Result::Aborted:
+        throw CodeEnded{};
+    case GroupSet::Result::Deadlock:
+        activation.executor->end_with_fault(activation, activation.groups->deadlock(*activation.group));
     }
 }
 
 void kernel_fault(PyptoCoreContext *context, const char *message, const char *file, int line) {
     Activation &activation = activation_of(context);
-    std::string text = message ? message : "the kernel ended itself";
-    if (file != nullptr)
-        text += format(" (%s:%d)", file, line);
-    activation.executor->end_with_fault(activation, make_fault(Code::KernelFault, std::move(text)));
+    activation.executor->end_with_fault(
+        activation, Fault(message ? FaultKind::KernelReported : FaultKind::KernelEndedItself,
+                          {{"text", message ? message : ""}, {"file", file ? file : ""}, {"line", line}}));
 }
 
 void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member) {
@@ -196,24 +163,9 @@ void build_arguments(const Task &task, const void *local_context, const void *gl
     }
 }
 
-std::string kernel_names(const Task &task, const KernelLibrary &kernels) {
-    std::string names;
-    for (int i = 0; i < kMembers; ++i) {
-        const Kernel *kernel = kernels.find(task.kernels[i]);
-        if (kernel == nullptr || (i == 2 && task.kernels[2] == task.kernels[1]))
-            continue;
-        names += (names.empty() ? "" : "+") + kernel->name;
-    }
-    return names.empty() ? "(no kernel)" : names;
-}
-
-std::string describe_task(const Task &task, const KernelLibrary &kernels) {
-    return format("task %llu %s", static_cast<unsigned long long>(task.number), kernel_names(task, kernels).c_str());
-}
-
 Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault)
     : platform_(platform), kernels_(kernels), report_(report), on_fault_(std::move(on_fault)),
-      crew_([this] { return make_core(); }) {}
+      pool_([this] { return make_core(); }) {}
 
 std::unique_ptr<Core> Executor::make_core() {
     const int index = cores_.fetch_add(1);
@@ -226,12 +178,12 @@ std::unique_ptr<Core> Executor::make_core() {
     return std::make_unique<Core>(platform_, index, slot);
 }
 
-Group *Executor::add_group(const Task &task, Gang &gang) const {
+Group *Executor::add_group(const Task &task, GroupSet &groups) const {
     std::string names[kMembers];
     for (int i = 0; i < kMembers; ++i)
         if (const Kernel *kernel = kernels_.find(task.kernels[i]))
             names[i] = kernel->name.empty() ? "?" : kernel->name;
-    return gang.add_group(names);
+    return groups.add_group(names);
 }
 
 void Executor::run_block(const Task &task, int32_t block, Core &core) {
@@ -241,44 +193,45 @@ void Executor::run_block(const Task &task, int32_t block, Core &core) {
                 run_member(task, {i, block, 1, nullptr, nullptr}, core);
         return;
     }
-    Gang gang(task.block_num == 1);
-    std::vector<Crew::Job> jobs;
-    append_jobs(task, block, add_group(task, gang), &gang, jobs);
-    crew_.run(jobs, core);
+    GroupSet groups(task.block_num == 1);
+    std::vector<WorkerPool::Job> jobs;
+    append_jobs(task, block, add_group(task, groups), &groups, jobs);
+    pool_.run(jobs, core);
 }
 
 void Executor::run_together(const Task &task, Core &core) {
-    Gang gang(true);
-    std::vector<Crew::Job> jobs;
+    GroupSet groups(true);
+    std::vector<WorkerPool::Job> jobs;
     for (int32_t block = 0; block < task.block_num; ++block)
-        append_jobs(task, block, add_group(task, gang), &gang, jobs);
-    crew_.run(jobs, core);
+        append_jobs(task, block, add_group(task, groups), &groups, jobs);
+    pool_.run(jobs, core);
 }
 
-void Executor::append_jobs(const Task &task, int32_t block, Group *group, Gang *gang, std::vector<Crew::Job> &jobs) {
+void Executor::append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
+                           std::vector<WorkerPool::Job> &jobs) {
     const int lanes = vector_count(task);
     for (int i = 0; i < kMembers; ++i)
         if (task.kernels[i] >= 0)
-            jobs.push_back([this, &task, place = Place{i, block, lanes, group, gang}](Core &core) {
-                run_member(task, place, core);
+            jobs.push_back([this, &task, role = Role{i, block, lanes, group, groups}](Core &core) {
+                run_member(task, role, core);
             });
 }
 
-void Executor::run_member(const Task &task, const Place &place, Core &core) {
+void Executor::run_member(const Task &task, const Role &role, Core &core) {
     Activation &activation = core.activation;
     activation.executor = this;
-    activation.group = place.group;
-    activation.gang = place.gang;
-    activation.kernel = kernels_.find(task.kernels[place.member]);
+    activation.group = role.group;
+    activation.groups = role.groups;
+    activation.kernel = kernels_.find(task.kernels[role.member]);
     activation.task = &task;
-    activation.member = place.member;
+    activation.member = role.member;
     activation.running = core.running;
     PyptoCoreContext &context = activation.context;
     context.abi = PYPTO_CORE_ABI;
     context.is_vector = activation.kernel->vector ? 1 : 0;
-    context.sub_block = place.member == 2 ? 1 : 0;
-    context.sub_block_dim = place.lanes > 0 ? place.lanes : 1;
-    context.block_idx = place.block;
+    context.sub_block = role.member == 2 ? 1 : 0;
+    context.sub_block_dim = role.lanes > 0 ? role.lanes : 1;
+    context.block_idx = role.block;
     context.block_num = task.block_num;
     for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
         context.memory[i] = core.memory.space(i);
@@ -297,52 +250,52 @@ void Executor::run_member(const Task &task, const Place &place, Core &core) {
 
     current_activation = &activation;
     if (core.running)
-        announce(*core.running, task, *activation.kernel, place.block, place.member);
+        announce(*core.running, task, *activation.kernel, role.block, role.member);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
-    call(activation, task, place);
+    call(activation, task, role);
     for (TaskObserver *observer : observers_)
-        observer->called(task, place.member, core.index, start, monotonic_ns());
+        observer->called(task, role.member, core.index, start, monotonic_ns());
     if (activation.check)
         activation.check->end();
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
     current_activation = nullptr;
-    if (place.gang && place.gang->leave(*place.group, place.member))
-        report_deadlock(activation, deadlock(activation));
+    if (role.groups && role.groups->leave(*role.group, role.member))
+        report_deadlock(activation);
     activation.own.reset();
 }
 
-void Executor::call(Activation &activation, const Task &task, const Place &place) {
+void Executor::call(Activation &activation, const Task &task, const Role &role) {
     int64_t slots[kSlots];
     LocalContext local{};
-    local.block_idx = place.block;
+    local.block_idx = role.block;
     local.block_num = task.block_num;
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
-    if (setjmp(activation.exit) == 0)
-        run_kernel(activation, slots);
+    complete_artifact_code([&activation, &slots] {
+        if (activation.kernel->bind_core)
+            activation.kernel->bind_core(&activation.context);
+        activation.kernel->entry(slots);
+    });
 }
 
-void Executor::report_deadlock(const Activation &activation, Fault fault) {
-    fault.task = activation.task->number;
-    fault.task_id = activation.task->id;
-    fault.kernel = kernel_names(*activation.task, kernels_);
-    abort_waits(activation);
-    on_fault_(std::move(fault));
+void Executor::report_deadlock(const Activation &activation) {
+    report_fault(activation, activation.groups->deadlock(*activation.group), kernels_.names(activation.task->kernels));
 }
 
-void Executor::report_fault(const Activation &activation, Fault fault) {
+void Executor::report_fault(const Activation &activation, Fault fault, const std::string &kernels) {
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
-    fault.kernel = activation.kernel->name;
-    abort_waits(activation);
-    on_fault_(std::move(fault));
+    fault.kernel = kernels.empty() ? activation.kernel->name : kernels;
+    on_fault_(std::move(fault)); // first, so that it stands before those end who wait
+    if (activation.groups)
+        activation.groups->abort(); // nobody waits on for a member that has failed
 }
 
 void Executor::end_with_fault(Activation &activation, Fault fault) {
     report_fault(activation, std::move(fault));
-    std::longjmp(activation.exit, 1);
+    throw CodeEnded{};
 }
 
 } // namespace pypto::runtime

@@ -3,9 +3,9 @@
 
 #include "base/fault.h"
 #include "execution/core.h"
-#include "execution/crew.h"
 #include "execution/group.h"
 #include "execution/kernel_library.h"
+#include "execution/worker_pool.h"
 #include "records/observers.h"
 
 #include <atomic>
@@ -32,31 +32,32 @@ public:
     /// A core for a thread of the scheduler.
     std::unique_ptr<Core> make_core();
 
-    /// Runs one block of a task on `core`, with helpers for the other members of a group.
+    /// Runs one block of a task on `core`, with workers of the pool for the other members of a group.
     void run_block(const Task &task, int32_t block, Core &core);
     /// Runs all blocks of a task at the same time.
     void run_together(const Task &task, Core &core);
 
-    /// The group of one block of a task, in a gang.
-    Group *add_group(const Task &task, Gang &gang) const;
+    /// The group of one block of a task, among others or alone.
+    Group *add_group(const Task &task, GroupSet &groups) const;
 
-    /// Makes a fault of this activation that of the run.
-    void report_fault(const Activation &activation, Fault fault);
+    /// Makes a fault of this activation that of the run. `kernel`: names of all of its task's, where it is not its own.
+    void report_fault(const Activation &activation, Fault fault, const std::string &kernels = {});
     /// Ends the kernel of this activation with a fault; does not return.
     [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
 
 private:
-    struct Place {
+    struct Role {
         int member;
         int32_t block;
         int lanes;
         Group *group;
-        Gang *gang;
+        GroupSet *groups;
     };
-    void run_member(const Task &task, const Place &place, Core &core);
-    void call(Activation &activation, const Task &task, const Place &place);
-    void append_jobs(const Task &task, int32_t block, Group *group, Gang *gang, std::vector<Crew::Job> &jobs);
-    void report_deadlock(const Activation &activation, Fault fault);
+    void run_member(const Task &task, const Role &role, Core &core);
+    void call(Activation &activation, const Task &task, const Role &role);
+    void append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
+                     std::vector<WorkerPool::Job> &jobs);
+    void report_deadlock(const Activation &activation);
 
     const Platform &platform_;
     const KernelLibrary &kernels_;
@@ -64,16 +65,11 @@ private:
     OnFault on_fault_;
     std::vector<TaskObserver *> observers_;
     Checker *checker_ = nullptr;
-    Crew crew_;
+    WorkerPool pool_;
     std::atomic<int> cores_{0};
 };
 
 /// The argument array of a kernel call: slots, with both contexts where the kernel's generation looks for them.
 void build_arguments(const Task &task, const void *local_context, const void *global_context, int64_t *slots);
-
-/// "task 3 (ring 1) kernel add".
-std::string describe_task(const Task &task, const KernelLibrary &kernels);
-/// Names of the task's kernels, joined with '+'.
-std::string kernel_names(const Task &task, const KernelLibrary &kernels);
 
 } // namespace pypto::runtime

@@ -1,6 +1,7 @@
+// Pipes: slots that are acquired, committed, read and freed, and what is said when nobody goes on.
 #include "execution/group.h"
 
-#include "base/fault.h"
+#include "base/json_writer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,24 +12,23 @@ namespace {
 
 constexpr uint64_t kSlotAlignment = 128;
 
-uint64_t least(const uint64_t counts[], int lanes) {
+uint64_t min_of(const uint64_t counts[], int lanes) {
     return lanes == 2 ? std::min(counts[0], counts[1]) : counts[0];
-}
-
-const char *direction_name(int to_vector) {
-    return to_vector ? "cube to vector" : "vector to cube";
 }
 
 } // namespace
 
 uint64_t PipeRing::full() const {
-    return least(committed, producers);
+    return min_of(committed, producers);
+}
+uint64_t PipeRing::popped() const {
+    return min_of(fronted, consumers);
 }
 uint64_t PipeRing::freed() const {
-    return least(released, consumers);
+    return min_of(released, consumers);
 }
 
-Group::Group(Gang &gang, const std::string members[]) : gang_(gang) {
+Group::Group(GroupSet &set, const std::string members[]) : set_(set) {
     for (int i = 0; i < kMembers; ++i) {
         names_[i] = members[i];
         present_[i] = active_[i] = !members[i].empty();
@@ -37,7 +37,7 @@ Group::Group(Gang &gang, const std::string members[]) : gang_(gang) {
 }
 
 PyptoPipe *Group::open(const PyptoPipeSpec &spec) {
-    const std::lock_guard<std::mutex> lock(gang_.mutex_);
+    const std::lock_guard<std::mutex> lock(set_.mutex_);
     for (const std::unique_ptr<PyptoPipe> &pipe : pipes_)
         if (std::memcmp(&pipe->spec, &spec, sizeof(spec)) == 0)
             return pipe.get();
@@ -66,18 +66,18 @@ bool Group::satisfied(const Wait &wait) const {
 }
 
 Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
-    std::unique_lock<std::mutex> lock(gang_.mutex_);
+    std::unique_lock<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
     uint64_t &counter = producing ? ring.acquired[lane] : ring.fronted[lane];
     Wait &wait = waits_[member];
     wait = {pipe, to_vector, producing, counter};
-    while (!gang_.aborted_ && !satisfied(wait)) {
-        if (gang_.deadlocked())
+    while (!set_.aborted_ && !satisfied(wait)) {
+        if (set_.deadlocked())
             return Result::Deadlock;
-        gang_.changed_.wait(lock);
+        set_.changed_.wait(lock);
     }
-    if (gang_.aborted_)
+    if (set_.aborted_)
         return Result::Aborted;
     wait.pipe = nullptr;
     *slot = ring.slots + counter % std::max(pipe->spec.slot_count, 1u) * pipe->spec.slot_bytes;
@@ -86,68 +86,61 @@ Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool pr
 }
 
 bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing) {
-    const std::lock_guard<std::mutex> lock(gang_.mutex_);
+    const std::lock_guard<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
     uint64_t &done = producing ? ring.committed[lane] : ring.released[lane];
     if (done >= (producing ? ring.acquired[lane] : ring.fronted[lane]))
         return false;
     ++done;
-    gang_.changed_.notify_all();
+    set_.changed_.notify_all();
     return true;
 }
 
-std::string Group::likely_cause() const {
+const char *Group::likely_cause() const {
     for (int i = 0; i < kMembers; ++i) {
         const Wait &wait = waits_[i];
         if (!active_[i] || wait.pipe == nullptr)
             continue;
         const PipeRing &ring = wait.pipe->rings[wait.to_vector];
-        if (pipes_.size() > 1)
-            for (const std::unique_ptr<PyptoPipe> &other : pipes_)
-                if (other.get() != wait.pipe && other->spec.flag_id == wait.pipe->spec.flag_id)
-                    return "the members describe the pipe differently (slot size, slot count or direction): make the "
-                           "TPipe "
-                           "arguments equal";
+        for (const std::unique_ptr<PyptoPipe> &other : pipes_)
+            if (other.get() != wait.pipe && other->spec.flag_id == wait.pipe->spec.flag_id)
+                return "unlike_pipes";
         if (!wait.producing && ring.full() == 0)
-            return "pop without push: the other side never filled a slot in this direction";
-        if (wait.producing && ring.freed() == 0 && least(ring.fronted, ring.consumers) > 0)
-            return "missing free: slots are popped and never freed (TFREE)";
-        if (wait.producing && least(ring.fronted, ring.consumers) == 0)
-            return "push without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number";
+            return "never_pushed";
+        if (wait.producing && ring.freed() == 0 && ring.popped() > 0)
+            return "never_freed";
+        if (wait.producing && ring.popped() == 0)
+            return "never_popped";
     }
-    return "the number of pushes, pops and frees differs between the members";
+    return "unlike_numbers";
 }
 
-std::string Group::describe() const {
-    std::string text;
-    for (const std::unique_ptr<PyptoPipe> &pipe : pipes_) {
+void Group::describe(JsonWriter &json) const {
+    json.key("rings").open('[');
+    for (const std::unique_ptr<PyptoPipe> &pipe : pipes_)
         for (int to_vector = 1; to_vector >= 0; --to_vector) {
             const PipeRing &ring = pipe->rings[to_vector];
             if (ring.slots == nullptr)
                 continue;
-            text += format("pipe %u %s: %u slots of %u bytes, %llu pushed, %llu popped, %llu freed; ",
-                           pipe->spec.flag_id, direction_name(to_vector), pipe->spec.slot_count, pipe->spec.slot_bytes,
-                           static_cast<unsigned long long>(ring.full()),
-                           static_cast<unsigned long long>(least(ring.fronted, ring.consumers)),
-                           static_cast<unsigned long long>(ring.freed()));
+            json.open('{').key("pipe").number(pipe->spec.flag_id).key("to_vector").number(to_vector);
+            json.key("slots").number(pipe->spec.slot_count).key("slot_bytes").number(pipe->spec.slot_bytes);
+            json.key("pushed").whole(ring.full()).key("popped").whole(ring.popped());
+            json.key("freed").whole(ring.freed()).close('}');
         }
-    }
-    static const char *const kRoles[kMembers] = {"AIC", "AIV0", "AIV1"};
+    json.close(']').key("members").open('[');
     for (int i = 0; i < kMembers; ++i) {
         if (!present_[i])
             continue;
-        const Wait &wait = waits_[i];
-        if (!active_[i])
-            text += format("%s %s has returned; ", kRoles[i], names_[i].c_str());
-        else if (meeting_[i] != kNowhere)
-            text += format("%s %s waits at SYNCALL; ", kRoles[i], names_[i].c_str());
-        else if (wait.pipe)
-            text += format("%s %s waits to %s slot %llu of pipe %u (%s); ", kRoles[i], names_[i].c_str(),
-                           wait.producing ? "push" : "pop", static_cast<unsigned long long>(wait.slot),
-                           wait.pipe->spec.flag_id, direction_name(wait.to_vector));
+        json.open('{').key("member").number(i).key("kernel").text(names_[i]).key("returned").boolean(!active_[i]);
+        json.key("meets").boolean(meeting_[i] != kNowhere);
+        if (const Wait &wait = waits_[i]; wait.pipe) {
+            json.key("waits").boolean(true).key("pipe").number(wait.pipe->spec.flag_id).key("slot").whole(wait.slot);
+            json.key("to_vector").number(wait.to_vector).key("producing").boolean(wait.producing);
+        }
+        json.close('}');
     }
-    return text + "likely cause: " + likely_cause();
+    json.close(']').key("cause").text(likely_cause());
 }
 
 } // namespace pypto::runtime

@@ -1,10 +1,10 @@
 // The members of one block of a task and the pipes between them.
 //
-// A pipe is a pair of rings, cube to vector and vector to cube. Members block on their gang's condition variable; when
-// every member that is left waits for another, the gang is deadlocked and says so at once.
+// A pipe is a pair of rings, cube to vector and vector to cube. Members block on their set's condition variable; when
+// every member that is left waits for another, the set is deadlocked and says so at once.
 #pragma once
 
-#include "execution/gang.h"
+#include "execution/group_set.h"
 #include "pypto/core_context.h"
 
 #include <array>
@@ -33,8 +33,9 @@ struct PipeRing {
     // What the members had done when a slot became full or free; kept by the checked build.
     std::vector<std::array<uint32_t, kMembers>> full_clocks, freed_clocks;
 
-    uint64_t full() const;  // slots every producer has committed
-    uint64_t freed() const; // slots every consumer has released
+    uint64_t full() const;   // slots every producer has committed
+    uint64_t popped() const; // slots every consumer has read or reads
+    uint64_t freed() const;  // slots every consumer has released
 };
 
 } // namespace pypto::runtime
@@ -46,6 +47,8 @@ struct PyptoPipe {
 
 namespace pypto::runtime {
 
+class JsonWriter;
+
 class Group {
 public:
     /// What one member waits for.
@@ -55,10 +58,10 @@ public:
         bool producing = false;
         uint64_t slot = 0;
     };
-    using Result = Gang::Result;
+    using Result = GroupSet::Result;
 
     /// `members[i]`: kernel name of member i, empty if there is none.
-    Group(Gang &gang, const std::string members[]);
+    Group(GroupSet &set, const std::string members[]);
 
     PyptoPipe *open(const PyptoPipeSpec &spec);
     /// Slot to fill (producing) or to read; blocks. On Deadlock the caller reports, everybody else gets Aborted.
@@ -67,7 +70,7 @@ public:
     bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing);
 
 private:
-    friend class Gang;
+    friend class GroupSet;
     static constexpr int kNowhere = -1;
 
     static int lane_of(int member) { return member == 2 ? 1 : 0; }
@@ -75,17 +78,17 @@ private:
     bool blocked(int member) const {
         return meeting_[member] != kNowhere || (waits_[member].pipe && !satisfied(waits_[member]));
     }
-    /// One line a pipe and a member: what is in it, who waits for what. Under the gang's lock.
-    std::string describe() const;
-    std::string likely_cause() const;
+    /// Adds what is in each pipe, what each member waits for, and the likely cause. Under the set's lock.
+    void describe(JsonWriter &json) const;
+    const char *likely_cause() const;
 
-    Gang &gang_;
+    GroupSet &set_;
     std::vector<std::unique_ptr<PyptoPipe>> pipes_;
     std::string names_[kMembers];
     bool present_[kMembers] = {};
     bool active_[kMembers] = {};
     Wait waits_[kMembers];
-    int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // Gang::Cores each waits for at the barrier
+    int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // GroupSet::Cores each waits for at the barrier
     int lanes_ = 0;
 };
 

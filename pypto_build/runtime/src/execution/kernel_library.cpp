@@ -1,3 +1,4 @@
+// Loads kernels, and checks that they are built for this runtime.
 #include "execution/kernel_library.h"
 
 #include <algorithm>
@@ -24,8 +25,7 @@ void *load_shared_object(const std::string &path) {
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         const char *reason = dlerror();
-        throw FaultError{load_fault(path + ": cannot be loaded: " + (reason ? reason : "unknown reason"),
-                                    "rebuild it for this machine")};
+        throw_fault(FaultKind::NotLoadable, {{"path", path}, {"reason", reason ? reason : "unknown reason"}});
     }
     return handle;
 }
@@ -33,16 +33,11 @@ void *load_shared_object(const std::string &path) {
 void KernelLibrary::load(int32_t func_id, const std::string &name, const std::string &core_type,
                          const std::string &path) {
     if (func_id < 0 || func_id >= kMaxFuncId)
-        throw FaultError{
-            load_fault(format("kernel %s: func_id %d is outside 0..%d", name.c_str(), func_id, kMaxFuncId - 1),
-                       "number the kernels from 0 in kernel_config.py")};
+        throw_fault(FaultKind::KernelNumber, {{"name", name}, {"func_id", func_id}, {"last", kMaxFuncId - 1}});
     if (core_type != "aic" && core_type != "aiv")
-        throw FaultError{load_fault("kernel " + name + ": core_type \"" + core_type + "\" is unknown",
-                                    "use \"aic\" or \"aiv\" in kernel_config.py")};
+        throw_fault(FaultKind::KernelCoreType, {{"name", name}, {"core_type", core_type}});
     if (const Kernel *taken = find(func_id))
-        throw FaultError{load_fault(
-            format("kernel %s: func_id %d is already that of %s", name.c_str(), func_id, taken->name.c_str()),
-            "give each kernel its own func_id in kernel_config.py")};
+        throw_fault(FaultKind::KernelNumberTaken, {{"name", name}, {"func_id", func_id}, {"other", taken->name}});
     Kernel kernel;
     kernel.func_id = func_id;
     kernel.name = name;
@@ -53,14 +48,10 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
         kernel.handle = load_shared_object(path);
         kernel.entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(kernel.handle, "kernel_entry"));
         if (kernel.entry == nullptr)
-            throw FaultError{
-                load_fault(path + ": exports no kernel_entry",
-                           "keep the extern \"C\" kernel_entry wrapper at the end of the kernel's source")};
+            throw_fault(FaultKind::NoKernelEntry, {{"path", path}});
         const auto *abi = static_cast<const uint32_t *>(dlsym(kernel.handle, "pypto_core_abi"));
         if (abi != nullptr && *abi != PYPTO_CORE_ABI)
-            throw FaultError{load_fault(
-                format("%s: is built for ABI %u of a core, this runtime has %u", path.c_str(), *abi, PYPTO_CORE_ABI),
-                "rebuild the kernel")};
+            throw_fault(FaultKind::KernelAbi, {{"path", path}, {"abi", *abi}, {"own", PYPTO_CORE_ABI}});
         kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
         kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
     }
@@ -79,6 +70,17 @@ void KernelLibrary::set_signature(int32_t func_id, std::vector<Direction> signat
 
 bool KernelLibrary::any_checked() const {
     return std::any_of(by_id_.begin(), by_id_.end(), [](const Kernel &kernel) { return kernel.checked; });
+}
+
+std::string KernelLibrary::names(const int32_t (&ids)[3]) const {
+    std::string names;
+    for (int i = 0; i < 3; ++i) {
+        const Kernel *kernel = find(ids[i]);
+        if (kernel == nullptr || (i == 2 && ids[2] == ids[1]))
+            continue;
+        names += (names.empty() ? "" : "+") + kernel->name;
+    }
+    return names.empty() ? "(no kernel)" : names;
 }
 
 std::string KernelLibrary::list() const {

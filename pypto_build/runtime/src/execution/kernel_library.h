@@ -45,6 +45,8 @@ public:
     bool any_checked() const;
     /// "0 add, 1 mul", for messages.
     std::string list() const;
+    /// Names of a task's kernels, joined with '+'.
+    std::string names(const int32_t (&ids)[3]) const;
 
 private:
     std::vector<Kernel> by_id_;

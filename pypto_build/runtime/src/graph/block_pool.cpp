@@ -1,3 +1,4 @@
+// Memory in size classes, from chunks that the run keeps until its end.
 #include "graph/block_pool.h"
 
 #include <sys/mman.h>

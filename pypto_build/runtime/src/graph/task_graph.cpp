@@ -1,3 +1,4 @@
+// Rings, slots and edges: a task from its creation until nothing holds it.
 #include "graph/task_graph.h"
 
 namespace pypto::runtime {

@@ -1,3 +1,4 @@
+// Writes each argument before and after its task, in simpler's format.
 #include "records/args_record.h"
 
 #include "execution/executor.h"
@@ -80,8 +81,7 @@ ArgsRecord::ArgsRecord(const Settings &settings, const DumpNames &names, const K
     make_directories(directory_);
     bin_ = std::fopen(partial_.c_str(), "wb");
     if (bin_ == nullptr)
-        throw_usage_error(partial_ + ": cannot be written: " + std::strerror(errno),
-                          "choose a writable output directory");
+        throw_fault(FaultKind::NotWritable, {{"path", partial_}, {"reason", std::strerror(errno)}});
 }
 
 ArgsRecord::~ArgsRecord() {
@@ -142,7 +142,7 @@ ArgsRecord::Role ArgsRecord::role_of(const Task &task, const TaskArgument &argum
     if (widest && argument.index < widest->signature.size())
         return static_cast<Role>(widest->signature[argument.index]);
     if (!widest)
-        if (const std::string name = kernel_names(task, kernels_);
+        if (const std::string name = kernels_.names(task.kernels);
             std::find(unsigned_.begin(), unsigned_.end(), name) == unsigned_.end())
             unsigned_.push_back(name);
     switch (argument.tag) {

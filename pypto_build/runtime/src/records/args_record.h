@@ -1,10 +1,10 @@
 // args_dump/: what each task read and wrote, as metadata (args_dump.json) and bytes (args.bin), in simpler's format.
 #pragma once
 
+#include "base/json_writer.h"
 #include "base/settings.h"
 #include "execution/kernel_library.h"
 #include "records/dump_selection.h"
-#include "records/json_writer.h"
 #include "records/observers.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// Which tasks and arguments a dump is limited to.
 #include "records/dump_selection.h"
 
 #include "base/fault.h"
@@ -9,10 +10,6 @@
 namespace pypto::runtime {
 
 namespace {
-
-[[noreturn]] void refuse(const char *option, const std::string &text, const char *hint) {
-    throw_usage_error(std::string("option ") + option + " is \"" + text + "\"", hint);
-}
 
 bool parse_number(const std::string &text, int base, uint64_t &value) {
     char *end = nullptr;
@@ -28,7 +25,7 @@ DumpSelection::DumpSelection(const std::vector<std::string> &arguments, const st
         uint64_t slot = 0;
         if (text.empty() || colon == 0 ||
             (colon != std::string::npos && (!parse_number(text.substr(colon + 1), 10, slot) || slot > 1000)))
-            refuse("dump_select", text, "use KERNEL or KERNEL:INDEX; KERNEL may hold * and ?");
+            throw_fault(FaultKind::DumpSelect, {{"value", text}});
         arguments_.push_back({text.substr(0, colon), colon == std::string::npos ? kEvery : static_cast<int>(slot)});
     }
     for (const std::string &text : tasks) {
@@ -41,7 +38,7 @@ DumpSelection::DumpSelection(const std::vector<std::string> &arguments, const st
                  parse_number(dash == std::string::npos ? text : text.substr(dash + 1), 10, to))
             numbers_.emplace_back(from, to);
         else
-            refuse("dump_tasks", text, "use task numbers N or N-M, or an id in hexadecimal, 0x...");
+            throw_fault(FaultKind::DumpTasks, {{"value", text}});
     }
 }
 

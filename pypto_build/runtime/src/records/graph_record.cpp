@@ -1,3 +1,4 @@
+// Writes tasks and edges with their reasons.
 #include "records/graph_record.h"
 
 namespace pypto::runtime {

@@ -1,7 +1,7 @@
 // deps.json: the tasks of a run, their tensors, and every dependency with its reason; in simpler's format.
 #pragma once
 
-#include "records/json_writer.h"
+#include "base/json_writer.h"
 #include "records/observers.h"
 
 #include <set>

@@ -1,3 +1,4 @@
+// Makes the records that the settings ask for, and connects them with whom they watch.
 #include "records/records.h"
 
 namespace pypto::runtime {
@@ -8,13 +9,13 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
         settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args || settings.accesses;
     const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
     if (any && settings.output_dir.empty())
-        throw_usage_error("option output_dir is missing", "name the directory for what the run leaves");
+        throw_fault(FaultKind::NoOutputDir);
     if (settings.dump_args < 0 || settings.dump_args > 3)
-        throw_usage_error(format("option dump_args is %d", settings.dump_args), "use 0 to 3");
+        throw_fault(FaultKind::DumpLevel, {{"value", settings.dump_args}});
     if (settings.swimlane < 0 || settings.swimlane > 4)
-        throw_usage_error(format("option swimlane is %d", settings.swimlane), "use 0 to 4");
+        throw_fault(FaultKind::SwimlaneLevel, {{"value", settings.swimlane}});
     if (selected && !settings.dump_args)
-        throw_usage_error("dump_select and dump_tasks need a dump", "set option dump_args to 1, 2 or 3");
+        throw_fault(FaultKind::SelectionWithoutDump);
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
@@ -27,7 +28,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
         return;
     const DumpNames *names = dump_names(settings.dump_format);
     if (names == nullptr)
-        throw_usage_error("option dump_format is \"" + settings.dump_format + "\"", "use args or tensor");
+        throw_fault(FaultKind::DumpFormat, {{"value", settings.dump_format}});
     args_ = std::make_unique<ArgsRecord>(settings, *names, kernels);
 }
 

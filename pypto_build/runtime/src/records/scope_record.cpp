@@ -1,3 +1,4 @@
+// Writes how full rings, heap and tensor map are where scopes begin and end.
 #include "records/scope_record.h"
 
 #include <cstring>

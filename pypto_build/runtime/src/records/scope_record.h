@@ -1,7 +1,7 @@
 // scope_stats.jsonl: how full rings, heap, dependency pool and tensor map are at each scope boundary.
 #pragma once
 
-#include "records/json_writer.h"
+#include "base/json_writer.h"
 #include "records/observers.h"
 #include "submission/orchestrator.h"
 

@@ -1,3 +1,4 @@
+// Turns kernel calls into the rows of the timeline, core by core.
 #include "records/swimlane_record.h"
 
 #include "base/clock.h"

@@ -4,8 +4,8 @@
 // Each thread stands for one cluster: core numbers are those of its AIC, then of its two AIV cores.
 #pragma once
 
+#include "base/json_writer.h"
 #include "base/settings.h"
-#include "records/json_writer.h"
 #include "records/observers.h"
 
 #include <mutex>

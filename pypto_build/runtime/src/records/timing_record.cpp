@@ -1,3 +1,4 @@
+// Prints the lines on time.
 #include "records/timing_record.h"
 
 #include "base/clock.h"

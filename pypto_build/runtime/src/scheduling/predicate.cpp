@@ -1,3 +1,4 @@
+// Whether a task's predicate holds, read from its tensor just before the task would run.
 #include "scheduling/predicate.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Who runs the next ready task, when a thread is worth waking, and what happens when nothing can run.
 #include "scheduling/scheduler.h"
 
 #include "base/clock.h"
@@ -140,7 +141,7 @@ Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
         return failed() ? fault() : Fault{};
     });
     if (!go_on)
-        fail(make_fault(Code::ExplicitOrchFatal, "the callback of a task ended the run"));
+        fail(Fault(FaultKind::CallbackEnded));
     return Service::Kernels;
 }
 
@@ -174,7 +175,7 @@ Scheduler::Outcome Scheduler::stalled() {
     const std::optional<uint64_t> awaited = ready_.awaited();
     if (!awaited)
         return Outcome::Stalled;
-    record(describe_broken_order(graph_, *awaited));
+    record(broken_order_fault(graph_, *awaited));
     return Outcome::Failed;
 }
 
@@ -187,8 +188,8 @@ void Scheduler::record(Fault fault) {
     if (failed())
         return;
     fault_ = std::move(fault);
-    if (fault_.kind == "hang" && fault_.message.find("sub_class=") == std::string::npos) // inside one task
-        fault_.message += "; " + occupancy(graph_, "S1:running-stalled", orchestration_done_.load());
+    if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed) // noticed inside one task
+        add_occupancy(fault_, graph_, orchestration_done_.load());
     if (report_)
         write_fault(report_->fault, fault_);
     failed_.store(true, std::memory_order_release);

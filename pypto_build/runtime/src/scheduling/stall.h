@@ -1,17 +1,19 @@
-// Explains why nothing can run although tasks are left.
+// Says why nothing can run although tasks are left. All of it is called under the scheduler's lock.
 #pragma once
 
-#include "execution/executor.h"
+#include "base/fault.h"
+#include "execution/kernel_library.h"
 #include "graph/task_graph.h"
 
 namespace pypto::runtime {
 
-/// Where every task is, in the words of simpler's own line, so that its documentation applies.
-std::string occupancy(const TaskGraph &graph, const char *sub_class, bool orchestration_done);
+/// Adds where every task is.
+void add_occupancy(Fault &fault, const TaskGraph &graph, bool orchestration_done);
 
-/// A fault of kind "hang": the unfinished tasks, what each waits for, and the likely cause. Under the scheduler's lock.
-Fault describe_stall(const TaskGraph &graph, const KernelLibrary &kernels, bool orchestration_done);
-/// A fault of kind "usage_error": the given order names a task that cannot come next. Under the scheduler's lock.
-Fault describe_broken_order(const TaskGraph &graph, uint64_t awaited);
+/// A fault of this kind: the unfinished tasks, and what each waits for.
+Fault stall_fault(FaultKind kind, std::initializer_list<FaultField> facts, const TaskGraph &graph,
+                  const KernelLibrary &kernels, bool orchestration_done);
+/// The given order names a task that cannot come next.
+Fault broken_order_fault(const TaskGraph &graph, uint64_t awaited);
 
 } // namespace pypto::runtime

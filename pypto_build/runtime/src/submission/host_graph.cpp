@@ -1,3 +1,4 @@
+// Lists tasks and edges, and submits them in an order that the edges allow.
 #include "submission/host_graph.h"
 
 #include "submission/orchestrator.h"

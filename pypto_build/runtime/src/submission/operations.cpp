@@ -51,10 +51,14 @@ int aiv_count(PTO2Runtime *runtime) {
     return runtime->orchestrator->aiv_count();
 }
 void misuse(PTO2Runtime *runtime, const char *message) {
-    runtime->orchestrator->end_with(make_fault(
-        Code::InvalidArgs,
-        format("after task %llu: %s", static_cast<unsigned long long>(runtime->orchestrator->submitted()), message),
-        "correct the orchestration"));
+    Orchestrator &orchestrator = *runtime->orchestrator;
+    orchestrator.end_with(FaultKind::Misuse, {{"submitted", orchestrator.submitted()}, {"text", message}});
+}
+void no_argument(PTO2Runtime *runtime, const char *kind, int32_t index, int32_t count) {
+    Orchestrator &orchestrator = *runtime->orchestrator;
+    orchestrator.end_with(
+        FaultKind::EntryArgument,
+        {{"submitted", orchestrator.submitted()}, {"name", kind}, {"index", index}, {"count", count}});
 }
 
 int graph_task(PTO2Runtime *runtime, const uint64_t *words, int count, int func_id, bool vector) {
@@ -62,18 +66,14 @@ int graph_task(PTO2Runtime *runtime, const uint64_t *words, int count, int func_
 }
 void graph_edge(PTO2Runtime *runtime, int from, int to) {
     if (!runtime->graph->add_edge(from, to))
-        runtime->orchestrator->end_with(
-            make_fault(Code::InvalidArgs, format("add_successor(%d, %d) names a task that was not added", from, to),
-                       "use the numbers add_task returned"));
+        runtime->orchestrator->end_with(FaultKind::GraphEdge, {{"producer", from}, {"consumer", to}});
 }
 int graph_size(PTO2Runtime *runtime) {
     return runtime->graph->size();
 }
 void graph_timing_slot(PTO2Runtime *runtime, int task, int slot) {
     if (!runtime->graph->set_timing_slot(task, slot))
-        runtime->orchestrator->end_with(
-            make_fault(Code::InvalidArgs, format("set_task_timing_slot(%d, %d) names no task and slot", task, slot),
-                       "use the numbers add_task returned, and slots 0 to 15"));
+        runtime->orchestrator->end_with(FaultKind::GraphTimingSlot, {{"number", task}, {"slot", slot}});
 }
 void *graph_memory(PTO2Runtime *runtime, uint64_t bytes) {
     return runtime->graph->allocate(bytes);
@@ -92,7 +92,7 @@ const Operations *Orchestrator::operations() {
         runtime::report_fatal, runtime::log,          runtime::cluster_count,
         runtime::aiv_count,    runtime::misuse,       runtime::graph_task,
         runtime::graph_edge,   runtime::graph_size,   runtime::graph_timing_slot,
-        runtime::graph_memory, runtime::graph_result,
+        runtime::graph_memory, runtime::graph_result, runtime::no_argument,
     };
     return &table;
 }

@@ -1,3 +1,4 @@
+// Loads an orchestration, finds out its generation, and calls it.
 #include "submission/orchestration.h"
 
 #include "execution/kernel_library.h"
@@ -37,11 +38,8 @@ void EntryParameters::arrange(const std::string &order) {
         words.push_back(argument.scalar);
     }
     if (tensor != tensors.size() || scalar != scalars.size() || all.size() != arguments.size())
-        throw FaultError{make_fault(Code::InvalidArgs,
-                                    format("the orchestration reads %zu arguments (\"%s\"), the entry has %zu tensors "
-                                           "and %zu scalars",
-                                           all.size(), all.c_str(), tensors.size(), scalars.size()),
-                                    "correct the orchestration")};
+        throw_fault(FaultKind::ParameterOrder,
+                    {{"count", all.size()}, {"order", all}, {"tensors", tensors.size()}, {"scalars", scalars.size()}});
 }
 
 void Orchestration::load(const std::string &path, const std::string &function_name, const std::string &config_name) {
@@ -49,29 +47,25 @@ void Orchestration::load(const std::string &path, const std::string &function_na
     void *handle = load_shared_object(path);
     bind_ = as<uint32_t (*)(const Operations *, PTO2Runtime *)>(dlsym(handle, "pypto_bind_orchestration"));
     if (bind_ == nullptr)
-        throw FaultError{load_fault(path + ": was not compiled against this runtime's pto_orchestration_api.h",
-                                    "rebuild the orchestration")};
+        throw_fault(FaultKind::OtherOrchestration, {{"path", path}});
     const std::string function = function_name.empty() ? "aicpu_orchestration_entry" : function_name;
     entry_ = dlsym(handle, function.c_str());
     if (entry_ == nullptr)
-        throw FaultError{load_fault(path + ": exports no function " + function,
-                                    "correct ORCHESTRATION[\"function_name\"] in kernel_config.py")};
+        throw_fault(FaultKind::NoOrchestrationEntry, {{"path", path}, {"name", function}});
     config_ = dlsym(handle, config_name.empty() ? "aicpu_orchestration_config" : config_name.c_str());
     builds_graph_ = dlsym(handle, "pypto_entry_builds_graph") != nullptr;
     if (dlsym(handle, "pypto_entry_takes_runtime"))
-        form_ = Form::WordsWithRuntime;
+        variant_ = Variant::WordsWithRuntime;
     else if (dlsym(handle, "pypto_entry_takes_arg_array"))
-        form_ = Form::Array;
+        variant_ = Variant::Array;
     else if (dlsym(handle, "pypto_entry_takes_words"))
-        form_ = Form::Words;
+        variant_ = Variant::Words;
 }
 
 void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) const {
     const uint32_t abi = bind_(operations, runtime);
     if (abi != kOrchestrationAbi)
-        throw FaultError{load_fault(
-            format("%s: is built for ABI %u of the runtime, this one has %u", path_.c_str(), abi, kOrchestrationAbi),
-            "rebuild the orchestration")};
+        throw_fault(FaultKind::OrchestrationAbi, {{"path", path_}, {"abi", abi}, {"own", kOrchestrationAbi}});
 }
 
 int Orchestration::expected_args(const EntryParameters &parameters) const {
@@ -80,10 +74,10 @@ int Orchestration::expected_args(const EntryParameters &parameters) const {
     const int count = static_cast<int>(parameters.words.size());
     const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
                          parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
-    switch (form_) {
-    case Form::Objects:
+    switch (variant_) {
+    case Variant::Objects:
         return as<PTO2OrchestrationConfig (*)(const EntryArgs &)>(config_)(args).expected_arg_count;
-    case Form::Array:
+    case Variant::Array:
         return as<PTO2OrchestrationConfig (*)(const EntryArg *)>(config_)(parameters.arguments.data())
             .expected_arg_count;
     default:
@@ -100,17 +94,17 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
                          parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
     if (builds_graph_)
         return build_graph(runtime, args, parameters);
-    switch (form_) {
-    case Form::Objects:
+    switch (variant_) {
+    case Variant::Objects:
         as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
         return 0;
-    case Form::Array:
+    case Variant::Array:
         as<void (*)(const EntryArg *, int, int)>(entry_)(parameters.arguments.data(), 1, 0);
         return 0;
-    case Form::Words:
+    case Variant::Words:
         as<void (*)(const uint64_t *, int, int, int)>(entry_)(parameters.words.data(), count, 1, 0);
         return 0;
-    case Form::WordsWithRuntime:
+    case Variant::WordsWithRuntime:
         as<void (*)(PTO2Runtime *, const uint64_t *, int, int, int)>(entry_)(runtime, parameters.words.data(), count, 1,
                                                                              0);
         return 0;
@@ -120,7 +114,7 @@ int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters)
 
 int Orchestration::build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const {
     const int count = static_cast<int>(parameters.words.size());
-    if (form_ == Form::Array)
+    if (variant_ == Variant::Array)
         return as<int (*)(PTO2Runtime *, const EntryArg *, int)>(entry_)(runtime, parameters.arguments.data(), count);
     if (parameters.one_list) // nothing else tells addresses and numbers from objects
         return as<int (*)(PTO2Runtime *, const uint64_t *, int)>(entry_)(runtime, parameters.words.data(), count);

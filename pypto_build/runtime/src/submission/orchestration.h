@@ -1,4 +1,4 @@
-// A loaded orchestration and the form its entry has.
+// A loaded orchestration and how its entry is called.
 #pragma once
 
 #include "pypto/entry_args.h"
@@ -9,7 +9,7 @@
 
 namespace pypto::runtime {
 
-/// The parameters of a run, in the forms the generations of entries take them.
+/// The parameters of a run, as each generation of entries takes them.
 struct EntryParameters {
     std::vector<EntryTensor> tensors;
     std::vector<uint64_t> scalars;
@@ -35,10 +35,10 @@ public:
     int call(PTO2Runtime *runtime, const EntryParameters &parameters) const;
 
 private:
-    enum class Form { Objects, Words, WordsWithRuntime, Array };
+    enum class Variant { Objects, Words, WordsWithRuntime, Array };
     int build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const;
 
-    Form form_ = Form::Objects;
+    Variant variant_ = Variant::Objects;
     bool builds_graph_ = false;
     void *entry_ = nullptr;
     void *config_ = nullptr;

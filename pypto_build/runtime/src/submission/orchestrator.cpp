@@ -1,6 +1,8 @@
+// Scopes, submissions and their memory.
 #include "submission/orchestrator.h"
 
 #include "data/poison.h"
+#include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
 #include "pypto/tensor_views.h"
 
@@ -59,26 +61,23 @@ Orchestrator::Orchestrator(const Settings &settings, const Platform &platform, c
 void Orchestrator::run(const std::function<void()> &entry) {
     for (const OrchestrationObserver *observer : observers_)
         keep_history_ |= observer->keeps_history();
-    if (setjmp(exit_) == 0) {
+    const auto whole = [&] {
         scope_begin(PTO2ScopeMode::AUTO, "", 0);
         entry();
         if (scopes_.size() > 1)
-            invalid("the orchestration returns with an open scope", "end each rt_scope_begin with rt_scope_end");
+            end_with(FaultKind::ScopeLeftOpen);
         scope_end("", 0);
-    }
+    };
+    completes(whole);
 }
 
 void Orchestrator::leave() {
-    std::longjmp(exit_, 1);
+    throw CodeEnded{};
 }
 
 void Orchestrator::end_with(Fault fault) {
     scheduler_.fail(std::move(fault));
     leave();
-}
-
-void Orchestrator::invalid(const std::string &message, const std::string &hint) {
-    end_with(make_fault(Code::InvalidArgs, message, hint));
 }
 
 uint32_t Orchestrator::ring() const {
@@ -91,11 +90,9 @@ void Orchestrator::scope_begin(PTO2ScopeMode mode, const char *file, int line) {
     if (is_fatal())
         leave();
     if (!scopes_.empty() && manual() && mode == PTO2ScopeMode::AUTO)
-        invalid(format("%s:%d: an automatic scope opens inside a manual one", file, line),
-                "make the inner scope PTO2ScopeMode::MANUAL too, or end the outer one first");
+        end_with(FaultKind::AutoScopeInManual, {{"file", file}, {"line", line}});
     if (scopes_.size() >= settings_.limits.scope_depth)
-        invalid(format("%s:%d: scopes are nested deeper than %u", file, line, settings_.limits.scope_depth),
-                "close scopes before opening more");
+        end_with(FaultKind::ScopesTooDeep, {{"file", file}, {"line", line}, {"limit", settings_.limits.scope_depth}});
     scopes_.push_back({mode, scope_tasks_.size(), file, line});
     for (OrchestrationObserver *observer : observers_)
         observer->scope(true, static_cast<uint32_t>(scopes_.size() - 1), ring(), file, line);
@@ -105,8 +102,7 @@ void Orchestrator::scope_end(const char *file, int line) {
     if (is_fatal())
         return; // from a guard's destructor
     if (scopes_.empty())
-        invalid(format("%s:%d: a scope ends that was never begun", file, line),
-                "pair rt_scope_begin with rt_scope_end, or use PTO2_SCOPE()");
+        end_with(FaultKind::ScopeNeverBegun, {{"file", file}, {"line", line}});
     for (OrchestrationObserver *observer : observers_)
         observer->scope(false, static_cast<uint32_t>(scopes_.size() - 1), ring(), file, line);
     const size_t first = scopes_.back().first_task;
@@ -125,11 +121,10 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     if (is_fatal())
         leave();
     if (submission.error)
-        invalid(format("task %llu: %s", static_cast<unsigned long long>(numbered_), submission.error),
-                "correct the arguments in the orchestration");
+        end_with(FaultKind::ArgumentMisuse, {{"number", numbered_}, {"text", submission.error}});
     if (submission.arg_count > kMaxArguments)
-        invalid(format("task %llu has %u arguments", static_cast<unsigned long long>(numbered_), submission.arg_count),
-                format("pass at most %u", kMaxArguments));
+        end_with(FaultKind::TooManyArguments,
+                 {{"number", numbered_}, {"count", submission.arg_count}, {"limit", kMaxArguments}});
     check_kernels(submission);
     check_launch(submission);
     for (uint32_t i = 0; i < submission.arg_count; ++i)
@@ -172,63 +167,58 @@ void Orchestrator::check_kernels(const Submission &submission) {
         if (id == -1)
             continue;
         const Kernel *kernel = kernels_.find(id);
-        const unsigned long long number = numbered_;
         if (kernel == nullptr)
-            invalid(format("task %llu submits func_id %d, which no kernel has", number, id),
-                    "kernels of this artifact: " + kernels_.list() + "; correct the submission or add it to KERNELS");
+            end_with(FaultKind::UnknownKernel, {{"number", numbered_}, {"func_id", id}, {"known", kernels_.list()}});
         if (kernel->vector != (i > 0))
-            invalid(format("task %llu runs kernel %s as %s, but its core_type is %s", number, kernel->name.c_str(),
-                           kRoles[i], kernel->vector ? "aiv" : "aic"),
-                    kernel->vector ? "submit it with rt_submit_aiv_task" : "submit it with rt_submit_aic_task");
+            end_with(FaultKind::WrongCoreType, {{"number", numbered_},
+                                                {"name", kernel->name},
+                                                {"role", kRoles[i]},
+                                                {"core_type", kernel->vector ? "aiv" : "aic"}});
     }
 }
 
 void Orchestrator::check_launch(const Submission &submission) {
-    const unsigned long long number = numbered_;
     if (submission.block_num < 1)
-        invalid(format("task %llu asks for %d SPMD blocks", number, submission.block_num), "launch at least one block");
+        end_with(FaultKind::NoBlocks, {{"number", numbered_}, {"count", submission.block_num}});
     const Predicate *predicate = submission.predicate;
     if (predicate && predicate->operand.tensor == nullptr)
-        invalid(format("task %llu has a predicate without a tensor", number), "set operand.tensor");
+        end_with(FaultKind::PredicateWithoutTensor, {{"number", numbered_}});
     if (!submission.require_sync_start || submission.block_num <= 1)
         return;
     const bool vector_only = submission.kernels[0] < 0;
     const bool two_lanes = submission.kernels[1] >= 0 && submission.kernels[2] >= 0;
     const int limit = vector_only && !two_lanes ? aiv_count() : cluster_count();
     if (submission.block_num > limit)
-        end_with(make_fault(Code::RequireSyncStartInvalid,
-                            format("task %llu starts %d blocks together; %s has %d %s", number, submission.block_num,
-                                   platform_.name, limit, limit == cluster_count() ? "clusters" : "vector cores")));
+        end_with(FaultKind::TooManyBlocksTogether, {{"number", numbered_},
+                                                    {"count", submission.block_num},
+                                                    {"chip", platform_.name},
+                                                    {"limit", limit},
+                                                    {"cores", limit == cluster_count() ? "clusters" : "vector cores"}});
 }
 
 void Orchestrator::check_tensor(const ChipTensor &tensor, uint32_t arg) {
     if (tensor.buffer.addr == 0 && tensor.numel() != 0)
-        invalid(format("task %llu: argument %u has no storage", static_cast<unsigned long long>(numbered_), arg),
-                tensor.address_space == kUnallocated
-                    ? "a task must write the tensor before another reads it: pass it as output first"
-                    : "pass a tensor from outside, from alloc_tensors, or from a task's outputs");
+        end_with(tensor.address_space == kUnallocated ? FaultKind::TensorNotWritten : FaultKind::TensorWithoutStorage,
+                 {{"number", numbered_}, {"argument", arg}});
 }
 
 // An argument may be anything: a reference to null, a variable that was never set, a size that overflowed.
 void Orchestrator::check_argument(const ArgEntry &entry, uint32_t arg) {
-    const unsigned long long number = numbered_;
     if (entry.kind == ArgEntry::SCALAR)
         return;
     if (entry.value == 0)
-        invalid(format("task %llu: argument %u is a null reference", number, arg),
-                "pass a tensor or a TensorCreateInfo that exists");
+        end_with(FaultKind::NullArgument, {{"number", numbered_}, {"argument", arg}});
     const bool create = entry.kind == ArgEntry::CREATE;
     const uint32_t ndims = create ? entry.create_info()->ndims : entry.tensor()->ndims;
     const DataType dtype = create ? entry.create_info()->dtype : entry.tensor()->dtype;
     if (ndims == 0 || ndims > MAX_TENSOR_DIMS || static_cast<uint32_t>(dtype) >= kDataTypeCount)
-        invalid(format("task %llu: argument %u has %u dimensions and element type %u", number, arg, ndims,
-                       static_cast<uint32_t>(dtype)),
-                "pass a tensor that is set, of 1 to 5 dimensions and a known type");
+        end_with(
+            FaultKind::UnsetArgument,
+            {{"number", numbered_}, {"argument", arg}, {"dimensions", ndims}, {"dtype", static_cast<uint32_t>(dtype)}});
     if (!is_new(entry))
         check_tensor(*entry.tensor(), arg);
     else if (info_bytes(info_of(entry)) >= kTooLarge)
-        invalid(format("task %llu: argument %u asks for more memory than any machine has", number, arg),
-                "correct its shape; sizes may have wrapped around");
+        end_with(FaultKind::ArgumentTooLarge, {{"number", numbered_}, {"argument", arg}});
 }
 
 // --- tasks and memory ---
@@ -258,10 +248,7 @@ Task *Orchestrator::create(uint64_t bytes) {
     Task *task = graph_.create(ring(), bytes);
     lock.unlock();
     if (bytes && task->memory.base == nullptr)
-        end_with(
-            make_fault(Code::HeapRingDeadlock,
-                       format("this machine has no memory left for %llu bytes", static_cast<unsigned long long>(bytes)),
-                       "lower PTO2_RING_HEAP or the number of replays at once"));
+        end_with(FaultKind::NoMemory, {{"bytes", bytes}});
     scope_tasks_.push_back(task);
     return task;
 }
@@ -269,11 +256,7 @@ Task *Orchestrator::create(uint64_t bytes) {
 void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     const uint32_t target = ring();
     const Scope &scope = scopes_.back();
-    const std::string place = scope.line ? format(" (scope at %s:%d)", scope.file, scope.line) : std::string();
     const RingLimits &limits = settings_.limits;
-    Code code = Code::FlowControlDeadlock;
-    std::string message;
-    std::string hint;
     bool scope_holds_all = false;
     TaskGraph::Usage usage;
     {
@@ -281,31 +264,27 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
         usage = graph_.usage(target);
         scope_holds_all = graph_.unfinished() == 0;
     }
+    const FaultField ring{"ring", target}, file{"file", scope.file}, line{"line", scope.line};
     switch (shortage) {
     case Shortage::Heap:
-        code = Code::HeapRingDeadlock;
-        message = format("ring %u%s: %llu bytes are asked for, %llu of %llu are held by tasks that cannot be released",
-                         target, place.c_str(), static_cast<unsigned long long>(bytes),
-                         static_cast<unsigned long long>(usage.heap),
-                         static_cast<unsigned long long>(limits.heap_bytes[target]));
-        hint = std::string(code_hint(code)) +
-               format(", for example PTO2_RING_HEAP=%llu",
-                      static_cast<unsigned long long>(power_of_two_above(usage.heap + bytes)));
-        break;
+        end_with(FaultKind::HeapFull, {ring,
+                                       file,
+                                       line,
+                                       {"bytes", bytes},
+                                       {"used", usage.heap},
+                                       {"limit", limits.heap_bytes[target]},
+                                       {"enough", power_of_two_above(usage.heap + bytes)}});
     case Shortage::Dependencies:
-        code = Code::DepPoolOverflow;
-        message =
-            format("ring %u%s: %llu of %u dependency edges are in use and %zu more are needed", target, place.c_str(),
-                   static_cast<unsigned long long>(usage.dependencies), limits.dependency_pool[target], edges_.size());
-        break;
+        end_with(FaultKind::DependencyPoolFull, {ring,
+                                                 file,
+                                                 line,
+                                                 {"used", usage.dependencies},
+                                                 {"limit", limits.dependency_pool[target]},
+                                                 {"count", edges_.size()}});
     default:
-        code = scope_holds_all ? Code::ScopeDeadlock : Code::FlowControlDeadlock;
-        message = format("ring %u%s: all %u task slots are in use", target, place.c_str(), limits.task_window[target]);
-        if (scope_holds_all)
-            message += ", every task in them is over, and their scope is still open";
-        break;
+        end_with(scope_holds_all ? FaultKind::ScopeFillsWindow : FaultKind::WindowFull,
+                 {ring, file, line, {"limit", limits.task_window[target]}});
     }
-    end_with(make_fault(code, message, hint.empty() ? code_hint(code) : hint));
 }
 
 ChipTensor Orchestrator::allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const {
@@ -341,8 +320,7 @@ void Orchestrator::fill(Task &task, const ArgEntry *entries, uint32_t count, Out
         } else {
             const TensorCreateInfo info = info_of(entry);
             if (outputs.count == kMaxOutputs)
-                invalid(format("more than %u tensors are allocated at once", kMaxOutputs),
-                        "allocate the rest in a second call");
+                end_with(FaultKind::TooManyAllocations, {{"limit", kMaxOutputs}});
             task.tensors.push_back(allocate_tensor(info, task.id, base));
             base += aligned(info_bytes(info));
             if (entry.kind == ArgEntry::TENSOR)
@@ -370,8 +348,7 @@ void Orchestrator::allocate(const ArgEntry *entries, uint32_t count, Outputs &ou
         leave();
     for (uint32_t i = 0; i < count; ++i) {
         if (entries[i].kind != ArgEntry::CREATE)
-            invalid("alloc_tensors is given something that is not a TensorCreateInfo",
-                    "add_output only TensorCreateInfos");
+            end_with(FaultKind::NotCreateInfo);
         check_argument(entries[i], i);
     }
     edges_.clear();

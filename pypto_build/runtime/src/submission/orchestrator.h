@@ -11,7 +11,6 @@
 #include "submission/host_graph.h"
 #include "submission/tensor_map.h"
 
-#include <csetjmp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -55,6 +54,9 @@ public:
 
     /// Records a fault and leaves the orchestration; does not return.
     [[noreturn]] void end_with(Fault fault);
+    [[noreturn]] void end_with(FaultKind kind, std::initializer_list<FaultField> facts = {}) {
+        end_with(Fault(kind, facts));
+    }
 
 private:
     struct Scope {
@@ -65,7 +67,6 @@ private:
     };
 
     [[noreturn]] void leave();
-    [[noreturn]] void invalid(const std::string &message, const std::string &hint);
     uint32_t ring() const;
     bool manual() const { return scopes_.back().mode == PTO2ScopeMode::MANUAL; }
     void check_kernels(const Submission &submission);
@@ -105,7 +106,6 @@ private:
     std::vector<Task *> scope_tasks_;
     std::vector<ProducerEdge> edges_; // of the task being submitted
     uint64_t numbered_ = 0;
-    std::jmp_buf exit_;
 };
 
 } // namespace pypto::runtime

@@ -28,11 +28,8 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
     });
     const bool stalled = outcome == Scheduler::Outcome::Stalled;
     Fault fault;
-    if (stalled) {
-        fault = describe_stall(graph_, kernels_, false);
-        fault.code = Code::TensorWaitTimeout;
-        fault.message = std::string(what) + " waits for a task that cannot finish; " + fault.message;
-    }
+    if (stalled)
+        fault = stall_fault(FaultKind::TensorWait, {{"name", what}}, graph_, kernels_, false);
     lock.unlock();
     if (stalled)
         end_with(std::move(fault));
@@ -44,11 +41,10 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
 
 uint8_t *Orchestrator::element(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices) {
     if (ndims != tensor.ndims)
-        invalid(format("%u indices are given for a tensor of %u dimensions", ndims, tensor.ndims), "give one for each");
+        end_with(FaultKind::IndexCount, {{"count", ndims}, {"dimensions", tensor.ndims}});
     for (uint32_t d = 0; d < ndims; ++d)
         if (indices[d] >= tensor.shapes[d])
-            invalid(format("index %u is outside dimension %u of size %u", indices[d], d, tensor.shapes[d]),
-                    "correct the indices of get_tensor_data or set_tensor_data");
+            end_with(FaultKind::IndexOutside, {{"index", indices[d]}, {"dimension", d}, {"size", tensor.shapes[d]}});
     check_tensor(tensor, 0);
     return element_address(tensor, ndims, indices);
 }
@@ -78,10 +74,7 @@ void Orchestrator::warn_of_poison(const uint8_t *element, DataType dtype) {
 }
 
 void Orchestrator::report_fatal(int code, std::string message) {
-    Fault fault = make_fault(static_cast<Code>(code), std::move(message));
-    if (fault.hint.empty())
-        fault.hint = code_hint(Code::ExplicitOrchFatal);
-    scheduler_.fail(std::move(fault));
+    scheduler_.fail(Fault(FaultKind::ReportedFatal, {{"code", code}, {"text", std::move(message)}}));
 }
 
 void Orchestrator::log(LogLevel level, const char *file, int line, const std::string &message) const {

@@ -32,9 +32,7 @@ void Orchestrator::collect_edges(const Submission &submission) {
                               : submission.listed_flags ? submission.listed_flags[listed]
                                                         : static_cast<uint8_t>(DEP_WAIT | DEP_RETAIN);
         if (!id.is_valid())
-            invalid(format("task %llu: explicit dependency %u is not a task",
-                           static_cast<unsigned long long>(numbered_), i),
-                    "add it only if (id.is_valid())");
+            end_with(FaultKind::InvalidDependency, {{"number", numbered_}, {"index", i}});
         add_edge({id.raw, -1, EdgeSource::Explicit, flags, Overlap::None, nullptr, nullptr});
     }
     if (manual())
@@ -115,9 +113,7 @@ void Orchestrator::make_map_room() {
     if (outcome == Scheduler::Outcome::Failed)
         leave();
     if (outcome == Scheduler::Outcome::Stalled)
-        end_with(
-            make_fault(Code::TensorMapOverflow, format("the tensor map's %u entries all belong to unfinished tasks",
-                                                       settings_.limits.tensor_map)));
+        end_with(FaultKind::TensorMapFull, {{"limit", settings_.limits.tensor_map}});
 }
 
 void Orchestrator::strict_edges(const Task &task) {

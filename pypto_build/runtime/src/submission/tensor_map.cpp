@@ -1,3 +1,4 @@
+// How two views of a buffer overlap.
 #include "submission/tensor_map.h"
 
 namespace pypto::runtime {

@@ -13,19 +13,19 @@
 
 namespace pypto::runtime {
 
-class Crew {
+class WorkerPool {
 public:
     using Job = std::function<void(Core &)>;
     using MakeCore = std::function<std::unique_ptr<Core>()>;
 
-    explicit Crew(MakeCore make_core) : make_core_(std::move(make_core)) {}
-    ~Crew();
+    explicit WorkerPool(MakeCore make_core) : make_core_(std::move(make_core)) {}
+    ~WorkerPool();
 
     /// Runs all jobs at once, the first on the calling thread; returns when all are over.
     void run(const std::vector<Job> &jobs, Core &caller);
 
 private:
-    struct Helper {
+    struct Worker {
         std::unique_ptr<Core> core;
         std::thread thread;
         std::condition_variable wake;
@@ -34,12 +34,12 @@ private:
         std::condition_variable *all_done = nullptr;
         bool stop = false;
     };
-    void serve(Helper &helper);
+    void serve(Worker &worker);
 
     MakeCore make_core_;
     std::mutex mutex_;
-    std::vector<std::unique_ptr<Helper>> helpers_;
-    std::vector<Helper *> idle_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::vector<Worker *> idle_;
 };
 
 } // namespace pypto::runtime

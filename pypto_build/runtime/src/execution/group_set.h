@@ -4,6 +4,8 @@
 // at once.
 #pragma once
 
+#include "base/fault.h"
+
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -15,14 +17,14 @@ namespace pypto::runtime {
 
 class Group;
 
-class Gang {
+class GroupSet {
 public:
     enum class Cores : uint32_t { Vector = 0, Cube = 1, Both = 2 };
     enum class Result { Ok, Aborted, Deadlock };
 
     /// `meets`: all blocks of the task are in it, so that they can wait for each other.
-    explicit Gang(bool meets) : meets_(meets) {}
-    ~Gang();
+    explicit GroupSet(bool meets) : meets_(meets) {}
+    ~GroupSet();
 
     /// The members of one more block: kernel names by member, empty if there is none. Before anything runs.
     Group *add_group(const std::string members[]);
@@ -34,8 +36,8 @@ public:
     /// A member has returned. True if others now wait for it in vain; the caller reports.
     bool leave(Group &group, int member);
     void abort();
-    /// What keeps the members of `group`, and the likely cause.
-    std::string describe(Group &group);
+    /// The fault of a group that found a deadlock: what keeps its members, and the likely cause.
+    Fault deadlock(Group &group);
 
 private:
     friend class Group; // its pipes stand under the same lock

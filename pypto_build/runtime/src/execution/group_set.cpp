@@ -1,13 +1,14 @@
-#include "execution/gang.h"
+// The barrier, and the moment when all are found to wait for each other.
+#include "execution/group_set.h"
 
-#include "base/fault.h"
+#include "base/json_writer.h"
 #include "execution/group.h"
 
 namespace pypto::runtime {
 
-Gang::~Gang() = default;
+GroupSet::~GroupSet() = default;
 
-Group *Gang::add_group(const std::string members[]) {
+Group *GroupSet::add_group(const std::string members[]) {
     for (int i = 0; i < kMembers; ++i)
         active_[i == 0] += !members[i].empty();
     groups_.push_back(std::make_unique<Group>(*this, members));
@@ -15,14 +16,14 @@ Group *Gang::add_group(const std::string members[]) {
 }
 
 // Somebody is at the barrier, and a member that should come has returned already.
-bool Gang::missed() const {
+bool GroupSet::missed() const {
     for (int cores = 0; cores < 3; ++cores)
         if (meetings_[cores].arrived > 0 && (cores == 2 ? left_[0] + left_[1] : left_[cores]) > 0)
             return true;
     return false;
 }
 
-bool Gang::deadlocked() const {
+bool GroupSet::deadlocked() const {
     bool anyone = false;
     for (const std::unique_ptr<Group> &group : groups_)
         for (int i = 0; i < kMembers; ++i) {
@@ -35,7 +36,7 @@ bool Gang::deadlocked() const {
     return anyone;
 }
 
-Gang::Result Gang::meet(Group &group, int member, Cores cores) {
+GroupSet::Result GroupSet::meet(Group &group, int member, Cores cores) {
     std::unique_lock<std::mutex> lock(mutex_);
     const int kind = static_cast<int>(cores);
     Meeting &meeting = meetings_[kind];
@@ -59,7 +60,7 @@ Gang::Result Gang::meet(Group &group, int member, Cores cores) {
     return meeting.number != number ? Result::Ok : Result::Aborted;
 }
 
-bool Gang::leave(Group &group, int member) {
+bool GroupSet::leave(Group &group, int member) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const int kind = member == 0;
     group.active_[member] = false;
@@ -68,25 +69,25 @@ bool Gang::leave(Group &group, int member) {
     return !aborted_ && (missed() || deadlocked());
 }
 
-void Gang::abort() {
+void GroupSet::abort() {
     const std::lock_guard<std::mutex> lock(mutex_);
     aborted_ = true;
     changed_.notify_all();
 }
 
-std::string Gang::describe(Group &group) {
+Fault GroupSet::deadlock(Group &group) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (missed())
-        return "SYNCALL waits for a block that has returned without calling it";
-    int returned = left_[0] + left_[1];
-    int waiting = 0;
-    for (const Meeting &meeting : meetings_)
-        waiting += meeting.arrived;
-    std::string text = returned ? "the members that are left wait for one that has returned: "
-                                : "every member of the group waits for another: ";
-    if (waiting)
-        text += format("%d wait%s at SYNCALL; ", waiting, waiting == 1 ? "s" : "");
-    return text + group.describe();
+        return Fault(FaultKind::BarrierMissed);
+    int meeting = 0;
+    for (const Meeting &each : meetings_)
+        meeting += each.arrived;
+    JsonWriter json;
+    json.open('{').key("meeting").number(meeting).key("returned").boolean(left_[0] + left_[1] > 0);
+    group.describe(json);
+    Fault fault(FaultKind::GroupDeadlock);
+    fault.details = ",\"group\":" + json.close('}').str();
+    return fault;
 }
 
 } // namespace pypto::runtime

@@ -1,4 +1,4 @@
-"""From the places that a checked kernel reports, addresses in shared objects, to instructions and source lines.
+"""From the positions that a checked kernel reports, addresses in shared objects, to instructions and source lines.
 
 The debug information knows which inlined calls an address belongs to; binutils' addr2line reads it, once a file.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.diagnose.hazards.record import Site
+from pypto_build.diagnose.hazards.record import AccessSite
 
 #: Our own headers: frames above the kernel's line.
 _OURS = re.compile(r"/include/pto/|/include/pypto/")
@@ -19,7 +19,7 @@ _NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<|\(|$)")
 
 
 @dataclass(frozen=True)
-class Place:
+class InstructionPosition:
     """An instruction at a line of a file; no path where there is no debug information."""
 
     instruction: str
@@ -27,18 +27,18 @@ class Place:
     line: int = 0
 
 
-def find_places(sites: Iterable[Site], root: Path) -> dict[Site, Place]:
-    """The places of `sites`; paths below `root`, the artifact's directory, are relative to it."""
-    by_file: dict[str, list[Site]] = {}
+def find_positions(sites: Iterable[AccessSite], root: Path) -> dict[AccessSite, InstructionPosition]:
+    """The positions of `sites`; paths below `root`, the artifact's directory, are relative to it."""
+    by_file: dict[str, list[AccessSite]] = {}
     for site in dict.fromkeys(sites):
         by_file.setdefault(site.file, []).append(site)
-    found: dict[Site, Place] = {}
+    found: dict[AccessSite, InstructionPosition] = {}
     for file, wanted in by_file.items():
         offsets = [f"0x{int(site.offset):x}" for site in wanted]
         text = _looked_up(file, offsets) if Path(file).is_file() else ""
         blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
         for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
-            found[site] = _place(site, block.splitlines(), root)
+            found[site] = _position(site, block.splitlines(), root)
     return found
 
 
@@ -51,8 +51,8 @@ def _looked_up(file: str, offsets: list[str]) -> str:
         return ""
 
 
-def _place(site: Site, lines: list[str], root: Path) -> Place:
-    """Lines are function and place by turns, from the innermost call out."""
+def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosition:
+    """Lines are function and position by turns, from the innermost call out."""
     instruction = site.instruction
     for function, where in zip(lines[::2], lines[1::2], strict=False):
         path, _, line = where.partition(" (")[0].rpartition(":")
@@ -60,8 +60,8 @@ def _place(site: Site, lines: list[str], root: Path) -> Place:
             name = _instruction_name(function)
             instruction = name or instruction
         elif path and path != "??" and line.isdigit():
-            return Place(instruction, _relative(Path(path), root), int(line))
-    return Place(instruction)
+            return InstructionPosition(instruction, _relative(Path(path), root), int(line))
+    return InstructionPosition(instruction)
 
 
 def _instruction_name(function: str) -> str:

@@ -1,4 +1,5 @@
-#include "records/json_writer.h"
+// Numbers and texts in JSON, and files that appear whole.
+#include "base/json_writer.h"
 
 #include "base/fault.h"
 #include "pypto/data_type.h"
@@ -14,10 +15,16 @@ namespace pypto::runtime {
 namespace {
 
 [[noreturn]] void file_fault(const std::string &path) {
-    throw_usage_error(path + ": cannot be written: " + std::strerror(errno), "choose a writable output directory");
+    throw_fault(FaultKind::NotWritable, {{"path", path}, {"reason", std::strerror(errno)}});
 }
 
 } // namespace
+
+void JsonWriter::escape(char control) {
+    char digits[8];
+    std::snprintf(digits, sizeof(digits), "\\u%04x", static_cast<unsigned>(control));
+    text_ += digits;
+}
 
 JsonWriter &JsonWriter::real(float value) {
     if (std::isnan(value))

@@ -51,26 +51,32 @@ public:
         return close(']');
     }
 
-    const std::string &str() const { return text_; }
-
-private:
+    /// JSON text as it is.
     JsonWriter &raw(const std::string &value) {
         separate();
         text_ += value;
         return *this;
     }
+
+    const std::string &str() const { return text_; }
+
+private:
     void separate() {
         if (!first_)
             text_ += ',';
         first_ = false;
     }
+    void escape(char control);
     void quote(const std::string &value) {
         text_ += '"';
         for (const char c : value) {
+            if (static_cast<unsigned char>(c) < 0x20) {
+                escape(c);
+                continue;
+            }
             if (c == '"' || c == '\\')
                 text_ += '\\';
-            if (static_cast<unsigned char>(c) >= 0x20)
-                text_ += c;
+            text_ += c;
         }
         text_ += '"';
     }

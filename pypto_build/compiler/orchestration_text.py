@@ -1,0 +1,68 @@
+"""The text of an orchestration while it is written: lines, and the C++ names and expressions of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .cpp_scalars import KEYWORDS, c_type, literal
+from .ir import Const, Dim, IrFunction, Operand, Program, Ref, ScalarType, TaskType
+from .vintages import ApiVintage
+
+
+@dataclass
+class OrchestrationResult:
+    """`func_name_to_signature` has IN, OUT or INOUT for each tensor of a kernel's task, in payload order."""
+
+    code: str
+    func_name_to_id: dict[str, int] = field(default_factory=dict)
+    func_name_to_core_type: dict[str, str] = field(default_factory=dict)
+    func_name_to_signature: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class OrchestrationText:
+    def __init__(self, program: Program, function: IrFunction, vintage: ApiVintage) -> None:
+        self.program = program
+        self.function = function
+        self.values = function.values
+        self.vintage = vintage
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[str, str] = {}  # value -> C++ expression
+        self.taken: set[str] = set(KEYWORDS)
+        self.result = OrchestrationResult("")
+
+    def add(self, line: str = "") -> None:
+        self.lines.append("    " * self.depth + line if line else "")
+
+    def name(self, value: str, prefix: str = "") -> str:
+        """The C++ name of a value: the variable's own where it is free, else with its version."""
+        plain = prefix + self.values[value].stem
+        chosen = plain if plain not in self.taken else prefix + value
+        self.taken.add(chosen)
+        self.names[value] = chosen
+        return chosen
+
+    def expression(self, operand: Operand) -> str:
+        match operand:
+            case Const(value):
+                return literal(value)
+            case Ref(name):
+                return self.names[name]
+        raise TypeError("a list is no expression")
+
+    def dim(self, dim: Dim | Operand) -> str:
+        """An extent or index as the API takes it."""
+        match dim:
+            case int():
+                return str(dim)
+            case Const(value):
+                return str(int(value))
+        return f"static_cast<uint32_t>({self.expression(dim)})"
+
+    def scalar_type(self, name: str) -> str:
+        match self.values.types[name]:
+            case TaskType():
+                return "PTO2TaskId"
+            case ScalarType(dtype):
+                return c_type(dtype)
+        return self.vintage.tensor

@@ -1,0 +1,38 @@
+"""The rules of an operation's row (`OpDef.rules`): each is made by the module of checks that has it in its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ..model import Operation
+from ..ops import TABLE
+from ..resolve import Resolved
+from ..types import ScalarType, TileType, Type
+
+Messages = Iterator[str]
+RuleFunction = Callable[..., Messages]  # of the function, the operation, and what the row tells the rule
+AXES = ("rows", "columns")
+
+
+def messages(resolved: Resolved, op: Operation, arch: str, functions: Mapping[str, RuleFunction]) -> Messages:
+    """What those rules of an operation find that are among `functions`."""
+    for rule in TABLE[op.name].rules:
+        if rule.name in functions and rule.arch in ("", arch):
+            yield from functions[rule.name](resolved, op, *rule.args)
+
+
+def tile_of(resolved: Resolved, op: Operation, role: str) -> TileType | None:
+    """The type of the tile in a role; None when there is none."""
+    value = resolved.value(op, role) if role in op.operands else None
+    return value.type if value is not None and isinstance(value.type, TileType) else None
+
+
+def extents_of(resolved: Resolved, op: Operation, role: str) -> tuple[int | None, int | None]:
+    """Valid rows and columns of the tile in a role, where they are known."""
+    value = resolved.value(op, role) if role in op.operands else None
+    return resolved.extents(value) if value is not None else (None, None)
+
+
+def width_of(type_: Type | None) -> str:
+    """`ui32` -> `i32`: signed and unsigned count alike; empty for what is no plain number."""
+    return type_.name.removeprefix("u").removeprefix("s") if isinstance(type_, ScalarType) else ""

@@ -1,0 +1,104 @@
+"""What operations compute of their elements, as expressions of PyTorch: once, for whoever writes PyTorch.
+
+`{a}` and `{b}` are operands, `{d}` what the destination holds before, `{bits}` the width of an element. The functions
+that the expressions call are those of torch/helpers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of elements that stand at one place.
+
+    `floats`, `integers`: the expressions; integers have the same one as floats unless they have their own, and a
+    function is not defined for those whose expression is `-`. `number`, `integers_number`: where the second operand is
+    a number, if that is written otherwise. `halves`: of 16-bit floats, if that is. `converts`: the elements (`f`loats,
+    `i`ntegers) for which the expression has another type than the operands. `callable`: the function by itself.
+    `precise`: the C++ instruction has a variant of high precision.
+    """
+
+    name: str
+    floats: str
+    integers: str = ""
+    number: str = ""
+    integers_number: str = ""
+    halves: str = ""
+    converts: str = ""
+    callable: str = ""
+    precise: bool = False
+
+    def expression(self, *, is_float: bool, number: bool = False) -> str:
+        """The expression for an element type; empty when there is none."""
+        floats = (number and self.number) or self.floats
+        integers = self.integers or self.floats
+        if number:
+            integers = self.integers_number or (self.number if not self.integers else "") or integers
+        found = floats if is_float else integers
+        return "" if found == "-" else found
+
+    def keeps(self, *, is_float: bool) -> bool:
+        """Whether the expression has the element type of the operands."""
+        return ("f" if is_float else "i") not in self.converts
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A function along rows or columns; `maybe_empty` is for a region that may have no elements."""
+
+    name: str
+    torch: str
+    maybe_empty: str = ""
+
+    def keeps(self, *, is_float: bool) -> bool:
+        """Whether the result has the element type of the operand."""
+        return is_float or self.name in ("max", "min")
+
+
+# those that several operations compute
+ADD = Function("add", "{a} + {b}", callable="torch.add")
+SUB = Function("sub", "{a} - {b}")
+MUL = Function("mul", "{a} * {b}", callable="torch.mul")
+DIV = Function(
+    "div", "{a} / {b}", "divide({a}, {b})", integers_number="divide({a}, torch.tensor({b}))", converts="i", precise=True
+)
+MAX = Function("max", "torch.maximum({a}, {b})", number="{a}.clamp(min={b})", callable="torch.maximum")
+MIN = Function("min", "torch.minimum({a}, {b})", number="{a}.clamp(max={b})", callable="torch.minimum")
+FMOD = Function(
+    "fmod", "torch.fmod({a}, {b})", "fmod({a}, {b})", integers_number="fmod({a}, torch.tensor({b}))", converts="i",
+    precise=True,
+)  # fmt: skip
+REM = Function("rem", "remainder({a}, {b})", number="remainder({a}, torch.tensor({b}))", converts="fi", precise=True)
+POW = Function("pow", "power({a}, {b})", number="power({a}, torch.tensor({b}))", converts="fi", precise=True)
+AND = Function("and", "-", "{a} & {b}")
+OR = Function("or", "-", "{a} | {b}")
+XOR = Function("xor", "-", "{a} ^ {b}")
+SHL = Function(
+    "shl", "-", "shift_left({a}, {b}, {bits})", integers_number="shift_left({a}, torch.tensor({b}), {bits})",
+    converts="fi",
+)  # fmt: skip
+SHR = Function(
+    "shr", "-", "shift_right({a}, {b}, {bits})", integers_number="shift_right({a}, torch.tensor({b}), {bits})",
+    converts="fi",
+)  # fmt: skip
+PRELU = Function("prelu", "torch.where({a} > 0, {a}, {a} * {b})")
+EXPDIF = Function("expdif", "torch.exp({a} - {b})", "-")
+ADD_ADD = Function("add,add", "{a} + {b} + {c}", converts="fi")
+SUB_ADD = Function("sub,add", "{a} - {b} + {c}", converts="fi")
+
+SUM = Reduction("sum", "{a}.sum(dim={dim}, keepdim=True)", "total({a}, {dim})")
+PROD = Reduction("prod", "{a}.prod(dim={dim}, keepdim=True)", "product({a}, {dim})")
+MAX_OF = Reduction("max", "{a}.amax(dim={dim}, keepdim=True)", "highest({a}, {dim})")
+MIN_OF = Reduction("min", "{a}.amin(dim={dim}, keepdim=True)", "lowest({a}, {dim})")
+
+
+def mask_pattern(case: str) -> tuple[int, int]:
+    """Of every how many elements a mask pattern (`P0101`) selects which; its rightmost digit is the first element."""
+    digits = case[1:][::-1]
+    if digits == "1111":
+        return 1, 0
+    return (2, digits.index("1")) if digits.count("1") == 2 else (4, digits.index("1"))

@@ -1,0 +1,79 @@
+"""The instructions of the C++ headers as data: what each takes on the CPU, and what it does.
+
+Most belong to an operation, whose row has them; the others have rows of their own. Tests hold the rows and the headers
+(runtime/include/pto) together: name by name, form by form, on every element type and layout that a row admits, and the
+operands that it reads and writes with those that the checked build records.
+
+Operands in a form: `dst`, `src`, `mask`, `index`, … are tiles; `global` and `signal` are in global memory; `scalar`,
+`row`, `mode`, … are values; `tmp` is a tile that hardware needs and the CPU does not touch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from pypto_build.facts.dtypes import DTYPES
+
+FLOATS = tuple(DTYPES[name].cpp for name in ("FP32", "FP16", "BF16"))
+INTS = tuple(DTYPES[f"{sign}INT{bits}"].cpp for bits in (8, 16, 32, 64) for sign in ("", "U"))
+NUMBERS = FLOATS + INTS
+ANY = (*NUMBERS, *(DTYPES[name].cpp for name in ("FP8E4M3FN", "FP8E5M2", "FP8E8M0", "HIF8")))
+
+ROW_MAJOR = ("row-major",)
+PLAIN = ("row-major", "column-major")
+LAYOUTS = (*PLAIN, "fractal")
+
+#: Operands that are no tiles.
+VALUES = {
+    *("scalar", "start", "row", "col", "mode", "saturation", "tmp", "global", "block_length", "executed", "pipe"),
+    *("signal", "value", "op", "comparison", "atomic", "diagonal", "key", "counter", "scale", "address"),
+    *("offset", "view", "group", "stage", "session", "peer", "event"),
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; `rank` is must, should or rest, by how often compiled kernels use it.
+
+    `dtypes` are the element types that its data operands take, which `types` says in words where there is more to say,
+    and `layouts` those of its tiles; both are empty where a tile is only named or passed on. `unsupported` is the
+    sentence that a use ends the compilation with. What an operation's row leaves empty follows from the operation.
+    """
+
+    rank: str
+    does: str
+    dtypes: tuple[str, ...] = ()
+    name: str = ""
+    group: str = ""
+    forms: tuple[str, ...] = ()
+    types: str = ""
+    layouts: tuple[str, ...] = LAYOUTS
+    memory: str = "Vec"
+    pipe: str = "V"
+    also_read: tuple[str, ...] = ()
+    unsupported: str = ""
+    writes: tuple[str, ...] = ("dst",)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tiles it reads."""
+        found = dict.fromkeys(name for form in self.forms for name in operands(form))
+        tiles = [name for name in found if name not in VALUES and name not in self.writes]
+        return (*tiles, *self.also_read)
+
+
+def operands(form: str) -> list[str]:
+    """The names of a form's operands, optional ones included."""
+    return re.findall(r"\w+", form.replace("[", "").replace("]", ""))
+
+
+INSTRUCTIONS: dict[str, Instruction] = {}
+
+
+def instruction(row: Instruction, **more: object) -> None:
+    """Add an instruction to the table."""
+    made = replace(row, **more)  # type: ignore[arg-type]
+    if made.name in INSTRUCTIONS:
+        raise ValueError(f"instruction {made.name} is defined twice")
+    INSTRUCTIONS[made.name] = made

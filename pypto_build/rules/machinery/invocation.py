@@ -1,0 +1,82 @@
+"""One process that runs SCons: what holds for all environments of its SConstruct, and what is done at its end."""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import SCons.Node.Alias
+from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.rules.machinery.attributes import RuleError
+from pypto_build.rules.machinery.verdicts import Verdicts
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.rules.options import OptionError
+from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS
+from pypto_build.toolchain import ToolchainError
+
+if TYPE_CHECKING:
+    from pypto_build.rules.machinery.watch import Round
+
+_USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
+
+
+class Invocation:
+    """Owns the workspaces of this process; tells whoever waits, when it ends, how that was."""
+
+    def __init__(self) -> None:
+        self.verdicts = Verdicts(OF_AN_ARTIFACT)
+        self._workspaces: list[Workspace] = []
+        self._round: Round | None = None
+
+    def watch(self) -> None:
+        """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
+        from pypto_build.rules.machinery.watch import each_round
+
+        self._round = self._round or each_round()
+
+    def open(self, workspace: Workspace) -> None:
+        """Finish what was done in ``workspace`` when this process ends."""
+        if not self._workspaces:  # functions registered with atexit run last to first
+            for step in (self._report_round, self._save, _explain_unknown_targets, self._record_failures):
+                atexit.register(step)
+        self._workspaces.append(workspace)
+
+    def _record_failures(self) -> None:
+        self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
+
+    def _save(self) -> None:
+        for workspace in self._workspaces:
+            workspace.save()
+
+    def _report_round(self) -> None:
+        if self._round:
+            self._round.report(self._workspaces)
+
+    @contextmanager
+    def user_errors(self) -> Iterator[None]:
+        """Turn an error of the user's into its one line and exit status 2."""
+        try:
+            yield
+        except (*_USER_ERRORS, OSError) as error:
+            if isinstance(error, OSError):  # a full disk, a place that is read-only
+                error = ArtifactError(error.filename or "", error.strerror or str(error))
+            sys.stdout.flush()
+            print(f"scons: *** {error}", file=sys.stderr, flush=True)
+            self.verdicts.record_error(error)
+            Exit(2)
+
+
+def _explain_unknown_targets() -> None:
+    """SCons takes a mistyped target for a file that it cannot make."""
+    for failure in GetBuildFailures():
+        name = str(failure.node)
+        if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):
+            near = difflib.get_close_matches(name, {*TARGETS, *SCons.Node.Alias.default_ans}, n=1)
+            meant = f"did you mean {near[0]}?" if near else "'scons' alone lists them"
+            print(f"scons: there is no target {name}; {meant}", file=sys.stderr, flush=True)

@@ -1,0 +1,80 @@
+"""What follows from the rows of operations on elements: the checks admit just the element types of the row, and the C++
+that is assembled computes what the PyTorch that is translated does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pypto_build.pto import parse
+from pypto_build.pto.checks import check_module
+from pypto_build.pto.checks.elements import element_types
+from tests.pto.harness import COMPILER, Library
+from tests.pto.rows import ON_ELEMENTS, cases
+from tests.pto.torch_case import Use, use
+from tests.pto.torch_run import DTYPES, FLOATS, INTEGERS, Kernels, module_of
+
+CASES = {case.name: case for case in cases()}
+TYPES = (*FLOATS, *INTEGERS)
+
+
+def problems(name: str, dtype: str, arch: str) -> list[str]:
+    """What the checks say of a use."""
+    made = use(replace(CASES[name], arch=arch), dtype)
+    return [error.message for error in check_module(parse(module_of({"k": made.kernel}), "k.pto"), arch)]
+
+
+@pytest.mark.parametrize("arch", ["a2a3", "a5"])
+@pytest.mark.parametrize("name", CASES)
+def test_checks_admit_the_element_types_of_the_row(name: str, arch: str) -> None:
+    allowed = ON_ELEMENTS[CASES[name].op].elements[arch]
+    for dtype in TYPES:
+        refused = [message for message in problems(name, dtype, arch) if f"{arch} takes" in message]
+        assert len(refused) == (dtype.removeprefix("u") not in allowed), (dtype, refused)
+
+
+@pytest.mark.parametrize("name", ON_ELEMENTS)
+def test_some_form_has_nothing_wrong(name: str) -> None:
+    """Of every element type of the row there is a use that no check objects to."""
+    mine = [case.name for case in CASES.values() if case.op == name]
+    for arch, allowed in ON_ELEMENTS[name].elements.items():
+        for dtype in allowed & set(TYPES):
+            assert [] in [problems(case, dtype, arch) for case in mine], (arch, dtype)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
+@pytest.mark.parametrize("dtype", TYPES)
+def test_assembled_and_translated_agree(dtype: str, tmp_path: Path) -> None:
+    """Integers bit for bit, floats within two units in the last place."""
+    uses = {
+        name: use(case, dtype)
+        for name, case in CASES.items()
+        if dtype in element_types(case.op) and not problems(name, dtype, "a5")
+    }
+    library = Library(module_of({name: made.kernel for name, made in uses.items()}), tmp_path, "a5sim")
+    kernels = Kernels({name: made.kernel for name, made in uses.items()})
+    for name, made in uses.items():
+        copies = [tensor.clone() for tensor in made.kernel.tensors]
+        library.run(name, [tensor.view(torch.uint8).numpy() for tensor in copies])
+        kernels.run(name)
+        for assembled, translated in zip(copies, made.kernel.tensors, strict=True):
+            assert_close(assembled, translated, dtype, name)
+
+
+def assert_close(found: torch.Tensor, expected: torch.Tensor, dtype: str, name: str) -> None:
+    if dtype not in FLOATS:
+        assert torch.equal(found, expected), name
+        return
+    unit = 2 * torch.finfo(DTYPES[dtype]).eps
+    torch.testing.assert_close(
+        found.double(), expected.double(), rtol=unit, atol=torch.finfo(DTYPES[dtype]).tiny, equal_nan=True,
+        msg=lambda text: f"{name}: {text}",
+    )  # fmt: skip
+
+
+def test_a_row_is_used() -> None:
+    assert {case.op for case in CASES.values()} == ON_ELEMENTS.keys()
+    assert all(isinstance(made, Use) for made in (use(case, "f32") for case in CASES.values()))

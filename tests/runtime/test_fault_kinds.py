@@ -1,0 +1,63 @@
+"""The kinds of faults are the same on both sides, and every one has words that its fields fill."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from pypto_build.facts.faults import KINDS, FaultKind
+from pypto_build.runtime.build import SOURCE_DIR
+from pypto_build.runtime.faults import FaultRecord, derived_names, hint_of, message_of, status_of
+
+HEADER = SOURCE_DIR / "base" / "fault.h"
+NAMES = {number: name for name, number in vars(FaultKind).items() if isinstance(number, int)}
+#: Noticed in Python, so nothing in C++ names them.
+IN_PYTHON = range(FaultKind.REFERENCE, FaultKind.NOT_TRANSLATED + 1)
+SOURCES = [path.read_text(encoding="utf-8") for path in SOURCE_DIR.rglob("*.cpp")]
+
+
+def camel(kind: int) -> str:
+    return "".join(word.capitalize() for word in NAMES[kind].split("_"))
+
+
+def names(kind: int) -> set[str]:
+    """The fields that the words of a kind stand for."""
+    row = KINDS[kind]
+    return {name for _, name, *_ in string.Formatter().parse(row.message + row.hint) if name} - derived_names()
+
+
+def test_the_enum_is_the_same_in_cpp() -> None:
+    text = re.search(r"enum class FaultKind : int32_t \{(.*?)\};", HEADER.read_text(encoding="utf-8"), re.DOTALL)
+    assert text is not None
+    rows = re.findall(r"^    (\w+)(?: = (\d+))?,", text[1], re.MULTILINE)
+    assert [name for name, _ in rows] == ["None", *map(camel, NAMES)]
+    assert {name: number for name, number in rows if number} == {"None": "0", camel(1): "1"}
+
+
+def test_every_kind_has_a_row() -> None:
+    assert list(KINDS) == list(NAMES) == list(range(1, len(NAMES) + 1))
+
+
+@pytest.mark.parametrize("kind", NAMES, ids=NAMES.values())
+def test_somebody_notices_it_with_its_fields(kind: int) -> None:
+    """Where C++ makes the fault, it gives every field that the words name."""
+    if kind in IN_PYTHON:
+        assert names(kind) == {"text", "hint"}
+        return
+    uses = [text[at.end() :] for text in SOURCES for at in re.finditer(rf"FaultKind::{camel(kind)}\b", text)]
+    assert uses
+    for use in uses:
+        facts = use.partition(";")[0]
+        given = set(re.findall(r'\{"(\w+)", ', facts)) | set(re.findall(r"\b(ring|file|line)\b", facts))
+        assert names(kind) <= given
+
+
+@pytest.mark.parametrize("kind", NAMES, ids=NAMES.values())
+def test_words_are_made_of_whatever_there_is(kind: int) -> None:
+    """A record that was written over still ends in a line."""
+    record = FaultRecord(kind)
+    assert message_of(record)
+    assert status_of(record) in ("usage_error", "build_error", "runtime_error", "hang")
+    assert isinstance(hint_of(record), str)
