@@ -69,9 +69,12 @@ class Plan:
         return self.spliced or self.unit.source
 
     def compile_argv(self, source: str, target: str) -> list[str]:
-        """The compile command for these file names."""
-        flags = (*self.recipe.calling, *self.extra_flags)
-        return self.recipe.compile_argv(source, target, self.extra_dirs, flags)
+        """The command that compiles everything that the unit uses, for these file names."""
+        return self.recipe.compile_argv(source, target, self.extra_dirs, self.extra_flags)
+
+    def calling_argv(self, source: str, target: str) -> list[str]:
+        """The command that leaves instances to be linked in, where the recipe knows how."""
+        return self.recipe.compile_argv(source, target, self.extra_dirs, (*self.recipe.calling, *self.extra_flags))
 
 
 class Compilation:
@@ -129,7 +132,7 @@ class Compilation:
 
     def _compile(self, plan: Plan, name: str) -> Step:
         source = str(plan.compiled)
-        argv = plan.compile_argv(source, f"{self._place.path(name)}.tmp")
+        argv = plan.calling_argv(source, f"{self._place.path(name)}.tmp")
         action = self._action(plan, name, argv, (source,), main=source)
         return Step(
             self._place,
