@@ -1,4 +1,4 @@
-"""Kernels only call: bodies of instructions are compiled once for all, and kernels compute the same as with their own."""
+"""Kernels only call: bodies of instructions are compiled once for all, and compute the same as a kernel's own."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class World:
         options = self.options[option]
         replayed = self._replay(self.space, options)
         answer = self._answer(options)
-        if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
+        if replayed.outcome != answer.outcome and (self.damaged or self.in_the_way) and said_so(replayed):
             self._clear_the_way()
             replayed = self._replay(self.space, options)  # one clear line is allowed, not for ever
         self.damaged = False
@@ -280,7 +280,7 @@ class World:
         self.replays += 1
         answer = self._answer(options)
         if (done.status == 0) != (answer.outcome.exit == PASS) or done.late:
-            if self.damaged and done.status and not done.late:
+            if (self.damaged or self.in_the_way) and done.status and not done.late:
                 return self.step_replay(option)
             raise Fault(_report("scons replay", Outcome(done.status), str(done), answer))
         return None
@@ -309,7 +309,7 @@ class World:
         self.replays += 2
         for option, done in ended:
             answer = self._answer(self.options[option])
-            if done.late or (done.status != answer.outcome.exit and not self.damaged):
+            if done.late or (done.status != answer.outcome.exit and not (self.damaged or self.in_the_way)):
                 raise Fault(_report("one of two at once", Outcome(done.status), str(done), answer))
         self.step_replay(second)
 
@@ -320,7 +320,7 @@ class World:
         try:
             replayed = self._replay(other, options)
             answer = self._answer(options)
-            if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
+            if replayed.outcome != answer.outcome and (self.damaged or self.in_the_way) and said_so(replayed):
                 self._clear_the_way()
                 replayed = self._replay(other, options)
             self._compare(replayed, answer)

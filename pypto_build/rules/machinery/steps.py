@@ -94,17 +94,17 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
     def spawn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
         return step.spawn(workspace.confine(command, step.writes_to), environment)
 
-    with step.place.alone() if step.in_common else nullcontext():
-        try:
+    try:
+        with step.place.alone() if step.in_common else nullcontext():
             outcome = step.place.perform(step.action, spawn, begin, again=step.again, record=step.recorded)
-        except Refused as refused:
-            return Outcome("failed", refused.status)
-        except IsADirectoryError as error:
-            path = error.filename2 or error.filename
-            complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
-            return Outcome("failed", 1)
-        if step.in_common:
-            step.place.save()
+            if step.in_common:
+                step.place.save()
+    except Refused as refused:
+        return Outcome("failed", refused.status)
+    except IsADirectoryError as error:
+        path = error.filename2 or error.filename
+        complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
+        return Outcome("failed", 1)
     if outcome.how == "restored":
         say(*filter(None, [step.restored]))
         sys.stderr.write(outcome.said)
