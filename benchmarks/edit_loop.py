@@ -27,7 +27,6 @@ from typing import Any
 
 from benchmarks.generated import write_chain
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import parse_options
 from pypto_build.rules.precompiled import Precompiled
@@ -188,7 +187,6 @@ def _compile_words(entry: dict[str, Any], target: Path) -> list[str]:
     """What SCons runs for an entry of compile_commands.json, which leaves the precompiled header to the editor."""
     recipe = _recipe()["orchestration" if "/orchestration/" in entry["output"] else "aiv"]
     workspace = Workspace(_REPOSITORY, parse_options({}), whole_graph=False)
-    workspace.environment = passed_environment()
     aid = Precompiled(workspace, recipe, compile_environment(workspace)).ready() if recipe.main_header else None
     words = entry["arguments"][:-1]
     return [words[0], *(aid.words if aid else ()), *words[1:], str(target)]

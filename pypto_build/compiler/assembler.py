@@ -41,12 +41,12 @@ def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
         source.write_text(text, encoding="utf-8")
         command = ptoas_argv(Ptoas(str(ptoas), ""), PLATFORMS[platform], text, str(source), str(target))
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         except OSError as error:
             raise CompileError(SourcePosition(str(ptoas)), f"cannot be run: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:
             raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), f"ptoas took more than {TIMEOUT_S} s") from None
-        if done.returncode or not target.exists():
-            lines = (done.stderr or done.stdout).strip().splitlines()[:10]
+        if process.returncode or not target.exists():
+            lines = (process.stderr or process.stdout).strip().splitlines()[:10]
             raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), "ptoas refuses the unit", notes=tuple(lines))
         return target.read_text(encoding="utf-8")

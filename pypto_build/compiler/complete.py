@@ -88,17 +88,17 @@ class Completion:
             require_names(module)  # kernels' files are named after them
         members = self.members()
         before = self._record()
-        done: dict[str, str] = {}
+        written: dict[str, str] = {}
         for unit in dict.fromkeys(member.unit for member in members):
             mine = [member for member in members if member.unit == unit]
             key = self._digest(unit, mine)
             if before.get(unit) != f"{key} {self._content(unit, mine)}":
                 self._assemble(unit, mine)
-            done[unit] = f"{key} {self._content(unit, mine)}"
+            written[unit] = f"{key} {self._content(unit, mine)}"
         self._link()
         self._write(f"orchestration/{self.orchestration.name}", self.orchestration.read_text(encoding="utf-8"))
         self._write(MANIFEST_NAME, self._manifest(members))
-        self._write(RECORD, json.dumps(done, indent=1) + "\n")  # last: all else is there
+        self._write(RECORD, json.dumps(written, indent=1) + "\n")  # last: all else is there
 
     # --- who is who ----------------------------------------------------------------------------------------------
 

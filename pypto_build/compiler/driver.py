@@ -14,7 +14,7 @@ from .errors import CompileError
 from .frontend import build_program
 from .language import JitFunction
 from .load import entries_of, load_module
-from .pipeline import run_passes
+from .pipeline import own_faults, run_passes
 from .write import files_document
 
 
@@ -65,7 +65,8 @@ def compile_entry(
     except CompileError as error:
         error.dumps = dumps or {}
         raise
-    files = generate(program, output_dir, options)
+    with own_faults("emission", program):
+        files = generate(program, output_dir, options)
     if entry.reference_function is not None:
         files["golden.py"] = generate_golden(entry, program.entries[0], options.seed if options else 0)
     return files | (dumps or {})

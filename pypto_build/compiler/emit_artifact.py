@@ -86,7 +86,7 @@ def generate_unit(program: Program, members: list[IrFunction], unit: str, locati
     problems = check_module(module, program.platform)
     if problems:
         first = problems[0]
-        position = _in_program(module, first.place.line if first.place else 0, members[0].position)
+        position = _in_program(module, first.position.line if first.position else 0, members[0].position)
         raise CompileError(position, f"{unit}: {first.message}")
     return module, print_module(module)
 
@@ -95,6 +95,6 @@ def _in_program(module: Module, line: int, otherwise: SourcePosition) -> SourceP
     """The program's line that a line of the module came from."""
     for function in module.functions():
         for op in function.body.walk() if function.body else ():
-            if op.loc and op.loc.file and module.source.place(op.token).line == line:
+            if op.loc and op.loc.file and module.source.position(op.token).line == line:
                 return SourcePosition(op.loc.file, op.loc.line, op.loc.column)
     return otherwise

@@ -13,6 +13,7 @@ from .emit_tasks import TaskEmitter
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program, Ref, ValueKind
 from .orchestration_text import OrchestrationResult, OrchestrationText
+from .signature import signature_of
 from .vintages import TODAY, ApiVintage
 
 BATCH = 16  # tensors one alloc_tensors call takes
@@ -68,10 +69,8 @@ class OrchestrationEmitter(OrchestrationText):
         """External tensors, numbers, and dynamic extents."""
         function = self.function
         self.add("// External tensors")
-        positions = {}
         for number, param in enumerate(function.tensors()):
             name = self.name(param.name, "ext_")
-            positions[param.name] = number
             kind = f"{self.vintage.tensor} " if self.vintage.by_value else f"const {self.vintage.tensor}& "
             self.add(f"{kind}{name} = {self.vintage.external.format(i=number)};")
         if function.scalars():
@@ -80,18 +79,14 @@ class OrchestrationEmitter(OrchestrationText):
         for number, scalar in enumerate(function.scalars()):
             cpp = c_type(scalar.type.dtype)
             self.add(f"{cpp} {self.name(scalar.name)} = from_u64<{cpp}>(orch_args.scalar({number}));")
-        extents: dict[str, str] = {}
-        for param in function.tensors():
-            for axis, extent in enumerate(param.type.shape):
-                if isinstance(extent, Ref):
-                    extents.setdefault(extent.name, f"{self.names[param.name]}.shapes[{axis}]")
+        extents = signature_of(function).extents
         if extents:
             self.add()
             self.add("// Dynamic-dim symbols (extent of the declaring argument)")
-        for symbol, text in extents.items():
+        for symbol, param, axis in extents:
             self.names[symbol] = symbol
             self.taken.add(symbol)
-            self.add(f"int64_t {symbol} = (int64_t){text};")
+            self.add(f"int64_t {symbol} = (int64_t){self.names[param.name]}.shapes[{axis}];")
         self.add()
 
     # --- blocks ------------------------------------------------------------------------------------------------------
@@ -109,9 +104,9 @@ class OrchestrationEmitter(OrchestrationText):
         ]  # fmt: skip
         for start in range(0, len(early), BATCH):
             self.allocate(early[start : start + BATCH])
-        done = set(map(id, early))
+        allocated = set(map(id, early))
         for op in block.ops:
-            if id(op) not in done:
+            if id(op) not in allocated:
                 self.op(op)
 
     def op(self, op: Op) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from .ir import Dim, Op, TensorParam
+from .memory import SIDES
 from .pto_lowering import SPECIAL
 from .pto_pipes import PIPE_OPS, open_pipe
 from .pto_scalars import scalar_op
 from .pto_writer import PtoWriter, view_type
 from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, signature_of
-
-_KIND = {"aic": "cube", "aiv": "vector"}
 
 
 class FunctionEmitter(PtoWriter):
@@ -22,7 +21,7 @@ class FunctionEmitter(PtoWriter):
             open_pipe(self, self.function.pipe)
         self.block(self.function.body)
         self.text.position = self.function.position
-        kind = _KIND[self.function.core]
+        kind = SIDES[self.function.core]
         header = (
             f"  func.func @{self.function.name}({', '.join(arguments)}) "
             f"attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{"

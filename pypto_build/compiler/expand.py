@@ -29,11 +29,10 @@ from .ir import (
     op_refs,
     refs,
 )
-from .memory import side_of
+from .memory import SIDES, side_of
 from .prune import prune
 from .signature import GM_PIPE_BUFFER
 
-_SIDE = {"aic": "cube", "aiv": "vector"}
 _PRODUCER = {"vec": "aic", "mat": "aiv"}
 MAX_SLOTS = 8
 
@@ -121,7 +120,7 @@ class _Member:
                 self.cross(op, out)
             elif op.name in ("for", "if"):
                 out.append(self.control(op))
-            elif side_of(op, self.function) in ("", _SIDE[self.core]):
+            elif side_of(op, self.function) in ("", SIDES[self.core]):
                 out.append(replace(op))
         return Block(out, block.params, block.yields)
 
@@ -154,12 +153,12 @@ class _Member:
         for op in [o for o in ops if o.name == "pop"]:
             if not self.in_place(op, block):
                 self.copy(op, block)
-        done = -1
+        freed = -1
         for op in [o for o in ops if o.name == "pop"]:
             last = max((n for n, user in enumerate(ops) if op.result in mentions(user)), default=ops.index(op))
-            done = max(last, done, ops.index(op))
-            ops.insert(done + 1, Op("free", (), {"split": self.function.split + 1}, position=op.position))
-            done += 1
+            freed = max(last, freed, ops.index(op))
+            ops.insert(freed + 1, Op("free", (), {"split": self.function.split + 1}, position=op.position))
+            freed += 1
 
     def in_place(self, op: Op, block: Block) -> bool:
         name = op.result
@@ -234,6 +233,6 @@ def verify_members(function: IrFunction) -> None:
     if function.core == "mixed":
         raise CompileError(function.position, f"{function.name} is still a mixed kernel")
     for op in function.body.walk():
-        side = side_of(op, function) if function.core in _SIDE else ""
-        if side and side != _SIDE[function.core]:
+        side = side_of(op, function) if function.core in SIDES else ""
+        if side and side != SIDES[function.core]:
             raise CompileError(op.position, f"{op.name} is an operation of the {side} core, in {function.name}")

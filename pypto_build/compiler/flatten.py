@@ -10,17 +10,13 @@ from .ir import Block, IrFunction, Op, Operand, Program, Ref, Value, ValueKind, 
 
 def flatten_calls(program: Program) -> Program:
     """Arguments of every operation become values, and no call of an inline function is left."""
-    done: dict[str, IrFunction] = {}
+    flat: dict[str, IrFunction] = {}
     for function in program.functions.values():
         values = function.values.copy()
         body = _Flattener(values).block(function.body)
-        done[function.name] = replace(function, body=_Inliner(values, done).block(body), values=values)
-    kept = {name: f for name, f in done.items() if f.kind != "inline"}
+        flat[function.name] = replace(function, body=_Inliner(values, flat).block(body), values=values)
+    kept = {name: f for name, f in flat.items() if f.kind != "inline"}
     return replace(program, functions=kept)
-
-
-def _names(block: Block) -> set[str]:
-    return {name for op in block.walk() for name in op.defines} | set(block.params)
 
 
 class _Fresh:
@@ -83,14 +79,14 @@ class _Flattener:
 
 
 class _Inliner:
-    def __init__(self, values: Values, done: dict[str, IrFunction]) -> None:
-        self.done = done
+    def __init__(self, values: Values, expanded: dict[str, IrFunction]) -> None:
+        self.expanded = expanded
         self.fresh = _Fresh(values)
 
     def block(self, block: Block) -> Block:
         expanded = Block(params=block.params, yields=block.yields)
         for op in block.ops:
-            callee = self.done.get(op.callee) if op.name == "call" else None
+            callee = self.expanded.get(op.callee) if op.name == "call" else None
             if callee is None or callee.kind != "inline":
                 expanded.ops.append(replace(op, blocks=tuple(self.block(b) for b in op.blocks)))
                 continue
@@ -99,12 +95,11 @@ class _Inliner:
 
     def expand(self, op: Op, callee: IrFunction) -> list[Op]:
         """The callee's body with its variables renamed, then its result under the call's name."""
-        names = {name: self.fresh.renamed(callee.values[name]) for name in sorted(_names(callee.body))}
+        assigned = {name for inner in callee.body.walk() for name in inner.defines}
+        names = {name: self.fresh.renamed(callee.values[name]) for name in sorted(assigned)}
         values: dict[str, Operand] = {p.name: arg for p, arg in zip(callee.params, op.args, strict=True)}
-        assigned = values.keys() & names.keys()
-        ops = [
-            Op("copy", (values[name],), results=(names[name].name,), position=op.position) for name in sorted(assigned)
-        ]
+        parameters = sorted(values.keys() & names.keys())
+        ops = [Op("copy", (values[name],), results=(names[name].name,), position=op.position) for name in parameters]
         values = {**values, **names}
         body = _renamed(callee.body, values)
         ops += body.ops

@@ -35,21 +35,21 @@ def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
     """The program of one orchestration: itself, and the kernels and inline functions it reaches."""
     builder = ProgramBuilder()
     function = builder.function(entry)
-    return Program(entry.name, builder.done, platform, function.position, entry.accepted)
+    return Program(entry.name, builder.functions, platform, function.position, entry.accepted)
 
 
 class ProgramBuilder:
     def __init__(self) -> None:
-        self.done: dict[str, IrFunction] = {}
+        self.functions: dict[str, IrFunction] = {}
         self.sources: dict[str, JitFunction] = {}
 
     def function(self, jit: JitFunction, caller: SourcePosition | None = None) -> IrFunction:
         """The function's operations; callees come first, so a program lists kernels before their users."""
         known = self.sources.get(jit.name)
         if known is jit:
-            if jit.name not in self.done:
+            if jit.name not in self.functions:
                 raise CompileError(caller or SourcePosition(), f"{jit.name} calls itself")
-            return self.done[jit.name]
+            return self.functions[jit.name]
         file, node = definition_of(jit.function)
         position = SourcePosition(file, node.lineno, node.col_offset + 1)
         if known is not None:
@@ -57,8 +57,8 @@ class ProgramBuilder:
         if jit.kind == "kernel" and jit.name in KEYWORDS:
             raise CompileError(position, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
         self.sources[jit.name] = jit
-        self.done[jit.name] = _Reader(self.function, jit, file, node).read(position)
-        return self.done[jit.name]
+        self.functions[jit.name] = _Reader(self.function, jit, file, node).read(position)
+        return self.functions[jit.name]
 
 
 # Statements of Python that the language does not have: their names, and what to write instead.

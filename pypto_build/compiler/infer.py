@@ -36,10 +36,10 @@ _BITS = ("bitwise_and", "bitwise_or", "shl", "shr")
 
 
 def infer_types(program: Program) -> Program:
-    done: dict[str, IrFunction] = {}
+    typed: dict[str, IrFunction] = {}
     for name, function in program.functions.items():
-        done[name] = Inference(function, done).run()
-    return replace(program, functions=done)
+        typed[name] = Inference(function, typed).run()
+    return replace(program, functions=typed)
 
 
 class Inference(RuleContext):

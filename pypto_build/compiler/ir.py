@@ -189,6 +189,10 @@ class Values(dict[str, Value]):
     def scalar(self, name: str) -> ScalarType:
         return _expect(self.types[name], ScalarType, name)
 
+    def dtype(self, name: str) -> DType:
+        """The element type of a tile, a tensor or a number."""
+        return _expect(getattr(self.types[name], "dtype", None), DType, name)
+
     def is_tile(self, name: str) -> bool:
         return isinstance(self.types.get(name), TileType)
 

@@ -13,6 +13,7 @@ from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program, Ref, ScalarType, TileType
 from .operations import OPERATIONS
 
+SIDES = {"aic": "cube", "aiv": "vector"}
 CUBE_SPACES = ("mat", "left", "right", "acc")
 # where the operands of products have to be
 _PRODUCTS = {"matmul": {0: "left", 1: "right"}, "matmul_acc": {1: "left", 2: "right"}}

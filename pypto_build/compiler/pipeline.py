@@ -91,11 +91,19 @@ def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program
 @contextmanager
 def _naming(one: Pass, program: Program) -> Iterator[None]:
     """An error in here says which pass it came from."""
+    with own_faults(one.name, program):
+        try:
+            yield
+        except CompileError as error:
+            error.stage = one.name
+            raise
+
+
+@contextmanager
+def own_faults(stage: str, program: Program) -> Iterator[None]:
+    """Whatever else is raised in here is a fault of the compiler, and says so in a line."""
     try:
         yield
-    except CompileError as error:
-        error.stage = one.name
-        raise
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-        message = f"{one.name} failed: {type(error).__name__}: {error}"
+        message = f"{stage} failed: {type(error).__name__}: {error}"
         raise CompileError(program.position, message, "a fault of the compiler, not of the program") from error

@@ -107,14 +107,10 @@ class _Planner:
             {self.reserved(space), *(-(-end // align) * align for _, end in taken + exact), *(s for s, _ in exact)}
         )
         for start in candidates:
-            if start < self.reserved(space):
-                continue
             end = start + size
-            if any(start < e and s < end for s, e in taken):
-                continue
-            if any(start < e and s < end and start != s for s, e in exact):
-                continue
-            return start
+            free = start >= self.reserved(space) and not any(start < e and s < end for s, e in taken)
+            if free and not any(start < e and s < end and start != s for s, e in exact):
+                return start
         raise AssertionError("the end of everything placed is free")
 
     def too_big(self, members: set[str], space: str, size: int, op: Op) -> CompileError:

@@ -122,8 +122,7 @@ class PtoWriter(ABC):
         extents = ", ".join(self.text.extent(s) for s in sizes)
         spelled = "x".join(str(s) if isinstance(s, int) else "?" for s in sizes)
         part = f"!pto.partition_tensor_view<{spelled}x{type_.dtype.pto}>"
-        name = f"%{tensor.name}_pview"
-        name = f"{name}_{self.text.count}" if self.text.count else name
+        name = f"%{tensor.name}_pview" + (f"_{self.text.count}" if self.text.count else "")
         self.text.count += 1
         self.text.add(
             f"{name} = pto.partition_view %{tensor.name}_view, offsets = [{at}], sizes = [{extents}] : "

@@ -63,18 +63,18 @@ def compile_with_pypto(
 def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list[str]]:
     position = SourcePosition(program)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [python, str(_PROCESS), program, str(build), str(report)], capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
     except OSError as error:
         raise NoPypto(SourcePosition(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
-    last = (done.stderr.strip().splitlines() or [""])[-1]
-    if done.returncode == 3:
+    last = (process.stderr.strip().splitlines() or [""])[-1]
+    if process.returncode == 3:
         hint = "install PyPTO there (pip install pypto), or name the interpreter that has it with PYTHON="
         raise NoPypto(position, f"PyPTO cannot be imported: {last}", hint)
     if not report.exists():
-        raise CompileError(position, f"PyPTO's process ended with status {done.returncode}: {last}")
+        raise CompileError(position, f"PyPTO's process ended with status {process.returncode}: {last}")
     found = json.loads(report.read_text(encoding="utf-8"))
     stopped = found.pop("stopped")
     if not found["directories"]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pypto_build.pto.atomic import write_atomically
-from pypto_build.pto.errors import Place, PtoError
+from pypto_build.pto.errors import PtoError, SourcePosition
 from pypto_build.pto.splice import (
     BODY_SENTINEL,
     find_sentinels,
@@ -82,7 +82,9 @@ class Unit:
         try:
             calls = submissions(self.orchestration) if self.orchestration else ()
         except ArtifactError as error:
-            raise PtoError(Place(str(self.orchestration)), str(error).removeprefix(f"{self.orchestration}: ")) from None
+            raise PtoError(
+                SourcePosition(str(self.orchestration)), str(error).removeprefix(f"{self.orchestration}: ")
+            ) from None
         call = next((c for c in calls if func_id in c.func_ids), None)
         return Payload(len(call.signature), call.scalars) if call else None
 

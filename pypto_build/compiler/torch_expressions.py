@@ -11,8 +11,7 @@ from pypto_build.pto.ops.functions import COMPARE, Reduction, mask_pattern
 from pypto_build.pto.torch.converting import converted
 from pypto_build.pto.types import parse_type
 
-from .dtypes import DType
-from .ir import Const, IrFunction, Op, Operand, Ref, ScalarType, TensorType, TileType
+from .ir import Const, IrFunction, Op, Operand, Ref, TileType
 from .operations import OPERATIONS
 
 _SCALAR = {
@@ -32,6 +31,7 @@ class Expressions:
 
     def __init__(self, function: IrFunction) -> None:
         self.function = function
+        self.values = function.values
         self.bound: dict[str, str] = {}
 
     def text(self, operand: Operand) -> str:
@@ -47,14 +47,12 @@ class Expressions:
             return f"({', '.join(map(self.text, operand))}{',' if len(operand) == 1 else ''})"
         raise KeyError(operand.name)
 
-    def tile(self, operand: Operand) -> TileType | None:
-        type_ = self.function.types.get(operand.name) if isinstance(operand, Ref) else None
-        return type_ if isinstance(type_, TileType) else None
+    def is_tile(self, operand: Operand) -> bool:
+        return isinstance(operand, Ref) and self.values.is_tile(operand.name)
 
-    def dtype(self, operand: Operand) -> DType:
-        type_ = self.function.types[operand.name] if isinstance(operand, Ref) else None
-        assert isinstance(type_, (TileType, TensorType, ScalarType))
-        return type_.dtype
+    def made(self, op: Op) -> TileType:
+        """The tile that an operation makes."""
+        return self.values.tile(op.result)
 
     def dim(self, extent: object) -> str:
         return self.text(extent) if isinstance(extent, Ref) else str(extent)
@@ -62,7 +60,6 @@ class Expressions:
     def expression(self, op: Op) -> str:
         """The value of an operation without blocks. KeyError where there is no translation."""
         name, args = op.name, [self.text(a) for a in op.args]
-        made = self.function.types.get(op.result) if op.results else None
         if name.startswith("s."):
             return self._scalar(op, name[2:], args)
         rule = OPERATIONS[name].rule
@@ -70,12 +67,11 @@ class Expressions:
             return self._elementwise(op, args)
         if rule in _REDUCTIONS:
             return self._reduction(op, args[0])
-        return _EXPRESSIONS[name](self, op, args, made)
+        return _EXPRESSIONS[name](self, op, args)
 
     def _scalar(self, op: Op, name: str, args: list[str]) -> str:
         a, b = args[0], args[1] if len(args) > 1 else ""
-        dtype = op.attrs.get("dtype")
-        is_float = isinstance(dtype, DType) and dtype.is_float
+        is_float = op.dtype.is_float
         if name == "cast":
             return f"f32({a})" if is_float else f"int({a})"
         if name == "div" or (name == "floordiv" and is_float):
@@ -87,8 +83,8 @@ class Expressions:
 
     def _elementwise(self, op: Op, args: list[str]) -> str:
         """What the operation of .pto computes, in the element type of the tile."""
-        function, dtype = TABLE[OPERATIONS[op.name].pto].function, self.dtype(op.args[0])
-        number = len(args) > 1 and self.tile(op.args[1]) is None
+        function, dtype = TABLE[OPERATIONS[op.name].pto].meaning, self.values.dtype(op.ref(0).name)
+        number = len(args) > 1 and not self.is_tile(op.args[1])
         text = function.expression(is_float=dtype.is_float, number=number)
         converts = not function.keeps(is_float=dtype.is_float)
         if function.halves and dtype.size == 2:
@@ -98,81 +94,80 @@ class Expressions:
         return f"{text}.to(torch.{dtype.torch})" if converts else text
 
     def _reduction(self, op: Op, tile: str) -> str:
-        definition, dtype = OPERATIONS[op.name], self.dtype(op.args[0])
+        definition, dtype = OPERATIONS[op.name], self.values.dtype(op.ref(0).name)
         reduction = TABLE[definition.pto].computes
         assert isinstance(reduction, Reduction)
         text = reduction.torch.format(a=tile, dim=_REDUCTIONS[definition.rule])
         return text if reduction.keeps(is_float=dtype.is_float) else f"{text}.to(torch.{dtype.torch})"
 
-    def _expand(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType)
+    def _expand(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
         return f"{args[-1]}.expand({', '.join(map(self.dim, made.valid))})"
 
-    def _load(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType)
-        shape = [int(a.value) for a in op.args[2] if isinstance(a, Const)]  # type: ignore[union-attr]
+    def _load(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
+        shape = [int(a.value) for a in op.items(2) if isinstance(a, Const)]
         text = f"load_tile({args[0]}, {args[1]}, {self.text(tuple(map(Const, shape)))})"
         if made.valid == made.shape:
             return text
         return f"{text}[:{self.dim(made.valid[0])}, :{self.dim(made.valid[1])}]"
 
-    def _store(self, op: Op, args: list[str], made: object) -> str:
+    def _store(self, op: Op, args: list[str]) -> str:
         add = ", add=True" if op.attrs.get("atomic") == "add" else ""
         return f"store_tile({args[2]}, {args[1]}, {args[0]}{add})"
 
-    def _cast(self, op: Op, args: list[str], made: object) -> str:
-        source, target = parse_type(self.dtype(op.args[0]).pto), parse_type(op.attrs["dtype"].pto)
+    def _cast(self, op: Op, args: list[str]) -> str:
+        source, target = parse_type(self.values.dtype(op.ref(0).name).pto), parse_type(op.attrs["dtype"].pto)
         text = converted(args[0], source, target, str(op.attrs.get("mode", "rint")).lower(), False)
         to = f".to(torch.{op.attrs['dtype'].torch})"
         return text if text.endswith(to) else f"{text}{to}"
 
-    def _extract(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType) and isinstance(op.args[1], tuple)
-        row, col = (self.text(o) for o in op.args[1])
+    def _extract(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
+        row, col = (self.text(o) for o in op.items(1))
         return f"{args[0]}[{row}:{row} + {made.shape[0]}, {col}:{col} + {made.shape[1]}]"
 
-    def _full(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType)
+    def _full(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
         return f"torch.full({made.shape}, {args[0]}, dtype=torch.{made.dtype.torch})"
 
-    def _create_tile(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType)
+    def _create_tile(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
         return f"torch.zeros({made.shape}, dtype=torch.{made.dtype.torch})"
 
-    def _arange(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType)
+    def _arange(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
         return f"{args[0]} + torch.arange({made.shape[1]}, dtype=torch.int64)[None]"
 
-    def _reshape(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, (TileType, TensorType))
-        shape = made.valid if isinstance(made, TileType) else made.shape
+    def _reshape(self, op: Op, args: list[str]) -> str:
+        shape = self.made(op).valid if self.values.is_tile(op.result) else self.values.tensor(op.result).shape
         return f"{args[0]}.reshape({', '.join(map(self.dim, shape))})"
 
-    def _fillpad(self, op: Op, args: list[str], made: object) -> str:
-        assert isinstance(made, TileType)
+    def _fillpad(self, op: Op, args: list[str]) -> str:
+        made = self.made(op)
         return f'fill_pad({args[0]}, {made.shape[0]}, {made.shape[1]}, "{op.attrs["pad"]}")'
 
-    def _select(self, op: Op, args: list[str], made: object) -> str:
-        if self.tile(op.args[0]) is None:
+    def _select(self, op: Op, args: list[str]) -> str:
+        if not self.is_tile(op.args[0]):
             return f"{args[1]} if {args[0]} else {args[2]}"
         return f"torch.where({', '.join(args[:3])})"
 
-    def _gather_mask(self, op: Op, args: list[str], made: object) -> str:
+    def _gather_mask(self, op: Op, args: list[str]) -> str:
         period, first = mask_pattern(op.attrs["pattern"])
         text = f"{args[0]}[:, {first}::{period}]"
         dtype = op.attrs["dtype"]
-        if not dtype or dtype == self.dtype(op.args[0]):
+        if not dtype or dtype == self.values.dtype(op.ref(0).name):
             return text
         signed = {"uint32": "int32", "uint16": "int16"}.get(dtype.torch, dtype.torch)
         return f"{text}.contiguous().view(torch.{signed})"
 
 
-_Expression = Callable[[Expressions, Op, list[str], object], str]
+_Expression = Callable[[Expressions, Op, list[str]], str]
 
 
 def _plain(form: str) -> _Expression:
     """An expression of the operands alone."""
-    return lambda f, op, args, made: form.format(*args)
+    return lambda f, op, args: form.format(*args)
 
 
 _EXPRESSIONS: dict[str, _Expression] = {
@@ -191,8 +186,8 @@ _EXPRESSIONS: dict[str, _Expression] = {
     "fillpad": Expressions._fillpad,
     "select": Expressions._select,
     "gather_mask": Expressions._gather_mask,
-    "cmp": lambda f, op, args, made: f"{args[0]} {COMPARE[op.attrs['mode']]} {args[1]}",
-    "create_tensor": lambda f, op, args, made: f"create_tensor({args[0]}, torch.{op.attrs['dtype'].torch})",
+    "cmp": lambda f, op, args: f"{args[0]} {COMPARE[op.attrs['mode']]} {args[1]}",
+    "create_tensor": lambda f, op, args: f"create_tensor({args[0]}, torch.{op.attrs['dtype'].torch})",
     "concat": _plain("torch.cat(({0}, {1}), dim=1)"),
     "gather": _plain("{0}.reshape(-1)[{1}.to(torch.int64)]"),
     "sort32": _plain("sorted_groups({0}, {1})"),

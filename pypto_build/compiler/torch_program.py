@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pypto_build.pto.ops.functions import COMPARE
-from pypto_build.pto.torch.dtypes import UnsupportedType
+from pypto_build.pto.torch.dtypes import UnsupportedTorchType
 from pypto_build.pto.torch.module import torch_codegen
-from pypto_build.pto.torch.names import Names
+from pypto_build.pto.torch.names import PythonNames
 from pypto_build.pto.torch.preamble import helper_names, preamble
 
 from .ir import Block, IrFunction, Op, Program, Ref, TensorParam, ValueKind
@@ -76,7 +76,7 @@ class _Functions:
 
 
 def _parameters(function: IrFunction, functions: _Functions) -> list[str]:
-    names = Names(helper_names() | set(functions.functions))
+    names = PythonNames(helper_names() | set(functions.functions))
     return [names.unique(p.value.stem) for p in function.params]
 
 
@@ -84,7 +84,7 @@ class _Function(Expressions):
     def __init__(self, function: IrFunction, owner: _Functions) -> None:
         super().__init__(function)
         self.owner = owner
-        self.names = Names(helper_names() | set(owner.functions))
+        self.names = PythonNames(helper_names() | set(owner.functions))
         self.lines: list[str] = []
         self.indent = 1
 
@@ -137,9 +137,9 @@ class _Function(Expressions):
             return
         try:
             text = self.expression(op)
-        except (KeyError, UnsupportedType) as error:
+        except (KeyError, UnsupportedTorchType) as error:
             self.owner.problems.append(
-                f"{op.name} at {op.position}" + (f" {error}" if isinstance(error, UnsupportedType) else "")
+                f"{op.name} at {op.position}" + (f" {error}" if isinstance(error, UnsupportedTorchType) else "")
             )
             text = "None"
         if op.results:

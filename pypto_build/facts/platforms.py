@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class Platform:
+class Platform(msgspec.Struct, frozen=True):
     """One value of ``PLATFORM=``.
 
     ``arch`` is the generation of the chip (``a2a3``: 910B/C, ``a5``: 950); ``simulated`` platforms run on the host.

@@ -102,6 +102,12 @@ class RunOption(Option, frozen=True):
     fields: tuple[str, ...] = ()
     scene_flags: tuple[str, ...] = ()
 
+    def words(self, value: object) -> list[str]:
+        """How a command line says that the option has this value; nothing for None and for the default."""
+        if value is True:
+            return [self.flag]
+        return [] if value is None or value == self.default else [self.flag, str(value)]
+
 
 _ONE_RUN = ("diverge", "hazards", "flaky")  # tools that make runs of their own
 _COMPARING = ("bisect", "scene_test", "diverge")

@@ -16,6 +16,7 @@ from pypto_build.artifact.interface import sign
 from pypto_build.artifact.params import Param
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.interop.cases import find_case
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool
@@ -75,16 +76,12 @@ def replay_compiled(
         raise ArtifactError("replay_compiled()", f"unknown platform '{platform}'", f"one of {', '.join(PLATFORMS)}")
     root = load_artifact(work_dir).root
     words = [*own_tool("pypto_build.cli"), "replay", str(root), "-p", platform, "--force"]
-    words += ["--build-dir", str(build_dir), "--rounds", str(rounds), "--timeout", str(timeout_s)]
-    words += [] if PLATFORMS[platform].simulated else ["--device", str(device_id)]
-    for flag, value in (("--runtime", runtime), ("--simpler", simpler), ("--isa", pto_isa)):
-        words += [flag, value] if value else []
-    for flag, level in (("--dump-args", dump_args), ("--swimlane", swimlane), ("--pmu", pmu)):
-        words += [flag, str(level)] if level else []
-    for flag, tolerance in (("--rtol", rtol), ("--atol", atol)):
-        words += [flag, str(tolerance)] if tolerance is not None else []
-    words += ["--skip-compile"] if skip_compile else []
-    words += ["--dep-gen"] if dep_gen else []
+    words += ["--build-dir", str(build_dir)]
+    options: dict[str, object] = {"ROUNDS": rounds, "TIMEOUT": timeout_s, "RTOL": rtol, "ATOL": atol}
+    options |= {"RUNTIME": runtime, "SIMPLER": simpler, "PTO_ISA": pto_isa, "SKIP_COMPILE": skip_compile}
+    options |= {"DUMP": dump_args, "SWIMLANE": swimlane, "PMU": pmu, "DEP_GEN": dep_gen}
+    options |= {} if PLATFORMS[platform].simulated else {"DEVICE": device_id}
+    words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
     out = Path(os.path.abspath(build_dir)) / platform / load_artifact(root).name
     if not arguments:
         data = find_case(root, case_name)

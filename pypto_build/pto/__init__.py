@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .errors import Place, PtoError
+    from .errors import PtoError, SourcePosition
     from .model import Argument, Function, Location, Module, Operation, Region
     from .ops import TABLE
     from .parser import parse, parse_file
@@ -22,9 +22,9 @@ __all__ = [
     "Location",
     "Module",
     "Operation",
-    "Place",
     "PtoError",
     "Region",
+    "SourcePosition",
     "parse",
     "parse_file",
     "print_module",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "errors": ("Place", "PtoError"),
+    "errors": ("SourcePosition", "PtoError"),
     "model": ("Argument", "Function", "Location", "Module", "Operation", "Region"),
     "ops": ("TABLE",),
     "parser": ("parse", "parse_file"),

@@ -22,7 +22,7 @@ from .atomic import write_atomically
 from .checks import CAPACITY, check_module, module_arch
 from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
-from .errors import Place, PtoError
+from .errors import PtoError, SourcePosition
 from .model import Function, Module, Operation
 from .names import require_names
 from .ops import TABLE
@@ -46,12 +46,14 @@ def assemble(module: Module, platform: str) -> Assembled:
     """The C++ of every function that has a body, callees first; raises PtoError."""
     if platform in HARDWARE:
         raise PtoError(
-            Place(module.source.path),
+            SourcePosition(module.source.path),
             f"{platform} needs ptoas: the built-in assembler inserts no pipeline synchronisation; "
             f"set PTOAS_ROOT, or build for {platform}sim",
         )
     if platform not in PLATFORMS:
-        raise PtoError(Place(module.source.path), f"unknown platform '{platform}'; one of {', '.join(PLATFORMS)}")
+        raise PtoError(
+            SourcePosition(module.source.path), f"unknown platform '{platform}'; one of {', '.join(PLATFORMS)}"
+        )
     require_names(module)
     arch = module_arch(module, platform)
     texts: list[str] = []
@@ -66,7 +68,7 @@ def assemble(module: Module, platform: str) -> Assembled:
         texts += [*lines.text, ""]
         tokens += [*lines.tokens, -1]
         names.append(function.name)
-    places = tuple(module.source.place(token).line if token >= 0 else 0 for token in tokens)
+    places = tuple(module.source.position(token).line if token >= 0 else 0 for token in tokens)
     return Assembled("\n".join(texts), tuple(names), places)
 
 
@@ -80,7 +82,7 @@ def _callees_first(module: Module) -> list[Function]:
         if function.name in done:
             return
         if function.name in visiting:
-            raise PtoError(module.source.place(function.token), "calls itself", f"func.func @{function.name}")
+            raise PtoError(module.source.position(function.token), "calls itself", f"func.func @{function.name}")
         visiting.add(function.name)
         for op in function.body.walk() if function.body is not None else ():
             callee = by_name.get(getattr(op.attrs.get("callee"), "name", "")) if TABLE[op.name].fn == "call" else None
@@ -117,7 +119,7 @@ def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]
         top[space] = start + size
         if top[space] > CAPACITY[arch or "a2a3"].get(space, 1 << 62):
             message = f"has no address, and {size} bytes do not fit into {space} beside the others; give addresses"
-            raise PtoError(module.source.place(op.token), message, op.name)
+            raise PtoError(module.source.position(op.token), message, op.name)
         placed[id(op)] = start
     return placed
 

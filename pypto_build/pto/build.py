@@ -33,9 +33,9 @@ def operation(
         raise ValueError(f"there is no operation {name}")
     given = {role: _pairs(value) for role, value in operands.items()}
     form = _form(definition, given)
-    layout = definition.forms[form]
+    layout = definition.variants[form]
     typed = _typed(definition, form)
-    op = Operation(name, attrs=dict(attrs or {}), regions=tuple(regions), loc=loc, form=form)
+    op = Operation(name, attrs=dict(attrs or {}), regions=tuple(regions), loc=loc, variant=form)
     for role in layout.roles():
         pairs = given.get(role.name, ())
         if pairs or (role.many and role.name in given):
@@ -58,21 +58,21 @@ def _pairs(value: Typed | Sequence[Typed]) -> tuple[Typed, ...]:
 
 def _form(definition: OpDef, given: Mapping[str, Sequence[Typed]]) -> int:
     """The first form that has all given roles and misses none it needs."""
-    for number, form in enumerate(definition.forms):
+    for number, form in enumerate(definition.variants):
         roles = {role.name: role for role in form.roles()}
         needed = {name for name, role in roles.items() if not (role.optional or role.many)}
         if needed <= given.keys() <= roles.keys():
             return number
     choices = " or ".join(
         "(" + ", ".join(f"[{r.name}]" if r.optional or r.many else r.name for r in form.roles()) + ")"
-        for form in definition.forms
+        for form in definition.variants
     )
     raise ValueError(f"{definition.name} takes {choices}, found ({', '.join(given)})")
 
 
 def _typed(definition: OpDef, form: int) -> set[str]:
     """The roles whose types a format writes."""
-    text = definition.forms[form].format
+    text = definition.variants[form].format
     if definition.name == "scf.while":
         return {"init"}
     return {name for step in _all(compile_format(text)) for name in _names(step)}

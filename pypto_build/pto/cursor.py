@@ -25,7 +25,7 @@ class Cursor:
 
     def fail(self, message: str, token: int | None = None) -> NoReturn:
         """Raise at token number `token`, by default the next one."""
-        raise PtoError(self.source.place(self.at if token is None else token), message, self.current)
+        raise PtoError(self.source.position(self.at if token is None else token), message, self.current)
 
     def found(self, token: int | None = None) -> str:
         """The next token, quoted for a message."""

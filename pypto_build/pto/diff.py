@@ -69,7 +69,7 @@ class _Reader:
             self.region(function.body)
 
     def add(self, key: str, operands: tuple[str, ...], results: tuple[str, ...], shown: str | None, token: int) -> None:
-        line = self.source.place(token).line if token >= 0 else 0
+        line = self.source.position(token).line if token >= 0 else 0
         self.lines.append(Line(key, operands, results, key if shown is None else shown, line))
 
     def region(self, region: Region) -> None:

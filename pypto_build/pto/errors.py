@@ -9,7 +9,7 @@ _LONGEST = 2000
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePosition:
     """Where something stands in a source text; line and column count from 1, 0 means unknown."""
 
     path: str = "<pto>"
@@ -30,11 +30,11 @@ def printable(text: str) -> str:
 class PtoError(Exception):
     """The text, or what it means, is not valid .pto; `str()` is one line that names the place and the operation."""
 
-    def __init__(self, place: Place, message: str, operation: str = "") -> None:
-        self.place = place
+    def __init__(self, position: SourcePosition, message: str, operation: str = "") -> None:
+        self.position = position
         self.operation = operation
         self.message = printable(" ".join(message.split()))
-        super().__init__(f"{place}: {operation}: {self.message}" if operation else f"{place}: {self.message}")
+        super().__init__(f"{position}: {operation}: {self.message}" if operation else f"{position}: {self.message}")
 
 
 class TypeSyntaxError(ValueError):

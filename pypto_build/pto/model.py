@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .attributes import Attribute, case_of
-from .errors import Place
+from .errors import SourcePosition
 from .lexer import token_offsets
 from .types import Type
 
@@ -34,15 +34,15 @@ class Source:
     def _lines(self) -> list[int]:
         return [0] + [found.end() for found in re.finditer("\n", self.text)]
 
-    def place(self, token: int) -> Place:
+    def position(self, token: int) -> SourcePosition:
         """The place of token number `token`; unknown for operations that were not parsed (-1)."""
         if token < 0:
-            return Place(self.path)
-        return self.place_at(self.offsets[min(token, len(self.offsets) - 1)])
+            return SourcePosition(self.path)
+        return self.position_at(self.offsets[min(token, len(self.offsets) - 1)])
 
-    def place_at(self, offset: int) -> Place:
+    def position_at(self, offset: int) -> SourcePosition:
         line = bisect_right(self._lines, offset)
-        return Place(self.path, line, offset - self._lines[line - 1] + 1)
+        return SourcePosition(self.path, line, offset - self._lines[line - 1] + 1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Operation:
     result_types: tuple[Type, ...] = ()
     regions: tuple[Region, ...] = ()
     loc: Location | None = None
-    form: int = 0  # which of the definition's formats it is written in; negative for the quoted form
+    variant: int = 0  # which of the definition's formats it is written in; negative for the quoted form
     token: int = field(default=-1, compare=False)
 
     def operand(self, role: str) -> str:

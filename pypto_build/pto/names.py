@@ -15,4 +15,4 @@ def require_names(module: Module) -> None:
     for function in module.functions():
         if function.body is not None and not _IDENTIFIER.fullmatch(function.name):
             what = "its name is no identifier, as it has to be in C++; use letters, digits and _"
-            raise PtoError(module.source.place(function.token), what, f"func.func @{function.name}")
+            raise PtoError(module.source.position(function.token), what, f"func.func @{function.name}")

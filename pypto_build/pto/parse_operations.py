@@ -11,7 +11,7 @@ from .errors import PtoError
 from .model import GENERIC, GENERIC_PLAIN, Operation
 from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
-from .ops.roles import assign, choose_form, describe_forms, generic_roles
+from .ops.roles import assign, choose_variant, describe_variants, generic_roles
 from .parse_attributes import number
 from .parse_control import READERS, RegionReader
 from .types import Type
@@ -83,10 +83,10 @@ class OperationReader(RegionReader):
         special = READERS.get(definition.name)
         if special is not None:
             special(self, op)
-        elif not definition.forms[0].format:
+        elif not definition.variants[0].format:
             self.ins_outs(definition, op)
-        elif len(definition.forms) == 1:
-            self.run(compile_format(definition.forms[0].format), definition, op)
+        elif len(definition.variants) == 1:
+            self.run(compile_format(definition.variants[0].format), definition, op)
         else:
             op = self.first_form(definition, results)
         return op
@@ -94,8 +94,8 @@ class OperationReader(RegionReader):
     def first_form(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
         """Tries each form; reports the error of the one that got furthest."""
         start, errors = self.at, []
-        for number_, form in enumerate(definition.forms):
-            op = Operation(definition.name, results=results, form=number_)
+        for number_, form in enumerate(definition.variants):
+            op = Operation(definition.name, results=results, variant=number_)
             self.at = start
             try:
                 self.run(compile_format(form.format), definition, op)
@@ -110,7 +110,7 @@ class OperationReader(RegionReader):
         tokens = self.tokens
         ins: tuple[list[str], list[Type]] = ([], [])
         outs: tuple[list[str], list[Type]] = ([], [])
-        form = definition.forms[0]
+        form = definition.variants[0]
         start = self.at
         if tokens[self.at] == "ins":
             self.at += 1
@@ -124,14 +124,14 @@ class OperationReader(RegionReader):
             self.expect("outs", "'outs('")
         if tokens[self.at] == "{":
             self.attr_dict(op.attrs)
-        chosen = choose_form(definition, len(ins[0]), len(outs[0]), ins[1])
+        chosen = choose_variant(definition, len(ins[0]), len(outs[0]), ins[1])
         if chosen is None:
             self.fail(
-                f"expected {describe_forms(definition)}, found {len(ins[0])} in ins and {len(outs[0])} in outs",
+                f"expected {describe_variants(definition)}, found {len(ins[0])} in ins and {len(outs[0])} in outs",
                 start,
             )
-        op.form = chosen
-        form = definition.forms[chosen]
+        op.variant = chosen
+        form = definition.variants[chosen]
         assign(op, form.ins, *ins)
         assign(op, form.outs, *outs)
 
@@ -173,7 +173,7 @@ class OperationReader(RegionReader):
 
     def generic(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
         """`"name"(%a) <{properties}> {attributes} : (T) -> (R)`, after the name."""
-        op = Operation(definition.name, results=results, form=GENERIC)
+        op = Operation(definition.name, results=results, variant=GENERIC)
         start = self.at
         self.expect("(", "'('")
         values = self.value_list(")")
@@ -185,7 +185,7 @@ class OperationReader(RegionReader):
         if self.tokens[self.at] == "(":
             self.fail("expected no region here: operations with regions are written in their own form")
         if self.tokens[self.at] == "{":
-            op.form = GENERIC if op.attrs else GENERIC_PLAIN
+            op.variant = GENERIC if op.attrs else GENERIC_PLAIN
             self.attr_dict(op.attrs)
         self.expect(":", "':' and the operation's type")
         signature = self.function_type()
@@ -194,7 +194,7 @@ class OperationReader(RegionReader):
         op.result_types = signature.results
         roles = generic_roles(definition, signature.inputs)
         if roles is None:
-            self.fail(f"expected {describe_forms(definition)}, found {len(values)} operands", start)
+            self.fail(f"expected {describe_variants(definition)}, found {len(values)} operands", start)
         assign(op, roles, values, signature.inputs)
         return op
 
@@ -207,7 +207,7 @@ class OperationReader(RegionReader):
             if code == "lit":
                 self.expect(step.name)
             elif code == "$":
-                role = definition.role(step.name, op.form)
+                role = definition.role(step.name, op.variant)
                 if role is not None and role.many:
                     op.operands[step.name] = tuple(self.value_list(")" if self.tokens[self.at] == ")" else "]"))
                 else:
@@ -219,7 +219,7 @@ class OperationReader(RegionReader):
                 for index, name in enumerate(step.name.split(",")):
                     if index:
                         self.expect(",", f"',' and the type of {name}")
-                    role = definition.role(name, op.form)
+                    role = definition.role(name, op.variant)
                     op.types[name] = (self.type(role.kind if role else ""),)
             elif code == "T=":
                 op.result_types = (self.type("ptr" if op.name == "pto.addptr" else "tile"),)
@@ -293,7 +293,7 @@ class OperationReader(RegionReader):
             self.keyed(op, {name for _, names in step.groups for name in names})
         else:
             for keyword, names in step.groups:
-                role = TABLE[op.name].role(names[0], op.form)
+                role = TABLE[op.name].role(names[0], op.variant)
                 if self.tokens[self.at] in (":", ")") and (role is None or role.optional or role.many):
                     continue
                 if order:
@@ -316,7 +316,7 @@ class OperationReader(RegionReader):
     def group_types(self, op: Operation, order: list[str]) -> None:
         """The types of a group's values; `%a : T, %b : T` for a role that takes any number."""
         types = self.type_list()
-        last = TABLE[op.name].role(order[-1], op.form) if order else None
+        last = TABLE[op.name].role(order[-1], op.variant) if order else None
         while last is not None and last.many and self.tokens[self.at] == ",":
             self.at += 1
             op.operands[last.name] = (*op.operands[last.name], self.value())

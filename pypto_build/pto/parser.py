@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import Place, PtoError
+from .errors import PtoError, SourcePosition
 from .files import read_module
 from .lexer import END
 from .model import Argument, Function, Module, Operation, Source
@@ -28,7 +28,7 @@ def parse_file(path: str | Path) -> Module:
     try:
         text = read_module(path)
     except OSError as error:
-        raise PtoError(Place(str(path)), f"cannot be read: {error.strerror or error}") from None
+        raise PtoError(SourcePosition(str(path)), f"cannot be read: {error.strerror or error}") from None
     return parse(text, str(path))
 
 

@@ -83,16 +83,16 @@ def _operation(op: Operation, indent: str, lines: list[str]) -> None:
     text = indent + (f"{_names(op.results)} = " if op.results else "")
     tail = f" {op.loc}" if op.loc else ""
     special = _SPECIAL.get(op.name)
-    if special is not None and op.form >= 0:
+    if special is not None and op.variant >= 0:
         special(op, text, indent, lines)
         lines[-1] += tail
         return
-    if op.form < 0:
+    if op.variant < 0:
         text += _generic(op)
-    elif not TABLE[op.name].forms[op.form].format:
+    elif not TABLE[op.name].variants[op.variant].format:
         text += op.name + _ins_outs(TABLE[op.name], op)
     else:
-        text += op.name + _formatted(compile_format(TABLE[op.name].forms[op.form].format), op, indent, op.name)
+        text += op.name + _formatted(compile_format(TABLE[op.name].variants[op.variant].format), op, indent, op.name)
     if op.regions:  # a section
         lines.append(text + " {")
         _body(op.regions[0], indent, lines)
@@ -115,7 +115,7 @@ def _body(region: Region, indent: str, lines: list[str]) -> None:
 
 
 def _ins_outs(definition: OpDef, op: Operation) -> str:
-    form = definition.forms[op.form]
+    form = definition.variants[op.variant]
     inner = {k: v for k, v in op.attrs.items() if k in definition.inner}
     outer = {k: v for k, v in op.attrs.items() if k not in definition.inner and k != definition.trailing}
     trailing = f", {op.attrs[definition.trailing]}" if definition.trailing and definition.trailing in op.attrs else ""
@@ -136,7 +136,7 @@ def _generic(op: Operation) -> str:
     values = [v for _, v in op.all_operands()]
     types = [t for role in op.operands for t in op.types.get(role, ())]
     properties = f" <{print_dict(op.attrs)}>" if op.attrs else ""
-    if op.form == GENERIC_PLAIN:
+    if op.variant == GENERIC_PLAIN:
         properties = f" {print_dict(op.attrs)}" if op.attrs else ""
     results = f"({_commas(op.result_types)})" if len(op.result_types) != 1 else str(op.result_types[0])
     return f'"{op.name}"({_commas(values)}){properties} : ({_commas(types)}) -> {results}'
@@ -171,7 +171,7 @@ def _step(step: Directive, op: Operation, indent: str, before: str) -> str:
         return _commas(op.result_types)
     if code == "{}":
         written = {
-            s.name for form in TABLE[op.name].forms for s in _all(compile_format(form.format)) if s.code in "AWI"
+            s.name for form in TABLE[op.name].variants for s in _all(compile_format(form.format)) if s.code in "AWI"
         }
         rest = {k: v for k, v in op.attrs.items() if k not in written}
         return print_dict(rest) if rest else ""

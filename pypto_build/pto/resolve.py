@@ -152,7 +152,7 @@ class _Resolver:
             return Value(name, written)
         if written is not None and value.type is not None and written != value.type:
             self.problem(op, f"{name} has type {value.type}, but is used as {written}")
-        definition = TABLE[op.name].role(role, op.form)
+        definition = TABLE[op.name].role(role, op.variant)
         type_ = value.type or written
         if definition is not None and type_ is not None and not fits(definition.kind, type_):
             self.problem(op, f"{role} is a {definition.kind}, but {name} has type {type_}")

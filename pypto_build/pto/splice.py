@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import Place, PtoError
+from .errors import PtoError, SourcePosition
 
 BODY_SENTINEL = "// --- ptoas-generated code ---"
 _BEGIN = re.compile(rf"^[ \t]*{re.escape(BODY_SENTINEL)}[ \t]*$", re.M)
@@ -33,7 +33,7 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
     begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
     if begin is None or end is None or end.start() < begin.end():
         what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no entry point line behind its body"
-        raise PtoError(Place(path), f"{what}; this file cannot take a new body, compile the program again")
+        raise PtoError(SourcePosition(path), f"{what}; this file cannot take a new body, compile the program again")
     return Sentinels(begin.end() + 1, end.start(), end[1] != "Kernel")
 
 
@@ -129,12 +129,13 @@ def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") ->
     entry = wrapper[find_sentinels(wrapper, path).end :]
     call = re.search(rf"(?<![\w.])(?:\w+::){{0,9}}{re.escape(function)}\s*\(([^;{{]{{0,20000}})\)\s*;", entry)
     if call is None:
-        raise PtoError(Place(path), f"kernel_entry does not call {function}")
+        raise PtoError(SourcePosition(path), f"kernel_entry does not call {function}")
     arguments = []
     names = [name for name in map(str.strip, call[1].split(",")) if name]
     if len(names) > _MOST_ARGUMENTS:
         raise PtoError(
-            Place(path), f"kernel_entry passes {len(names)} arguments to {function}, more than any kernel takes"
+            SourcePosition(path),
+            f"kernel_entry passes {len(names)} arguments to {function}, more than any kernel takes",
         )
     for name in names:
         declared = re.search(
@@ -150,7 +151,7 @@ def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, 
     for number, (argument, parameter) in enumerate(zip(given, parameters, strict=False)):
         if argument.type and argument.type != parameter.type:
             raise PtoError(
-                Place(path),
+                SourcePosition(path),
                 f"argument {number} of {function} no longer fits: kernel_entry passes {argument.type} {argument.name}, "
                 f"the new function takes {parameter.type} {parameter.name}; compile the program again",
             )
@@ -162,7 +163,7 @@ def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, 
     else:
         detail = f"argument {len(parameters)} ({given[len(parameters)].name}) is no longer taken"
     raise PtoError(
-        Place(path),
+        SourcePosition(path),
         f"{detail}: kernel_entry passes {len(given)} arguments to {function}, the new function takes "
         f"{len(parameters)}; compile the program again",
     )
@@ -199,7 +200,8 @@ def splice_unit(body: str, wrappers: Mapping[str, tuple[str, str]]) -> dict[str,
         path = wrappers[missing[0]][0]
         known = ", ".join(functions) or "none"
         raise PtoError(
-            Place(path), f"the unit no longer defines {missing[0]} (it defines {known}); compile the program again"
+            SourcePosition(path),
+            f"the unit no longer defines {missing[0]} (it defines {known}); compile the program again",
         )
     result = {}
     for name, (path, text) in wrappers.items():

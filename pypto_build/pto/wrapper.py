@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from .attributes import int_value
-from .cpp.spell import SCALARS, Names, UnsupportedType, scalar
+from .cpp.spell import SCALARS, CppNames, UnsupportedCppType, scalar
 from .errors import PtoError
 from .model import Argument, Function, Module
 from .ops import TABLE
@@ -101,9 +101,9 @@ class _Slots:
         """Where the value of a parameter comes from; `tensors` are those before it."""
         try:
             return self._passed(number, argument, tensors)
-        except UnsupportedType:
+        except UnsupportedCppType:
             raise PtoError(
-                self.module.source.place(self.function.token),
+                self.module.source.position(self.function.token),
                 f"argument {number} ({argument.name}: {argument.type}) cannot be passed to a kernel: it takes pointers "
                 "and numbers",
                 f"func.func @{self.function.name}",
@@ -130,7 +130,7 @@ class _Slots:
             return Passed("extent", name, "int64_t", value=extent)
         counts = f"{self.payload.tensors} tensors and {self.payload.scalars} scalars"
         raise PtoError(
-            self.module.source.place(self.function.token),
+            self.module.source.position(self.function.token),
             f"argument {number} ({argument.name}: {argument.type}) has no value: the orchestration passes {counts}",
             f"func.func @{self.function.name}",
         )
@@ -181,7 +181,7 @@ def _pipe_buffers(resolved: Resolved) -> Iterator[int]:
 
 def cpp_name(argument: Argument) -> str:
     """A parameter's name in C++."""
-    return Names().new(argument.name)
+    return CppNames().new(argument.name)
 
 
 def plan_arguments(function: Function, module: Module, payload: Payload | None) -> tuple[Passed, ...]:
@@ -218,7 +218,7 @@ def refit_arguments(
         if same is not None and not _fits(argument, same):
             what = f"{same.ctype}*" if same.kind == "tensor" else same.ctype
             raise PtoError(
-                module.source.place(function.token),
+                module.source.position(function.token),
                 f"argument {number} ({argument.name}: {argument.type}) no longer fits: kernel_entry passes {what} "
                 f"{same.name}, which the orchestration decides",
                 f"func.func @{function.name}",

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, detect_vintage
-from pypto_build.facts.platforms import PLATFORMS, Platform
+from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
 from pypto_build.proof.reason import few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
-from pypto_build.rules.machinery.attributes import Attribute, Rule
+from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -28,7 +28,7 @@ ARTIFACT = Rule(
     "Builds everything of one artifact: kernels, orchestration, signed manifest.",
     (
         Attribute("dir", (str, Path), "the artifact's directory", required=True),
-        Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS)),
+        PLATFORM,
     ),
 )
 

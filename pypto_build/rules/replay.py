@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from SCons.Action import Action
-from SCons.Script import GetOption
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
@@ -23,7 +22,7 @@ from pypto_build.rules.machinery.actions import run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.steps import Step, perform
+from pypto_build.rules.machinery.steps import Step, announce, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
 
@@ -87,8 +86,9 @@ def declare_replay(
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
-        Action(_replay, _announce),
+        Action(_replay, announce),
         PYPTO_REPLAY=replay,
+        PYPTO_STEP=step,
     )
     env.Precious(node)
     replay.nodes = env.AlwaysBuild(node)
@@ -163,12 +163,6 @@ def _why_again(workspace: Workspace, verdict: Path) -> str:
     return "the last run did not pass" if verdict.exists() else "there is no verdict"
 
 
-def _announce(target: Nodes, source: Nodes, env: Environment) -> str:
-    """With -n, the line of a replay that would run."""
-    step = env["PYPTO_REPLAY"].step
-    return step.line() if GetOption("no_exec") and not step.proven else ""
-
-
 def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     """Replay if nothing is proven of it; the status of what it came to."""
     workspace = workspace_of(env)
@@ -221,11 +215,7 @@ def _argv(
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += ["--data", str(data_dir)] if data_dir else []
-    for name, value in options.items():
-        if value is True:
-            words.append(RUN_OPTIONS[name].flag)
-        elif value != RUN_OPTIONS[name].default:
-            words += [RUN_OPTIONS[name].flag, str(value)]
+    words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]
     return words

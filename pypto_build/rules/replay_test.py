@@ -11,10 +11,10 @@ from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.artifact import ARTIFACT, declare_artifact
+from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.actions import complain
-from pypto_build.rules.machinery.attributes import Attribute, Rule
+from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.replay import Replays, declare_replay, finish_replays
@@ -29,7 +29,7 @@ REPLAY_TEST = Rule(
     (
         Attribute("name", (str,), "the name of the target", required=True),
         Attribute("artifact", (str, Path), "the artifact's directory", required=True),
-        next(attribute for attribute in ARTIFACT.attributes if attribute.name == "platform"),
+        PLATFORM,
         Attribute("data", (str, Path), "another directory with in/ and out/ instead of the artifact's data/"),
         Attribute("rtol", _NUMBER, "relative tolerance (default: RTOL=, else what the artifact says, else 1e-5)"),
         Attribute("atol", _NUMBER, "absolute tolerance (default: ATOL=, else what the artifact says, else 1e-5)"),

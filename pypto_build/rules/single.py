@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
-from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.artifact import declare_config, sign_step
-from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule, RuleError
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.units import Compilation, declare_unit
 from pypto_build.rules.variants import USUAL
 from pypto_build.toolchain.simpler import TENSORMAP
-
-_PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
 
 KERNEL = Rule(
     "PtoKernel",
@@ -27,7 +24,7 @@ KERNEL = Rule(
         Attribute("source", (str, Path), "the kernel's C++ file", required=True),
         Attribute("core_type", (str,), "the core it runs on", required=True, choices=CORE_TYPES),
         Attribute("extra_include_dirs", (list, tuple), "directories of headers of its own"),
-        _PLATFORM,
+        PLATFORM,
     ),
 )
 
@@ -36,14 +33,14 @@ ORCHESTRATION = Rule(
     "Compiles and links one orchestration.",
     (
         Attribute("source", (str, Path), "the orchestration's C++ file", required=True),
-        _PLATFORM,
+        PLATFORM,
     ),
 )
 
 KERNEL_CONFIG = Rule(
     "KernelConfig",
     "Writes the signed manifest of an artifact, and the interface a replay binds data by.",
-    (Attribute("artifact", (str, Path), "the artifact's directory", required=True), _PLATFORM),
+    (Attribute("artifact", (str, Path), "the artifact's directory", required=True), PLATFORM),
 )
 
 # Units that belong to no artifact are built here, below the platform.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.rules.options import GROUP, Group, OptionError
@@ -13,8 +14,7 @@ from pypto_build.rules.verbs import VERBS, Needs, Verb
 STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """One target; ``usage`` is how it is typed, ``options`` what it takes besides the common ones."""
 
     usage: str

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
+from pypto_build.rules.machinery.actions import complain, run_captured
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
-from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
+
+if TYPE_CHECKING:
+    from pypto_build.rules.instances import Instances
 
 # What compilers see of the caller's environment.
 _PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC_ALL")
 _OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
-_HARMLESS = re.compile(
-    r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
-)
+_HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
+# Lines that only a compiler for devices sees.
+_FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
 _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
@@ -62,8 +68,12 @@ class Plan:
         return self.spliced or self.unit.source
 
     def compile_argv(self, source: str, target: str) -> list[str]:
-        """The compile command for these file names."""
+        """The command that compiles everything that the unit uses, for these file names."""
         return self.recipe.compile_argv(source, target, self.extra_dirs, self.extra_flags)
+
+    def calling_argv(self, source: str, target: str) -> list[str]:
+        """The command that leaves instances to be linked in, where the recipe knows how."""
+        return self.recipe.compile_argv(source, target, self.extra_dirs, (*self.recipe.calling, *self.extra_flags))
 
 
 class Compilation:
@@ -80,6 +90,7 @@ class Compilation:
         self._root = root
         self._environment = compile_environment(workspace)
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
+        self._instances: dict[tuple[str, ...], Instances] = {}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
 
@@ -109,20 +120,25 @@ class Compilation:
             argv = step.argv(source, f"{self._place.path(name)}.tmp")
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
             action = self._action(plan, name, argv, (source, *also), main=source)
+            aids = None
+            if plan.recipe.calling and len(found) == 1:
+                action = replace(action, settings={**action.settings, "the instructions": self._called(plan)})
+                aids = partial(self._callees, plan, before)
             subject = f"{plan.unit.name}{step.suffix}"
             back = f"[cpp->.so] restored {subject}  (as it was made before)" if name.endswith(plan.unit.suffix) else ""
-            found.append(Step(self._place, action, f"[cpp->.so] {step.label}", subject, restored=back))
+            found.append(Step(self._place, action, f"[cpp->.so] {step.label}", subject, aids=aids, restored=back))
         return found
 
     def _compile(self, plan: Plan, name: str) -> Step:
         source = str(plan.compiled)
-        argv = plan.compile_argv(source, f"{self._place.path(name)}.tmp")
+        argv = plan.calling_argv(source, f"{self._place.path(name)}.tmp")
         action = self._action(plan, name, argv, (source,), main=source)
         return Step(
             self._place,
             action,
             "[cpp->.so] compile",
             self._workspace.short(plan.unit.source),
+            spawn=partial(self._compile_calling, plan) if plan.recipe.calling else run_captured,
             aids=lambda: self._aids(plan),
         )
 
@@ -138,10 +154,53 @@ class Compilation:
             main=main,
         )
 
+    def _called(self, plan: Plan) -> str:
+        """What decides about the instances that an object is linked with, besides its symbols."""
+        return " ".join(plan.recipe.compile_argv("", ""))
+
+    def _instances_for(self, recipe: UnitRecipe) -> Instances:
+        from pypto_build.rules.instances import Instances  # a null replay needs none
+
+        key = tuple(recipe.compile_argv("", ""))
+        if key not in self._instances:
+            aids = partial(self._header, recipe)
+            self._instances[key] = Instances(self._workspace, recipe, self._environment, aids)
+        return self._instances[key]
+
+    def _compile_calling(self, plan: Plan, command: list[str], env: dict[str, str]) -> tuple[int, str]:
+        """Compile a unit that calls instances. Where they are not to be had, it is compiled with its own."""
+        status, said = run_captured(command, env)
+        if status or self._has_instances(plan, Path(command[-1])):
+            return status, said
+        return run_captured([word for word in command if word not in plan.recipe.calling], env)
+
+    def _has_instances(self, plan: Plan, file: Path) -> bool:
+        from pypto_build.rules.instances import missing_instances
+
+        ours, others = missing_instances(file)
+        if others or not ours or not begins_with(plan.compiled, plan.recipe.main_header):
+            return not (ours or others)
+        return self._instances_for(plan.recipe).of(ours) is not None
+
+    def _callees(self, plan: Plan, compiled: str) -> tuple[Aid, ...]:
+        """The instances that an object calls."""
+        from pypto_build.rules.instances import missing_instances
+
+        ours, _ = missing_instances(self._place.path(compiled))
+        found = self._instances_for(plan.recipe).of(ours) if ours else ()
+        if found is None:
+            complain(f"scons: {plan.unit.name}: the instructions that it calls could not be compiled; try again")
+            raise Refused(1)
+        return found
+
     def _aids(self, plan: Plan) -> tuple[Aid, ...]:
         """The main header, precompiled, if the unit begins with it: g++ then does not read its text."""
-        recipe = plan.recipe
-        if not recipe.main_header or self._workspace.launcher or not begins_with(plan.compiled, recipe.main_header):
+        if self._workspace.launcher or not begins_with(plan.compiled, plan.recipe.main_header):
+            return ()
+        return self._header(plan.recipe)
+
+    def _header(self, recipe: UnitRecipe) -> tuple[Aid, ...]:
+        if not recipe.main_header:
             return ()
         key = tuple(recipe.precompile_argv("", ""))
         if key not in self._precompiled:
@@ -169,6 +228,8 @@ def begins_with(source: Path, header: str) -> bool:
     Standard headers may come before it, and the definitions of qualifiers that our headers make too; other definitions
     may not. A header of this name beside the source is another one.
     """
+    if not header:
+        return False
     try:
         text = source.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -177,8 +238,9 @@ def begins_with(source: Path, header: str) -> bool:
     if found is None or (found[1] == '"' and (source.parent / header).exists()):
         return False
     before = re.sub(r"//[^\n]*|/\*.*?\*/", "", text[: found.start()], flags=re.DOTALL)
+    before = re.sub(_FOR_DEVICES, "", before)
     lines = [line.strip() for line in before.split("\n") if line.strip()]
-    return all(_HARMLESS.fullmatch(line) for line in lines)
+    return all(re.fullmatch(_HARMLESS, line) for line in lines)
 
 
 def compile_environment(workspace: Workspace) -> dict[str, str]:

@@ -5,11 +5,10 @@ A directory each, so that going from one to another and back compiles nothing ag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True):
     """One way to build: its directory below OUT, and what it adds to a kernel's flags."""
 
     directory: str

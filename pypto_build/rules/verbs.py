@@ -7,9 +7,10 @@ asked for, after what it needs has been built.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from pypto_build.facts.run_options import RUN_OPTIONS
 
@@ -26,8 +27,7 @@ class Needs(Enum):
     REPLAY = "a replay that ran, whatever came of it: --build-dir, --embedded"
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(msgspec.Struct, frozen=True):
     """One tool.
 
     ``options`` maps the options it takes to their flags, besides those of the run that name it in their own table; one
@@ -39,9 +39,9 @@ class Verb:
     module: str
     doc: str
     needs: Needs
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = {}
     required: tuple[str, ...] = ()
-    replay_with: Mapping[str, Any] = field(default_factory=dict)
+    replay_with: Mapping[str, Any] = {}
 
     @property
     def usage(self) -> str:

@@ -42,6 +42,7 @@ _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM", *_TIMELESS)
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
 # What nearly every unit of a kind includes, and spends a third of its compile time on.
 _MAIN_HEADERS = {"aiv": "pto/pto-inst.hpp", "aic": "pto/pto-inst.hpp", "orchestration": "pto_orchestration_api.h"}
+_CALLING = dict.fromkeys(_CORE_MACRO, ("-fno-implicit-templates",))
 # The system's libraries are not linked to: the loader has made them visible, and a link takes a quarter of the time.
 _LINK_FLAGS = ("-shared", "-nodefaultlibs", "-Wl,--build-id=sha1")
 _LINK_LIBRARIES = ("-lgcc",)
@@ -111,19 +112,35 @@ def orchestration_flags(compiler: HostCompiler, platform: Platform) -> list[str]
 
 
 def host_recipe(
-    compiler: HostCompiler, platform: Platform, arch: str = "", more_kernel_flags: Sequence[str] = ()
+    compiler: HostCompiler,
+    platform: Platform,
+    arch: str = "",
+    more_kernel_flags: Sequence[str] = (),
+    user_flags: Sequence[str] = (),
 ) -> Recipe:
-    """How units become libraries for the embedded runtime."""
+    """How units become libraries for the embedded runtime.
+
+    With flags of the user's, which may mean anything, each kernel has its own instances of instructions.
+    """
     flags = {
-        **{core: [*kernel_flags(compiler, platform, core, arch), *more_kernel_flags] for core in _CORE_MACRO},
+        **{
+            core: [*kernel_flags(compiler, platform, core, arch), *more_kernel_flags, *user_flags]
+            for core in _CORE_MACRO
+        },
         "orchestration": orchestration_flags(compiler, platform),
     }
     link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
-    # clang++ stops at a stale precompiled header, where g++ reads the text instead.
+    # clang++ stops at a stale precompiled header, where g++ reads the text instead, and it instantiates in any case.
     main_headers = _MAIN_HEADERS if compiler.family == "g++" else {}
+    calling = _CALLING if compiler.family == "g++" and not user_flags else {}
     return {
         kind: UnitRecipe(
-            compiler.identity, (compiler.path, *words), (INCLUDE_DIR,), (link,), main_header=main_headers.get(kind, "")
+            compiler.identity,
+            (compiler.path, *words),
+            (INCLUDE_DIR,),
+            (link,),
+            main_header=main_headers.get(kind, ""),
+            calling=calling.get(kind, ()),
         )
         for kind, words in flags.items()
     }

@@ -30,7 +30,8 @@ class UnitRecipe:
     """Everything that decides what a unit's binary is, besides its text and headers.
 
     ``identity`` are the programs involved and their versions; ``also`` are files that a step reads besides.
-    ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot.
+    ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot. With the flags
+    ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart.
     """
 
     identity: str
@@ -39,6 +40,7 @@ class UnitRecipe:
     steps: tuple[ToolStep, ...]
     also: tuple[Path, ...] = ()
     main_header: str = ""
+    calling: tuple[str, ...] = ()
 
     @property
     def suffix(self) -> str:

@@ -130,8 +130,8 @@ def test_splicing_starts_without_the_compiler() -> None:
         "import sys, pypto_build.compiler.splice_files\n"
         "print(sorted(name for name in sys.modules if name.startswith('pypto_build.') or name == 'msgspec'))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == (
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert process.stdout == (
         "['pypto_build.compiler', 'pypto_build.compiler.splice_files', 'pypto_build.pto', 'pypto_build.pto.atomic', "
         "'pypto_build.pto.errors', 'pypto_build.pto.splice']\n"
     )

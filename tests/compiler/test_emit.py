@@ -30,8 +30,8 @@ TEXTS = {
 
 
 def test_files(tmp_path: Path) -> None:
-    made = files(tmp_path, PROGRAM)
-    assert sorted(made) == sorted([*TEXTS, "ptoas/scale.cpp", "ptoas/shift.cpp", "ptoas/shift.pto"])
+    texts = files(tmp_path, PROGRAM)
+    assert sorted(texts) == sorted([*TEXTS, "ptoas/scale.cpp", "ptoas/shift.cpp", "ptoas/shift.pto"])
 
 
 @pytest.mark.parametrize("path", TEXTS)
@@ -72,11 +72,11 @@ def test_the_artifact_reads_back(tmp_path: Path) -> None:
 
 def test_a_group(tmp_path: Path) -> None:
     body = kernel("a = pl.load(x, [0, 0], [64, 64])\npl.store(pl.exp(pl.matmul(a, a)), [0, 0], out)")
-    made = files(tmp_path, body)
-    assert {p for p in made if p.startswith(("kernels", "ptoas"))} == {
+    texts = files(tmp_path, body)
+    assert {p for p in texts if p.startswith(("kernels", "ptoas"))} == {
         "kernels/aic/k_aic.cpp", "kernels/aiv/k_aiv.cpp", "ptoas/k.cpp", "ptoas/k.pto",
     }  # fmt: skip
-    submission = made["orchestration/main.cpp"].partition("// Group k")[2]
+    submission = texts["orchestration/main.cpp"].partition("// Group k")[2]
     assert "// Group k" + submission.partition("    }\n")[0] == (
         "// Group k: MixedKernels (AIC + AIV lanes)\n"
         "        CoreTaskArgs params_t0;\n"

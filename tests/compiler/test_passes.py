@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.compiler import PASSES, CompileError, build_program, infer_function_core_type, pipeline, run_passes
+from pypto_build.compiler import (
+    PASSES,
+    CompileError,
+    build_program,
+    compile_entry,
+    driver,
+    infer_function_core_type,
+    pipeline,
+    run_passes,
+)
 from pypto_build.compiler.ir import Op, Program, Ref
 from pypto_build.compiler.pipeline import Pass, verify
 from tests.compiler.programs import kernel, lines_of, load, passed
@@ -150,8 +159,6 @@ def test_a_popped_tile_that_lives_on_is_copied(tmp_path: Path) -> None:
 
 
 def test_dump_passes_are_numbered(tmp_path: Path) -> None:
-    from pypto_build.compiler import compile_entry
-
     files = compile_entry(load(tmp_path, LOOP), tmp_path, dump_passes=True)
     assert [name for name in files if name.startswith("passes_dump/")] == [
         "passes_dump/00_frontend.txt",
@@ -223,5 +230,18 @@ def test_a_pass_that_fails_names_itself(tmp_path: Path, monkeypatch: pytest.Monk
         run_passes(program)
     assert caught.value.full == (
         f"{tmp_path}/program.py:7:1: plan_addresses failed: KeyError: 'tile'; "
+        "a fault of the compiler, not of the program"
+    )
+
+
+def test_an_emitter_that_fails_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(program: Program, *rest: object) -> dict[str, str]:
+        raise TypeError("store: operand 0 is Const(value=1), not a Ref")
+
+    monkeypatch.setattr(driver, "generate", broken)
+    with pytest.raises(CompileError) as caught:
+        compile_entry(load(tmp_path, kernel("pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)")), tmp_path)
+    assert caught.value.full == (
+        f"{tmp_path}/program.py:7:1: emission failed: TypeError: store: operand 0 is Const(value=1), not a Ref; "
         "a fault of the compiler, not of the program"
     )

@@ -62,8 +62,12 @@ def _run(workspace: Path, *flags: str, found: bool = True) -> tuple[int, list[st
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(workspace / "site") if found else "",
                                                                      str(Path(__file__).parents[2])]))}  # fmt: skip
     command = [sys.executable, "-m", "pypto_build.compiler.pypto", "p.py", "--output", "out", *flags]
-    done = subprocess.run(command, cwd=workspace, env=env, capture_output=True, text=True, check=False)
-    return done.returncode, [line.removeprefix("[pypto] wrote out/") for line in done.stdout.splitlines()], done.stderr
+    process = subprocess.run(command, cwd=workspace, env=env, capture_output=True, text=True, check=False)
+    return (
+        process.returncode,
+        [line.removeprefix("[pypto] wrote out/") for line in process.stdout.splitlines()],
+        process.stderr,
+    )
 
 
 def test_the_directory_and_the_data_are_taken(workspace: Path) -> None:

@@ -65,8 +65,8 @@ def test_what_both_lanes_have_is_stored_once(tmp_path: Path) -> None:
 
 def test_the_group(tmp_path: Path) -> None:
     """Both vector slots have the kernel, and it is told which lane it is."""
-    made = files(tmp_path, _split("UpDown", PRODUCT + "pl.store(pl.exp(p), [0, 0], out)"))
-    orchestration, wrapper = made["orchestration/main.cpp"], made["kernels/aiv/k_aiv.cpp"]
+    texts = files(tmp_path, _split("UpDown", PRODUCT + "pl.store(pl.exp(p), [0, 0], out)"))
+    orchestration, wrapper = texts["orchestration/main.cpp"], texts["kernels/aiv/k_aiv.cpp"]
     assert "        MixedKernels mixed_0 = {0, 1, 1};\n        rt_submit_task(mixed_0, params_t0);\n" in orchestration
     assert (
         "#if !defined(__CPU_SIM)\n"
@@ -84,22 +84,22 @@ def test_the_group(tmp_path: Path) -> None:
         "    int32_t __pypto_spmd_subblock_idx = get_sub_block_id(args);\n"
     ) in wrapper
     assert "    k_aiv(x__ssa_v0, out__ssa_v0, __gm_pipe_buffer, __pypto_spmd_subblock_idx);\n" in wrapper
-    assert "subblock" not in made["kernels/aic/k_aic.cpp"].partition("// --- Kernel entry point ---")[2]
-    assert "pto.tpush_to_aiv(" in made["ptoas/k.pto"]
-    assert made["ptoas/k.pto"].count("{split = 1}") == 3
+    assert "subblock" not in texts["kernels/aic/k_aic.cpp"].partition("// --- Kernel entry point ---")[2]
+    assert "pto.tpush_to_aiv(" in texts["ptoas/k.pto"]
+    assert texts["ptoas/k.pto"].count("{split = 1}") == 3
 
 
 def test_vector_cores_alone(tmp_path: Path) -> None:
-    made = files(tmp_path, _split("UpDown", "pl.store(pl.load(x, [0, 0], [64, 64]) * 2.0, [0, 0], out)"))
-    submission = made["orchestration/main.cpp"].partition("// Group k")[2]
+    texts = files(tmp_path, _split("UpDown", "pl.store(pl.load(x, [0, 0], [64, 64]) * 2.0, [0, 0], out)"))
+    submission = texts["orchestration/main.cpp"].partition("// Group k")[2]
     assert submission.startswith(": AIV-only SPMD\n")
     assert "        MixedKernels mixed_0 = {INVALID_KERNEL_ID, 0, 0};\n" in submission
 
 
 def test_blocks_of_a_group_share_the_pipes_buffer(tmp_path: Path) -> None:
     body = kernel(PRODUCT + "pl.store(pl.exp(p), [pl.get_block_idx() * 0, 0], out)").replace("    k(x", "    k[4](x")
-    made = files(tmp_path, body)
-    orchestration = made["orchestration/main.cpp"]
+    texts = files(tmp_path, body)
+    orchestration = texts["orchestration/main.cpp"]
     assert "gm_pipe_buffer_0_ci_shapes[1] = {32768};" in orchestration
     assert (
         "        MixedKernels mixed_0 = {0, 1, INVALID_KERNEL_ID};\n"
@@ -111,7 +111,7 @@ def test_blocks_of_a_group_share_the_pipes_buffer(tmp_path: Path) -> None:
             "    // Each block has its own part of the pipe's buffer\n"
             "    int64_t __gm_pipe_buffer_blocks = __pypto_spmd_block_num > 0 ? __pypto_spmd_block_num : 1;\n"
             "    int64_t __gm_pipe_buffer_share = __gm_pipe_buffer_tensor->shapes[0] / __gm_pipe_buffer_blocks;\n"
-        ) in made[f"kernels/{core}/k_{core}.cpp"]
+        ) in texts[f"kernels/{core}/k_{core}.cpp"]
 
 
 def test_blocks_known_when_it_runs(tmp_path: Path) -> None:

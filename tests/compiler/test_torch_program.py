@@ -29,9 +29,9 @@ def text_of(tmp_path: Path, body: str, *, check_shapes: bool = False) -> str:
 
 
 def executed(text: str) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    exec(text, made)
-    return made
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    return namespace
 
 
 def matrices() -> tuple[torch.Tensor, torch.Tensor]:
@@ -41,9 +41,9 @@ def matrices() -> tuple[torch.Tensor, torch.Tensor]:
 
 def result_of(tmp_path: Path, lines: str, parameters: str = PARAMETERS) -> torch.Tensor:
     """What a kernel with these lines, on x, y and out, leaves in out."""
-    made = executed(text_of(tmp_path, kernel(lines, parameters, "x, y, out")))
+    namespace = executed(text_of(tmp_path, kernel(lines, parameters, "x, y, out")))
     out = torch.zeros(64, 64)
-    made["run"](*matrices(), out)
+    namespace["run"](*matrices(), out)
     return out
 
 

@@ -19,12 +19,12 @@ DOUBLE = kernel("pl.store(pl.load(x, [0, 0], [64, 64]) * 2.0, [0, 0], out)")
 
 
 def _run(program: Path, out: Path, *flags: str) -> tuple[int, list[str], str]:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pypto_build.compiler", str(program), "--output", str(out), "--no-loc", *flags],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     prefix = f"[pto] wrote {out}/"
-    return done.returncode, [line.removeprefix(prefix) for line in done.stdout.splitlines()], done.stderr
+    return process.returncode, [line.removeprefix(prefix) for line in process.stdout.splitlines()], process.stderr
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_golden_is_computed_once(tmp_path: Path, capsys: pytest.CaptureFixtu
         return capsys.readouterr().out.replace(f"{out}/data/", "").splitlines()
 
     assert golden() == ["[golden] wrote in/x.pt", "[golden] wrote out/out.pt"]
-    stamp, made = (out / "data/golden.json").read_bytes(), x.read_bytes()
+    stamp, before = (out / "data/golden.json").read_bytes(), x.read_bytes()
     assert golden() == []
     y.write_bytes(b"")
     assert golden() == ["[golden] wrote in/x.pt", "[golden] wrote out/out.pt"]
@@ -129,7 +129,7 @@ def test_the_golden_is_computed_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert golden() == []
     x.unlink()
     golden()
-    assert (x.read_bytes(), (out / "data/golden.json").read_bytes()) == (made, stamp)
+    assert (x.read_bytes(), (out / "data/golden.json").read_bytes()) == (before, stamp)
 
     write_pt(x, "float32", (64, 32), bytes(4 * 64 * 32))
     assert main([str(out)]) == 4

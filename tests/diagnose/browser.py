@@ -85,9 +85,9 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression; a promise is waited for."""
-        done = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in done, done["exceptionDetails"]
-        return done["result"].get("value")
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def press(self, key: str) -> None:
         """Press a key where the focus is."""

@@ -26,8 +26,8 @@ def run(tmp_path: Path) -> Path:
 
 def _out(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, list[str]]:
     status = deps.main([str(word) for word in words])
-    done = capsys.readouterr()
-    return status, (done.out + done.err).splitlines()
+    printed = capsys.readouterr()
+    return status, (printed.out + printed.err).splitlines()
 
 
 def test_one_task(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

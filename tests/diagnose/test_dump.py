@@ -32,8 +32,8 @@ def _two_tasks(place: Path) -> Path:
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
     status = dump.main([str(word) for word in words])
-    done = capsys.readouterr()
-    return status, done.out, done.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 def test_the_listing_names_everything_that_was_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,10 +45,10 @@ class Packed:
 @pytest.fixture
 def run(tmp_path: Path) -> Packed:
     """A run that ended with a mismatch."""
-    made = Packed(tmp_path / NAME, tmp_path / "out")
-    shutil.copytree(EXAMPLES / NAME, made.artifact)
-    write_verdict(Verdict("mismatch", NAME, "a2a3sim", "embedded"), made.out / "verdict.json")
-    return made
+    packed = Packed(tmp_path / NAME, tmp_path / "out")
+    shutil.copytree(EXAMPLES / NAME, packed.artifact)
+    write_verdict(Verdict("mismatch", NAME, "a2a3sim", "embedded"), packed.out / "verdict.json")
+    return packed
 
 
 def members(archive: Path) -> list[str]:
@@ -188,11 +188,11 @@ def test_an_archive_by_hand_is_taken(tmp_path: Path) -> None:
      "artifact/a\nb", "", f"artifact/{NAME}/kernel_config.py/x"],
 )  # fmt: skip
 def test_paths_that_lead_elsewhere(path: str, tmp_path: Path) -> None:
-    made = archive(tmp_path / "x.tar.zst", listing(path), OBJECT)
+    packed = archive(tmp_path / "x.tar.zst", listing(path), OBJECT)
     with pytest.raises(ArtifactError) as caught:
-        unpack(made, tmp_path / "new")
+        unpack(packed, tmp_path / "new")
     assert "pack.json has " in str(caught.value) and "\n" not in str(caught.value)
-    assert sorted(tmp_path.iterdir()) == [made]
+    assert sorted(tmp_path.iterdir()) == [packed]
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_paths_that_lead_elsewhere(path: str, tmp_path: Path) -> None:
 def test_what_is_no_pack(
     document: dict[str, Any], entries: list[tuple[str, bytes, bytes]], message: str, tmp_path: Path
 ) -> None:
-    made = archive(tmp_path / "x.tar.zst", document, *entries)
+    packed = archive(tmp_path / "x.tar.zst", document, *entries)
     with pytest.raises(ArtifactError) as caught:
-        unpack(made, tmp_path / "new")
+        unpack(packed, tmp_path / "new")
     assert message in str(caught.value)
     assert str(caught.value).endswith("; ask for the archive again")
-    assert sorted(tmp_path.iterdir()) == [made]
+    assert sorted(tmp_path.iterdir()) == [packed]
 
 
 def test_declared_sizes_that_do_not_fit_the_disk(tmp_path: Path) -> None:

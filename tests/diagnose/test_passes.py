@@ -90,18 +90,18 @@ def test_hints_are_notes_at_the_program(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("name", ["gemm_eltwise", "paged_attention", "relax", "flash_attention"])
 def test_dumps_of_this_compiler(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = compile_file(str(EXAMPLES / f"{name}.py"), tmp_path, "a2a3sim", dump_passes=True).files
-    write(tmp_path, {file: text for file, text in made.items() if file.startswith("passes_dump/")})
+    texts = compile_file(str(EXAMPLES / f"{name}.py"), tmp_path, "a2a3sim", dump_passes=True).files
+    write(tmp_path, {file: text for file, text in texts.items() if file.startswith("passes_dump/")})
     assert passes(tmp_path) == (0, ())
     assert "of 7 passes changed nothing" in capsys.readouterr().out
 
 
 def test_a_listing_of_this_compiler_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = compile_file(str(EXAMPLES / "gemm_eltwise.py"), tmp_path, "a2a3sim", dump_passes=True).files
+    texts = compile_file(str(EXAMPLES / "gemm_eltwise.py"), tmp_path, "a2a3sim", dump_passes=True).files
     last = "passes_dump/07_after_plan_addresses.txt"
-    text = made[last].replace("vec] @12288", "vec] @8192")
-    assert text != made[last]
-    write(tmp_path, {file: text for file, text in made.items() if file.startswith("passes_dump/")} | {last: text})
+    text = texts[last].replace("vec] @12288", "vec] @8192")
+    assert text != texts[last]
+    write(tmp_path, {file: text for file, text in texts.items() if file.startswith("passes_dump/")} | {last: text})
     status, (finding,) = passes(tmp_path)
     assert (status, finding.rule, finding.kernel) == (1, "passes/overlap", "gemm_silu_aiv")
     assert "'tmp3__ssa_v0' lies on 'tmp0_0__ssa_v0'" in finding.message

@@ -131,11 +131,10 @@ def test_an_option_that_this_generation_lacks(tmp_path: Path) -> None:
         2,
         "this simpler has no option enable_scope_stats; name another one with SIMPLER=",
     )
-    run = rig.run("--shuffle")
-    assert (run.returncode, rig.error()) == (
-        2,
-        "--shuffle: is for the embedded runtime; leave it out, or replay with RUNTIME=embedded",
-    )
+    for flag in ("--shuffle", "--zero-fill"):
+        run = rig.run(flag)
+        problem = "is for the embedded runtime; leave it out, or replay with RUNTIME=embedded"
+        assert (run.returncode, rig.error()) == (2, f"{flag}: {problem}")
 
 
 @pytest.mark.parametrize(

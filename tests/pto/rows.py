@@ -22,7 +22,7 @@ def cases() -> Iterator[Case]:
     """Every form of every row, with what is optional and without; there is nothing to compare with but other readers
     of the row."""
     for name, row in ON_ELEMENTS.items():
-        for number, form in enumerate(row.forms):
+        for number, form in enumerate(row.variants):
             for full in (False, True)[: 1 + any(role.optional for role in form.ins)]:
                 ins, outs = (
                     " ".join(_word(r, row) for r in roles if full or not r.optional) for roles in (form.ins, form.outs)

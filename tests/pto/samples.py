@@ -87,9 +87,9 @@ def attribute_for(definition: AttrDef) -> Attribute:
 
 def operation_for(definition: OpDef, form: int, *, full: bool) -> Operation:
     """An operation in one form, with everything optional (`full`) or nothing of it."""
-    op = Operation(definition.name, form=form)
+    op = Operation(definition.name, variant=form)
     op.results = tuple(f"%r{i}" for i in range(max(definition.results, 0)))
-    layout = definition.forms[form]
+    layout = definition.variants[form]
     roles = {role.name: role for role in layout.roles() if full or not (role.optional or role.many)}
     for name, role in roles.items():
         count = 2 if role.many else 1

@@ -137,7 +137,7 @@ def test_error_has_its_parts() -> None:
     with pytest.raises(PtoError) as raised:
         parse(module("  pto.tload ins[]"), "k.pto")
     error = raised.value
-    assert (error.place.path, error.place.line, error.place.column) == ("k.pto", 3, 16)
+    assert (error.position.path, error.position.line, error.position.column) == ("k.pto", 3, 16)
     assert (error.operation, error.message) == ("pto.tload", "expected '(', found '['")
 
 

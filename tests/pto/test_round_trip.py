@@ -15,7 +15,7 @@ FORMS = [
     (name, form, full)
     for name, definition in TABLE.items()
     if name not in WITH_READERS
-    for form in range(len(definition.forms))
+    for form in range(len(definition.variants))
     for full in (False, True)
 ]
 
@@ -23,7 +23,7 @@ FORMS = [
 @pytest.mark.parametrize(("name", "form", "full"), FORMS, ids=lambda v: str(v))
 def test_every_form_of_every_operation(name: str, form: int, full: bool) -> None:
     op = operation_for(TABLE[name], form, full=full)
-    op.operands = {role: values for role, values in op.operands.items() if values or TABLE[name].forms[form].format}
+    op.operands = {role: values for role, values in op.operands.items() if values or TABLE[name].variants[form].format}
     made = Module([Function("f", body=Region([op]))])
     text = print_module(made)
     again = parse(text)
@@ -35,10 +35,10 @@ def test_every_form_of_every_operation(name: str, form: int, full: bool) -> None
     assert parse(print_module(again)) == again
 
 
-@pytest.mark.parametrize("name", [n for n, d in TABLE.items() if not d.forms[0].format])
+@pytest.mark.parametrize("name", [n for n, d in TABLE.items() if not d.variants[0].format])
 def test_quoted_form(name: str) -> None:
     op = operation_for(TABLE[name], 0, full=True)
-    op.form = GENERIC
+    op.variant = GENERIC
     text = f"func.func @f() {{\n{print_operation(op)}\n}}\n"
     function = next(iter(parse(text).functions()))
     assert function.body is not None
@@ -47,7 +47,7 @@ def test_quoted_form(name: str) -> None:
 
 def test_every_format_compiles() -> None:
     for definition in TABLE.values():
-        for form in definition.forms:
+        for form in definition.variants:
             if form.format and definition.name not in WITH_READERS:
                 assert compile_format(form.format)
 
@@ -115,7 +115,7 @@ def test_model_of_a_module() -> None:
     alloc = next(op for op in f.body.ops if op.name == "pto.alloc_tile")
     assert alloc.loc is not None
     assert (alloc.loc.file, alloc.loc.line, alloc.loc.column) == ("k.py", 12, 4)
-    assert str(read.source.place(alloc.token)) == "<pto>:9:3"
+    assert str(read.source.position(alloc.token)) == "<pto>:9:3"
 
 
 def test_comments_and_spacing_do_not_count() -> None:

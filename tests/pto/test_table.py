@@ -28,7 +28,7 @@ def test_row(name: str) -> None:
     assert definition.core in ("", "cube", "vector")
     assert set(definition.inner) <= definition.attrs.keys()
     assert definition.trailing in ("", *definition.attrs)
-    for form in definition.forms:
+    for form in definition.variants:
         names = [role.name for role in form.roles()]
         assert len(names) == len(set(names))
         assert all(space in SPACES for role in form.roles() for space in role.spaces)

@@ -11,7 +11,7 @@ from pypto_build.pto import Function, parse
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.torch import UnsupportedOperations, generate, torch_codegen
 from pypto_build.pto.torch.lowering import find_lowering
-from pypto_build.pto.torch.names import Names, sanitize
+from pypto_build.pto.torch.names import PythonNames, sanitize
 from tests.pto.samples import module, operation_for, tile
 from tests.pto.torch_run import HEAD, Kernel, namespace, values, view
 
@@ -35,7 +35,7 @@ def test_names_are_made_valid(hint: str, name: str) -> None:
 
 
 def test_names_never_collide() -> None:
-    names = Names({"load"})
+    names = PythonNames({"load"})
     assert [names.unique(n) for n in ("a", "a", "a_1", "a", "class", "class", "torch", "run", "load", "print")] == [
         "a", "a_1", "a_1_1", "a_2", "class_v", "class_v_1", "torch_1", "run_1", "load_1", "print_1",
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -159,3 +160,17 @@ def test_a_full_disk_loses_the_record_and_not_the_run(project: Project) -> None:
     assert run.output.endswith(
         f"scons: {project.out}/.results: Is a directory; what was built in this run will be looked at again\n"
     )
+
+
+@pytest.mark.parametrize("name", ["kernels/aiv/twice.o", "kernels/aiv/twice.so"])
+def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> None:
+    """It may be somebody's: no build removes it."""
+    project.replay()
+    (project.out / name).unlink()
+    (project.out / name / "somebody's").mkdir(parents=True)
+    project.write_kernel("twice", "3.0f * in[i]")
+    run = project.replay()
+    assert run.status == 2
+    assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
+    shutil.rmtree(project.out / name)
+    assert "'y' FAIL" in project.replay().output

@@ -75,6 +75,7 @@ class World:
     _digests: dict[str, str] = field(default_factory=dict)
     _links: int = 0
     damaged: bool = False  # since the last replay
+    in_the_way: list[Path] = field(default_factory=list)  # directories where files belong, which no build removes
 
     def __post_init__(self) -> None:
         self.tested = self.tested.with_own_package(self.directory / "package")
@@ -222,6 +223,7 @@ class World:
         if path.is_file() and not path.is_symlink():
             damage(path, kind)
             self.damaged = True
+            self.in_the_way += [path] if kind == "directory" else []
 
     def step_keep(self) -> None:
         """Keep OUT and the cache as they are now."""
@@ -254,6 +256,10 @@ class World:
                 remove(path)
         self.damaged = True
 
+    def _clear_the_way(self) -> None:
+        while self.in_the_way:
+            remove(self.in_the_way.pop())
+
     # runs
 
     def step_replay(self, option: str = "plain") -> None:
@@ -261,7 +267,8 @@ class World:
         options = self.options[option]
         replayed = self._replay(self.space, options)
         answer = self._answer(options)
-        if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
+        if replayed.outcome != answer.outcome and (self.damaged or self.in_the_way) and said_so(replayed):
+            self._clear_the_way()
             replayed = self._replay(self.space, options)  # one clear line is allowed, not for ever
         self.damaged = False
         self._compare(replayed, answer)
@@ -273,7 +280,7 @@ class World:
         self.replays += 1
         answer = self._answer(options)
         if (done.status == 0) != (answer.outcome.exit == PASS) or done.late:
-            if self.damaged and done.status and not done.late:
+            if (self.damaged or self.in_the_way) and done.status and not done.late:
                 return self.step_replay(option)
             raise Fault(_report("scons replay", Outcome(done.status), str(done), answer))
         return None
@@ -302,7 +309,7 @@ class World:
         self.replays += 2
         for option, done in ended:
             answer = self._answer(self.options[option])
-            if done.late or (done.status != answer.outcome.exit and not self.damaged):
+            if done.late or (done.status != answer.outcome.exit and not (self.damaged or self.in_the_way)):
                 raise Fault(_report("one of two at once", Outcome(done.status), str(done), answer))
         self.step_replay(second)
 
@@ -313,7 +320,8 @@ class World:
         try:
             replayed = self._replay(other, options)
             answer = self._answer(options)
-            if replayed.outcome != answer.outcome and self.damaged and said_so(replayed):
+            if replayed.outcome != answer.outcome and (self.damaged or self.in_the_way) and said_so(replayed):
+                self._clear_the_way()
                 replayed = self._replay(other, options)
             self._compare(replayed, answer)
         finally:

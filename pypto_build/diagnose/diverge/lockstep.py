@@ -60,20 +60,20 @@ class Outcome:
 
 
 class Lockstep:
-    """The runtime's callback. `done` is told the number of each task before it runs."""
+    """The runtime's callback. `started` is told the number of each task before it runs."""
 
-    def __init__(self, artifact: Path, limits: Limits, done: Callable[[int], None] = lambda number: None) -> None:
+    def __init__(self, artifact: Path, limits: Limits, started: Callable[[int], None] = lambda number: None) -> None:
         import torch
 
         torch.set_num_threads(1)
         self.references = References(artifact)
         self.limits = limits
-        self.done = done
+        self.started = started
         self.outcome = Outcome()
         self._seen: set[str] = set()
 
     def __call__(self, call: Any) -> None:
-        self.done(call.number)
+        self.started(call.number)
         self.outcome.tasks = max(self.outcome.tasks, call.number + 1)
         finding = TaskFinding(call.number, call.block, call.block_num, tuple(tuple(k) for k in call.kernels))
         if finding.kernel in self._seen or finding.kernel in self.outcome.unchecked:

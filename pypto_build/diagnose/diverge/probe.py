@@ -105,9 +105,9 @@ def compile_probe(source: Path, name: str, core_type: str, platform: str, direct
     words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type)]
     words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
     words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(probed), "-o", str(library)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = next((line for line in done.stderr.splitlines() if "error:" in line), done.stderr.strip()[:200])
+    process = subprocess.run(words, capture_output=True, text=True, check=False)
+    if process.returncode:
+        reason = next((line for line in process.stderr.splitlines() if "error:" in line), process.stderr.strip()[:200])
         raise ArtifactError(source, f"cannot be compiled with probes: {reason}", kind="build_error")
     return library
 

@@ -43,8 +43,8 @@ def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: flo
 
 
 class _DumpHook:
-    def __init__(self, artifact: Path, dump: ArgsDump, limits: Limits, done: Callable[[int], None]) -> None:
-        self.references, self.dump, self.limits, self.done = References(artifact), dump, limits, done
+    def __init__(self, artifact: Path, dump: ArgsDump, limits: Limits, started: Callable[[int], None]) -> None:
+        self.references, self.dump, self.limits, self.started = References(artifact), dump, limits, started
         self.records: dict[int, list[DumpedArg]] = {}
         for record in dump.records:
             self.records.setdefault(record.task_id, []).append(record)
@@ -52,7 +52,7 @@ class _DumpHook:
         self.keep: list[Array] = []
 
     def __call__(self, call: Any) -> None:
-        self.done(call.number)
+        self.started(call.number)
         records = self.records.get(call.task_id, [])
         if records and not call.block:
             self.matched += 1

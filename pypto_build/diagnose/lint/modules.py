@@ -43,7 +43,7 @@ def check_uncompiled(part: Path, root: Path, platform: str) -> Iterator[Finding]
 def _check_module(path: Path, name: str, platform: str) -> Iterator[Finding]:
     for error in _parsed(path, platform)[1]:
         operation = f"{error.operation}: " if error.operation else ""
-        yield Finding("lint/pto", f"{operation}{error.message}", name, error.place.line, "correct the module")
+        yield Finding("lint/pto", f"{operation}{error.message}", name, error.position.line, "correct the module")
 
 
 @lru_cache(maxsize=64)
@@ -61,7 +61,7 @@ def _functions(subject: Subject, path: Path, module: Module) -> Iterator[Finding
         kernel = kernels.get(function.name)
         if kernel is None or function.body is None:
             continue
-        line = module.source.place(function.token).line
+        line = module.source.position(function.token).line
         wanted = _KINDS.get(function.kernel_kind)
         if wanted and wanted != kernel.core_type:
             yield Finding(

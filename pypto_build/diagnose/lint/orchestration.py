@@ -121,7 +121,7 @@ def _bases(text: str) -> dict[str, str]:
 def _submits(code: Code) -> list[Submit]:
     collected: dict[str, Submit] = {}
     mixed: dict[str, tuple[int, ...]] = {}
-    done = []
+    submits = []
     for match in _TOKEN.finditer(code.code):
         line = code.line(match.start())
         if match["declared"]:
@@ -138,8 +138,8 @@ def _submits(code: Code) -> list[Submit]:
                 task = collected.get(given[-1], Submit(0, (), ""))
                 func_ids = mixed.get(given[-2]) or _numbers([given[-2]])
                 copy = Submit(**{**vars(task), "line": line, "func_ids": func_ids, "core": match["core"].strip("_")})
-                done.append(copy)
-    return done
+                submits.append(copy)
+    return submits
 
 
 def _add(task: Submit, method: str, given: list[str], line: int) -> None:

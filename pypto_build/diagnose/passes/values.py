@@ -169,12 +169,12 @@ class _Walk:
         del self._last[before:]
         loops = self._loops[:-1] if isinstance(node, ast.For) else self._loops
         kept, self._loops = self._loops, list(loops)
-        done: set[str] = set()
+        seen: set[str] = set()
         for name, line, kind, same in self._pending.pop():
-            if name in done:
+            if name in seen:
                 self.flow.values[name].same.update(same)
                 continue
-            done.add(name)
+            seen.add(name)
             self._define(name, line, kind, same)
         for position, (name, kind) in enumerate(self._function.results.get(node.lineno, ())):
             self._define(name, node.lineno, kind, [row[position] for row in yielded if position < len(row)])

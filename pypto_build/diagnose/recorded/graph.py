@@ -130,17 +130,17 @@ class TaskGraph:
         for edge in self.edges:  # allocations stand in edges only
             left.setdefault(edge.pred, 0)
         ready = [raw for raw, count in left.items() if count == 0]
-        done: list[int] = []
+        ordered: list[int] = []
         for raw in ready:
-            done.append(raw)
+            ordered.append(raw)
             for succ in self.succs.get(raw, {}):
                 left[succ] -= 1
                 if left[succ] == 0:
                     ready.append(succ)
-        if len(done) != len(left):
+        if len(ordered) != len(left):
             stuck = next(raw for raw, count in left.items() if count > 0)
             raise ArtifactError(self.path, f"its edges form a cycle through task {self.order.label(stuck)}", _AGAIN)
-        return done
+        return ordered
 
 
 def _grouped(edges: Iterable[Edge], at: str, by: str) -> dict[int, dict[int, list[Edge]]]:

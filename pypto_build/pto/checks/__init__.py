@@ -55,5 +55,5 @@ def check_module(module: Module, platform: str = "") -> list[PtoError]:
     for problem in problems:
         token = problem.op.token if problem.op is not None else problem.function.token
         name = problem.op.name if problem.op is not None else f"func.func @{problem.function.name}"
-        found.append((token, PtoError(module.source.place(token), problem.message, name)))
+        found.append((token, PtoError(module.source.position(token), problem.message, name)))
     return [error for _, error in sorted(found, key=lambda pair: pair[0])]

@@ -48,7 +48,7 @@ def _types(resolved: Resolved, op: Operation, arch: str) -> Messages:
 def _layout(resolved: Resolved, op: Operation, arch: str) -> Messages:
     definition = TABLE[op.name]
     for name in op.operands if definition.laid_out else ():
-        role = definition.role(name, op.form)
+        role = definition.role(name, op.variant)
         if role is None or not role.layout or (role.layout_on and arch not in ("", role.layout_on)):
             continue
         value = resolved.value(op, name)

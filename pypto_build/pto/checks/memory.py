@@ -56,7 +56,7 @@ def _in_a_buffer(
 def _spaces(resolved: Resolved, op: Operation) -> Iterator[str]:
     definition = TABLE[op.name]
     for name in op.operands:
-        role = definition.role(name, op.form)
+        role = definition.role(name, op.variant)
         if role is None or not role.spaces:
             continue
         for value in resolved.values(op, name):

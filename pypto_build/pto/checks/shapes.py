@@ -25,7 +25,7 @@ def _tiles(resolved: Resolved, op: Operation) -> list[tuple[str, Value, TileType
     definition = TABLE[op.name]
     found = []
     for name in op.operands:
-        role = definition.role(name, op.form)
+        role = definition.role(name, op.variant)
         value = resolved.value(op, name)
         if role is not None and role.access != "s" and value is not None and isinstance(value.type, TileType):
             found.append((name, value, value.type))

@@ -66,11 +66,11 @@ def _region(resolved: Resolved, region: Region, outer: Block, state: _State) -> 
         touched = [(role, _root(resolved, value)) for role, value in _values(resolved, op)]
         if definition.fn not in _ALIASES and definition.family != "control":
             for role_name, value in touched:
-                role = definition.role(role_name, op.form)
+                role = definition.role(role_name, op.variant)
                 if role is not None and "r" in role.access and id(value) in state.tiles:
                     yield from _read(resolved, op, state, value, block)
             for role_name, value in touched:
-                role = definition.role(role_name, op.form)
+                role = definition.role(role_name, op.variant)
                 if role is not None and role.access in ("w", "rw", "s") and id(value) in state.tiles:
                     _write(op, state, value, block)
         for inner in op.regions:

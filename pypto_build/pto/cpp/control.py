@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from ..attributes import SymbolAttr
 from ..model import Operation, Region
 from ..resolve import Value
-from .emitter import GUARDS, Carried, Emitter, Lines, Scalar, TileVar
+from .emitter import GUARDS, Carried, CppLines, Emitter, Scalar, TileVar
 from .spell import scalar
-from .views import View
+from .views import GlobalView
 
 
 def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]:
     found = []
     for value in values:
         bound = e.bound.get(id(value))
-        if not isinstance(bound, (TileVar, Scalar, View)):
+        if not isinstance(bound, (TileVar, Scalar, GlobalView)):
             e.fail(op, f"{value.name} cannot be carried through a loop or branch")
         found.append(bound)
     return found
@@ -90,7 +90,7 @@ def branch(e: Emitter, op: Operation) -> None:
     results = e.resolved.results(op)
     outer, bodies, yielded = e.out, [], []
     for region in op.regions:
-        e.out = Lines(indent=outer.indent + 1, token=outer.token)
+        e.out = CppLines(indent=outer.indent + 1, token=outer.token)
         e.region(region)
         yielded.append(_yielded(e, region))
         bodies.append(e.out)
@@ -120,7 +120,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
         e.bound[id(value)] = variable
         targets.append(names)
     outer = e.out
-    e.out = Lines(indent=outer.indent + 1, token=outer.token)
+    e.out = CppLines(indent=outer.indent + 1, token=outer.token)
     e.region(before)
     passed = _yielded(e, before)
     test, e.out = e.out, outer

@@ -12,7 +12,7 @@ from ..model import Function, Module, Operation, Region
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, TileType, Type, ViewType
 from . import spell
-from .views import Extent, View, row_major_strides
+from .views import Extent, GlobalView, row_major_strides
 
 GUARDS = {"cube": "__DAV_CUBE__", "vector": "__DAV_VEC__"}
 
@@ -52,12 +52,12 @@ class MultiTile:
     count: int
 
 
-Carried = TileVar | Scalar | View  # what loops and branches can pass on
+Carried = TileVar | Scalar | GlobalView  # what loops and branches can pass on
 Bound = Carried | MultiTile
 
 
 @dataclass
-class Lines:
+class CppLines:
     """C++ lines with, for each, the token of the .pto operation it came from."""
 
     text: list[str] = field(default_factory=list)
@@ -82,14 +82,14 @@ class Emitter:
         self.resolved: Resolved = resolve(function, module)
         self.addresses = addresses
         self.find = find
-        self.names = spell.Names()
+        self.names = spell.CppNames()
         self.bound: dict[int, Bound] = {}
-        self.out = Lines()
+        self.out = CppLines()
         self.pipes: dict[int, str] = {}  # pipe id, or id of a pipe value -> C++ variable
 
     # --- the function --------------------------------------------------------------------------------------------
 
-    def emit(self) -> Lines:
+    def emit(self) -> CppLines:
         """The whole function."""
         if self.resolved.problems:
             problem = self.resolved.problems[0]
@@ -104,7 +104,7 @@ class Emitter:
             name = self.names.new(value.name)
             try:
                 bound, ctype = self.parameter(value, name)
-            except spell.UnsupportedType as error:
+            except spell.UnsupportedCppType as error:
                 self.fail(None, f"argument {value.name}: {error}")
             parameters.append(f"{ctype} {name}")
             self.bound[id(value)] = bound
@@ -130,16 +130,16 @@ class Emitter:
         type_ = value.type
         if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
             if DYNAMIC in type_.shape or type_.layout or len(type_.shape) > 5:
-                raise spell.UnsupportedType(f"no view of type {type_}; pass a !pto.ptr and use pto.make_tensor_view")
+                raise spell.UnsupportedCppType(f"no view of type {type_}; pass a !pto.ptr and use pto.make_tensor_view")
             element = spell.scalar(type_.element)
-            return View(name, element, type_.shape, row_major_strides(type_.shape)), spell.scalar(type_)
+            return GlobalView(name, element, type_.shape, row_major_strides(type_.shape)), spell.scalar(type_)
         ctype = spell.scalar(type_)
         return Scalar(name, ctype), ctype
 
     def fail(self, op: Operation | None, message: str) -> NoReturn:
         token = op.token if op is not None else self.function.token
         raise PtoError(
-            self.module.source.place(token), message, op.name if op is not None else f"@{self.function.name}"
+            self.module.source.position(token), message, op.name if op is not None else f"@{self.function.name}"
         )
 
     def region(self, region: Region) -> None:
@@ -153,7 +153,7 @@ class Emitter:
             self.fail(op, "has no counterpart in this assembler; use ptoas")
         try:
             emit(self, op)
-        except spell.UnsupportedType as error:
+        except spell.UnsupportedCppType as error:
             self.fail(op, str(error))
         self.out.token = outer
 
@@ -166,9 +166,9 @@ class Emitter:
 
     def expression(self, value: Value, op: Operation) -> str:
         bound = self.bound.get(id(value))
-        if isinstance(bound, View) and bound.variable:
+        if isinstance(bound, GlobalView) and bound.variable:
             return bound.variable
-        if isinstance(bound, View):
+        if isinstance(bound, GlobalView):
             name = self.names.new(f"{value.name}_tensor")
             self.out.add(bound.declaration(name))
             return name

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..attributes import EnumAttr, IntAttr, StrAttr, case_of, int_value
 from ..model import Operation
 from ..ops import TABLE
-from ..ops.functions import Function
+from ..ops.functions import Meaning
 from ..types import ScalarType, TileType
 from . import spell
 from .emitter import Emitter
@@ -18,7 +18,7 @@ _ROUND = {"CAST_RINT": "RINT"}
 
 def operands(e: Emitter, op: Operation, *, without: tuple[str, ...] = ()) -> list[str]:
     """The operands in the order of the instruction: outs, then ins."""
-    form = TABLE[op.name].forms[max(op.form, 0)]
+    form = TABLE[op.name].variants[max(op.variant, 0)]
     roles = [r.name for r in (*form.outs, *form.ins) if r.name in op.operands and r.name not in without]
     return [argument(e, op, role) for role in roles]
 
@@ -58,7 +58,7 @@ def instruction(e: Emitter, op: Operation) -> None:
         e.out.add(cpp.format(**named) + ";")
         return
     high = case_of(op.attrs.get("precisionType")) == "high_precision"
-    precise = high and isinstance(computes, Function) and computes.precise
+    precise = high and isinstance(computes, Meaning) and computes.precise
     algorithm = f"pto::{TABLE[op.name].fn.capitalize()}Algorithm::HIGH_PRECISION"
     call(e, cpp, operands(e, op), [algorithm] if precise else None)
 

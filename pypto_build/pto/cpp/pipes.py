@@ -11,7 +11,7 @@ from ..ops import TABLE
 from ..types import DYNAMIC, TileType, ViewType
 from . import spell
 from .emitter import Emitter, Scalar
-from .views import View, row_major_strides
+from .views import GlobalView, row_major_strides
 
 _DIRECTIONS = {1: "DIR_C2V", 2: "DIR_V2C", 3: "DIR_BOTH"}
 _SPLITS = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT", "TILE_UP_DOWN_ODD", "TILE_LEFT_RIGHT_ODD")
@@ -104,15 +104,15 @@ def _take(e: Emitter, op: Operation, instruction: str) -> None:
     pipe = _pipe(e, op)
     if "tile" in op.operands:
         bound = e.bound.get(id(e.resolved.value(op, "tile")))
-        entry = bound.variable if isinstance(bound, View) and bound.variable else e.text(op, "tile")
+        entry = bound.variable if isinstance(bound, GlobalView) and bound.variable else e.text(op, "tile")
     elif isinstance(op.result_types[0], ViewType):
         declare_slot(e, op)
-        entry = cast(View, e.bound[id(e.resolved.results(op)[0])]).variable
+        entry = cast(GlobalView, e.bound[id(e.resolved.results(op)[0])]).variable
     elif isinstance(op.result_types[0], TileType):
         type_ = op.result_types[0]
         entry = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col")).name
     else:
-        raise spell.UnsupportedType(f"no pipe entry of type {op.result_types[0]}")
+        raise spell.UnsupportedCppType(f"no pipe entry of type {op.result_types[0]}")
     e.out.add(f"{instruction}<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
 
 
@@ -120,7 +120,7 @@ def declare_slot(e: Emitter, op: Operation) -> None:
     """A view whose place a pipe says later; rows follow each other unless strides are given."""
     type_ = op.result_types[0]
     if not isinstance(type_, ViewType) or DYNAMIC in type_.shape or not 0 < len(type_.shape) <= 5:
-        raise spell.UnsupportedType(f"a slot's view has known extents, found {type_}")
+        raise spell.UnsupportedCppType(f"a slot's view has known extents, found {type_}")
     given = [
         int_value(item)
         for name, value in op.attrs.items()
@@ -130,7 +130,7 @@ def declare_slot(e: Emitter, op: Operation) -> None:
     strides = tuple(given) if len(given) == len(type_.shape) else row_major_strides(type_.shape)
     name = e.names.new(e.resolved.results(op)[0].name)
     element = spell.scalar(type_.element)
-    view = View(f"(__gm__ {element}*)nullptr", element, type_.shape, strides)
+    view = GlobalView(f"(__gm__ {element}*)nullptr", element, type_.shape, strides)
     e.out.add(view.declaration(name))
     e.bind(op, replace(view, pointer=f"{name}.data()", variable=name))
 

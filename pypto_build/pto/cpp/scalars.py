@@ -8,7 +8,7 @@ from ..ops import TABLE
 from ..ops.functions import COMPARE
 from . import spell
 from .emitter import Emitter, Scalar
-from .views import View
+from .views import GlobalView
 
 
 def constant(e: Emitter, op: Operation) -> None:
@@ -85,12 +85,12 @@ def tensor_view(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     layout = case_of(op.attrs.get("layout"), "nd").upper()
     element = spell.scalar(getattr(type_, "element", None))
-    e.bind(op, View(e.text(op, "ptr"), element, e.extents(op, "shape"), e.extents(op, "strides"), layout))
+    e.bind(op, GlobalView(e.text(op, "ptr"), element, e.extents(op, "shape"), e.extents(op, "strides"), layout))
 
 
 def partition_view(e: Emitter, op: Operation) -> None:
     view = e.bound.get(id(e.resolved.value(op, "view")))
-    if not isinstance(view, View):
+    if not isinstance(view, GlobalView):
         e.fail(op, "the view is not a tensor_view this assembler knows")
     e.bind(op, view.window(e.extents(op, "offsets"), e.extents(op, "sizes")))
 
@@ -98,7 +98,7 @@ def partition_view(e: Emitter, op: Operation) -> None:
 def view_dim(e: Emitter, op: Operation) -> None:
     view = e.bound.get(id(e.resolved.value(op, "view")))
     dim = e.resolved.constant(op, "dim")
-    if not isinstance(view, View) or dim is None or not 0 <= dim < len(view.shape):
+    if not isinstance(view, GlobalView) or dim is None or not 0 <= dim < len(view.shape):
         e.fail(op, "the dimension of this view is not known")
     e.define(op, str(view.shape[dim]))
 

@@ -103,7 +103,7 @@ _TAKEN = frozenset(
 ) | frozenset(SCALARS.values())
 
 
-class UnsupportedType(ValueError):
+class UnsupportedCppType(ValueError):
     """A type that has no C++ counterpart here."""
 
 
@@ -115,13 +115,13 @@ def scalar(type_: Type | None) -> str:
         return f"__gm__ {scalar(type_.element)}*"
     if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
         return f"__gm__ {scalar(type_.element)}*"
-    raise UnsupportedType(f"no C++ type for {type_}")
+    raise UnsupportedCppType(f"no C++ type for {type_}")
 
 
 def tile(type_: TileType) -> str:
     """`Tile<…>`; unusual pad values are bit patterns."""
     if type_.loc not in SPACES:
-        raise UnsupportedType(f"no tile in {type_.loc}")
+        raise UnsupportedCppType(f"no tile in {type_.loc}")
     pad = PADS.get(type_.pad) or f"PadValue({type_.pad})"
     valid = [-1 if v == DYNAMIC else v for v in (type_.v_row, type_.v_col)]
     return (
@@ -156,7 +156,7 @@ def real(value: float, type_: Type) -> str:
     return text if name in ("f32", "f64") else f"({scalar(type_)})({text})"
 
 
-class Names:
+class CppNames:
     """Unique C++ names for SSA values, close to what they are called in the .pto text."""
 
     def __init__(self) -> None:

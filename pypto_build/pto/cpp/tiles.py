@@ -8,13 +8,13 @@ from ..model import Operation
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType
 from . import spell
 from .emitter import Emitter, MultiTile, Scalar
-from .views import View, times
+from .views import GlobalView, times
 
 
 def alloc_tile(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
-        raise spell.UnsupportedType(f"no tile of type {type_}")
+        raise spell.UnsupportedCppType(f"no tile of type {type_}")
     made = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col"))
     address = e.text(op, "addr") or str(e.addresses.get(id(op), 0))
     e.out.add(f"TASSIGN({made.name}, {address});")
@@ -23,14 +23,14 @@ def alloc_tile(e: Emitter, op: Operation) -> None:
 def declare_tile(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
-        raise spell.UnsupportedType(f"no tile of type {type_}")
+        raise spell.UnsupportedCppType(f"no tile of type {type_}")
     e.declare_tile(op, type_)
 
 
 def alloc_multi(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, MultiTileType) or not isinstance(type_.tile, TileType):
-        raise spell.UnsupportedType(f"no tiles of type {type_}")
+        raise spell.UnsupportedCppType(f"no tiles of type {type_}")
     e.bind(op, MultiTile(e.text(op, "addr") or str(e.addresses.get(id(op), 0)), type_.tile, type_.count))
 
 
@@ -47,7 +47,7 @@ def subview(e: Emitter, op: Operation) -> None:
     if "view" in op.operands:
         sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
         view = e.bound.get(id(e.resolved.value(op, "view")))
-        assert isinstance(view, View)
+        assert isinstance(view, GlobalView)
         e.bind(op, view.window(e.extents(op, "offsets"), sizes))
         return
     src = e.tile(op, "src")

@@ -9,7 +9,7 @@ Extent = int | str  # known, or the C++ expression that has it
 
 
 @dataclass(frozen=True)
-class View:
+class GlobalView:
     """`pointer` is a C++ expression, `element` the C++ element type; `layout` is ND, DN or NZ.
 
     `variable` is the GlobalTensor that has it already, whose place a pipe may change.
@@ -22,7 +22,7 @@ class View:
     layout: str = "ND"
     variable: str = ""
 
-    def window(self, offsets: tuple[Extent, ...], sizes: tuple[Extent, ...]) -> View:
+    def window(self, offsets: tuple[Extent, ...], sizes: tuple[Extent, ...]) -> GlobalView:
         """The part of `sizes` at `offsets`."""
         terms = [times(o, s) for o, s in zip(offsets, self.strides, strict=True)]
         return replace(self, pointer=plus(self.pointer, *terms), shape=sizes, variable="")
@@ -32,7 +32,7 @@ class View:
         extents = [("int64_t", str(extent)) for extent in (*self.shape, *self.strides)]
         return [(f"__gm__ {self.element}*", self.pointer), *extents]
 
-    def rebuilt(self, names: list[str]) -> View:
+    def rebuilt(self, names: list[str]) -> GlobalView:
         """The same kind of view, made of carried components."""
         rank = len(self.shape)
         shape, strides = tuple(names[1 : 1 + rank]), tuple(names[1 + rank :])

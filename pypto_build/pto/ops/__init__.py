@@ -5,9 +5,25 @@ from __future__ import annotations
 
 from . import comm, control, cube, elementwise, memory, pipes, rearranging, rows_columns, scalar, sync
 from .instruction import INSTRUCTIONS, Instruction
-from .spec import TABLE, AttrDef, Form, OpDef, Role, Rule
+from .spec import TABLE, AttrDef, OpDef, Role, Rule, Variant
 
 __all__ = [
-    "INSTRUCTIONS", "TABLE", "AttrDef", "Form", "Instruction", "OpDef", "Role", "Rule", "comm", "control", "cube",
-    "elementwise", "memory", "pipes", "rearranging", "rows_columns", "scalar", "sync",
+    "INSTRUCTIONS",
+    "TABLE",
+    "AttrDef",
+    "Instruction",
+    "OpDef",
+    "Role",
+    "Rule",
+    "Variant",
+    "comm",
+    "control",
+    "cube",
+    "elementwise",
+    "memory",
+    "pipes",
+    "rearranging",
+    "rows_columns",
+    "scalar",
+    "sync",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from .functions import (
     SUB,
     SUB_ADD,
     XOR,
-    Function,
+    Meaning,
 )  # fmt: skip
 from .instruction import FLOATS, INTS, NUMBERS, PLAIN, ROW_MAJOR, Instruction, instruction
 from .spec import define
@@ -43,7 +43,7 @@ def _runs(rank: str, does: str, takes: tuple[str, ...]) -> Instruction:
     return Instruction(rank, f"dst = {does}", takes, group="element-wise")
 
 
-def _define(name: str, function: Function, ins: str, tile: str, runs: Instruction, elements: str, scratch: str) -> None:
+def _define(name: str, function: Meaning, ins: str, tile: str, runs: Instruction, elements: str, scratch: str) -> None:
     define(
         f"pto.{name}", ins, f"dst:{tile}", attrs=PRECISION, rules="same", scratch=scratch, elements=elements,
         family="elementwise", computes=function, cpp=name.upper(), core="vector", runs=runs,
@@ -51,7 +51,7 @@ def _define(name: str, function: Function, ins: str, tile: str, runs: Instructio
 
 
 def binary(
-    name: str, function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
+    name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
     *, tile: str = ROWS, tmp: str = "", scratch: str = "",
 ) -> None:  # fmt: skip
     """Of two tiles."""
@@ -60,7 +60,7 @@ def binary(
 
 
 def with_number(
-    name: str, function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
+    name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
     *, tile: str = V, tmp: str = "", scratch: str = "",
 ) -> None:  # fmt: skip
     """Of a tile and a number."""
@@ -69,7 +69,7 @@ def with_number(
 
 
 def unary(
-    name: str, function: Function, rank: str, does: str, takes: tuple[str, ...], elements: str,
+    name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
     *, tile: str = ROWS, tmp: str = "", scratch: str = "",
 ) -> None:  # fmt: skip
     """Of one tile."""
@@ -133,18 +133,25 @@ define(
     runs=Instruction("must", "every element is the scalar", NUMBERS, group="element-wise"),
 )  # fmt: skip
 
-unary("texp", Function("exp", "torch.exp({a})", "-", precise=True), "must", "exp(src)", FLOATS, "f16 f32")
-unary("tlog", Function("log", "torch.log({a})", "-", precise=True), "should", "log(src)", FLOATS, "f16 f32")
-unary("tsqrt", Function("sqrt", "square_root({a})", "-", precise=True), "must", "sqrt(src)", FLOATS, "f16 f32")
+unary("texp", Meaning("exp", "torch.exp({a})", "-", precise=True), "must", "exp(src)", FLOATS, "f16 f32")
+unary("tlog", Meaning("log", "torch.log({a})", "-", precise=True), "should", "log(src)", FLOATS, "f16 f32")
+unary("tsqrt", Meaning("sqrt", "square_root({a})", "-", precise=True), "must", "sqrt(src)", FLOATS, "f16 f32")
 unary(  # of 16 bits torch rounds in between, or not, as elements lie in memory
-    "trsqrt", Function("rsqrt", "torch.rsqrt({a})", "-", halves="torch.rsqrt({a}.float())", precise=True),
+    "trsqrt", Meaning("rsqrt", "torch.rsqrt({a})", "-", halves="torch.rsqrt({a}.float())", precise=True),
     "must", "1 / sqrt(src)", FLOATS, "f16 f32", tmp="tmp?", scratch="with_high_precision",
 )  # fmt: skip
-unary("trecip", Function("recip", "torch.reciprocal({a})", "-", precise=True), "must", "1 / src", NUMBERS, "f16 f32")
-unary("tneg", Function("neg", "-{a}"), "must", "-src", NUMBERS, f"{WORDS} | {ALL}", tile=V)
-unary("tabs", Function("abs", "torch.abs({a})"), "should", "|src|", NUMBERS, "f16 f32")
-unary("trelu", Function("relu", "torch.relu({a})"), "should", "max(src, 0)", NUMBERS, "i32 f16 f32")
-unary("tnot", Function("not", "-", "~{a}"), "should", "~src", INTS, "i16 | i8 i16 i32")
+unary(
+    "trecip",
+    Meaning("recip", "torch.reciprocal({a})", "-", precise=True),
+    "must",
+    "1 / src",
+    NUMBERS,
+    "f16 f32",
+)
+unary("tneg", Meaning("neg", "-{a}"), "must", "-src", NUMBERS, f"{WORDS} | {ALL}", tile=V)
+unary("tabs", Meaning("abs", "torch.abs({a})"), "should", "|src|", NUMBERS, "f16 f32")
+unary("trelu", Meaning("relu", "torch.relu({a})"), "should", "max(src, 0)", NUMBERS, "i32 f16 f32")
+unary("tnot", Meaning("not", "-", "~{a}"), "should", "~src", INTS, "i16 | i8 i16 i32")
 
 for _name, _ins, _function, _does, _elements in (
     ("taddc", f"src0:{V} src1:{V} src2:{V}", ADD_ADD, "src0 + src1 + src2", f"{WORDS} | {ALL}"),
@@ -158,7 +165,7 @@ for _name, _ins, _function, _does, _elements in (
     )  # fmt: skip
 define(
     "pto.taxpy", f"src:{ROWS} scalar:scalar", f"dst:{ROWS}=rw", rules="shape", elements="f16 f32 | f16 bf16 f32",
-    family="elementwise", computes=Function("axpy", "{d} + {a} * {b}"), cpp="TAXPY", core="vector",
+    family="elementwise", computes=Meaning("axpy", "{d} + {a} * {b}"), cpp="TAXPY", core="vector",
     runs=_runs("rest", "dst + src * scalar", FLOATS),
 )  # fmt: skip
 for _name, _does in (

@@ -12,7 +12,7 @@ COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 @dataclass(frozen=True)
-class Function:
+class Meaning:
     """A function of elements that stand at one place.
 
     `floats`, `integers`: the expressions; integers have the same one as floats unless they have their own, and a
@@ -60,35 +60,35 @@ class Reduction:
 
 
 # those that several operations compute
-ADD = Function("add", "{a} + {b}", callable="torch.add")
-SUB = Function("sub", "{a} - {b}")
-MUL = Function("mul", "{a} * {b}", callable="torch.mul")
-DIV = Function(
+ADD = Meaning("add", "{a} + {b}", callable="torch.add")
+SUB = Meaning("sub", "{a} - {b}")
+MUL = Meaning("mul", "{a} * {b}", callable="torch.mul")
+DIV = Meaning(
     "div", "{a} / {b}", "divide({a}, {b})", integers_number="divide({a}, torch.tensor({b}))", converts="i", precise=True
 )
-MAX = Function("max", "torch.maximum({a}, {b})", number="{a}.clamp(min={b})", callable="torch.maximum")
-MIN = Function("min", "torch.minimum({a}, {b})", number="{a}.clamp(max={b})", callable="torch.minimum")
-FMOD = Function(
+MAX = Meaning("max", "torch.maximum({a}, {b})", number="{a}.clamp(min={b})", callable="torch.maximum")
+MIN = Meaning("min", "torch.minimum({a}, {b})", number="{a}.clamp(max={b})", callable="torch.minimum")
+FMOD = Meaning(
     "fmod", "torch.fmod({a}, {b})", "fmod({a}, {b})", integers_number="fmod({a}, torch.tensor({b}))", converts="i",
     precise=True,
 )  # fmt: skip
-REM = Function("rem", "remainder({a}, {b})", number="remainder({a}, torch.tensor({b}))", converts="fi", precise=True)
-POW = Function("pow", "power({a}, {b})", number="power({a}, torch.tensor({b}))", converts="fi", precise=True)
-AND = Function("and", "-", "{a} & {b}")
-OR = Function("or", "-", "{a} | {b}")
-XOR = Function("xor", "-", "{a} ^ {b}")
-SHL = Function(
+REM = Meaning("rem", "remainder({a}, {b})", number="remainder({a}, torch.tensor({b}))", converts="fi", precise=True)
+POW = Meaning("pow", "power({a}, {b})", number="power({a}, torch.tensor({b}))", converts="fi", precise=True)
+AND = Meaning("and", "-", "{a} & {b}")
+OR = Meaning("or", "-", "{a} | {b}")
+XOR = Meaning("xor", "-", "{a} ^ {b}")
+SHL = Meaning(
     "shl", "-", "shift_left({a}, {b}, {bits})", integers_number="shift_left({a}, torch.tensor({b}), {bits})",
     converts="fi",
 )  # fmt: skip
-SHR = Function(
+SHR = Meaning(
     "shr", "-", "shift_right({a}, {b}, {bits})", integers_number="shift_right({a}, torch.tensor({b}), {bits})",
     converts="fi",
 )  # fmt: skip
-PRELU = Function("prelu", "torch.where({a} > 0, {a}, {a} * {b})")
-EXPDIF = Function("expdif", "torch.exp({a} - {b})", "-")
-ADD_ADD = Function("add,add", "{a} + {b} + {c}", converts="fi")
-SUB_ADD = Function("sub,add", "{a} - {b} + {c}", converts="fi")
+PRELU = Meaning("prelu", "torch.where({a} > 0, {a}, {a} * {b})")
+EXPDIF = Meaning("expdif", "torch.exp({a} - {b})", "-")
+ADD_ADD = Meaning("add,add", "{a} + {b} + {c}", converts="fi")
+SUB_ADD = Meaning("sub,add", "{a} - {b} + {c}", converts="fi")
 
 SUM = Reduction("sum", "{a}.sum(dim={dim}, keepdim=True)", "total({a}, {dim})")
 PROD = Reduction("prod", "{a}.prod(dim={dim}, keepdim=True)", "product({a}, {dim})")

@@ -15,7 +15,7 @@ from ..types import (
     Type,
     ViewType,
 )
-from .spec import Form, OpDef, Role
+from .spec import OpDef, Role, Variant
 
 if TYPE_CHECKING:
     from ..model import Operation
@@ -61,17 +61,17 @@ def _count_fits(roles: Sequence[Role], count: int) -> bool:
     return least <= count and (most < 0 or count <= most)
 
 
-def choose_form(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -> int | None:
+def choose_variant(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -> int | None:
     """The first form that takes so many values and, if several do, these types; None when the counts fit no form."""
     possible = [
         number
-        for number, form in enumerate(definition.forms)
+        for number, form in enumerate(definition.variants)
         if _count_fits(form.ins, ins) and _count_fits(form.outs, outs)
     ]
     if len(possible) < 2:
         return possible[0] if possible else None
     for number in possible:
-        kinds = spread(definition.forms[number].ins, ins)
+        kinds = spread(definition.variants[number].ins, ins)
         if all(fits(role.kind, type_) for role, type_ in zip(kinds, types, strict=False)):
             return number
     return possible[0]
@@ -79,7 +79,7 @@ def choose_form(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -
 
 def generic_roles(definition: OpDef, types: Sequence[Type]) -> tuple[Role, ...] | None:
     """The roles of the values of the quoted form, which lists them all in one row; None when no form takes them."""
-    for form in definition.forms:
+    for form in definition.variants:
         roles = form.roles()
         if _count_fits(roles, len(types)) and all(
             fits(role.kind, type_) for role, type_ in zip(spread(roles, len(types)), types, strict=True)
@@ -115,13 +115,13 @@ def assign(op: Operation, roles: Sequence[Role], values: Sequence[str], types: S
             op.types[name] = (*op.types.get(name, ()), types[position])
 
 
-def describe_forms(definition: OpDef) -> str:
+def describe_variants(definition: OpDef) -> str:
     """`ins(src, scalar[, tmp]) outs(dst)`, alternatives joined by `or`."""
-    seen = dict.fromkeys(_describe(form) for form in definition.forms)
+    seen = dict.fromkeys(_describe(form) for form in definition.variants)
     return " or ".join(seen)
 
 
-def _describe(form: Form) -> str:
+def _describe(form: Variant) -> str:
     groups = []
     for word, roles in (("ins", form.ins), ("outs", form.outs)):
         if roles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .functions import Function
+from .functions import Meaning
 from .spec import define
 
 define("arith.constant", formats="C", attrs="value=any", results=1, family="constant")
@@ -11,28 +11,28 @@ define("arith.constant", formats="C", attrs="value=any", results=1, family="cons
 # unsigned numbers). Signless integers are computed in their own width, floats rounded to their type: where the
 # expression has to be for that, the function converts.
 _INTEGER = (
-    ("addi", "{lhs} + {rhs}", Function("add", "{a} + {b}", converts="i")),
-    ("subi", "{lhs} - {rhs}", Function("sub", "{a} - {b}", converts="i")),
-    ("muli", "{lhs} * {rhs}", Function("mul", "{a} * {b}", converts="i")),
-    ("divsi", "{lhs} / {rhs}", Function("div", "quotient({a}, {b})")),
-    ("remsi", "{lhs} % {rhs}", Function("rem", "rest({a}, {b})")),
-    ("divui", "{u}({lhs}) / {u}({rhs})", Function("divu", "{ua} // {ub}", converts="i")),
-    ("remui", "{u}({lhs}) % {u}({rhs})", Function("remu", "{ua} % {ub}", converts="i")),
+    ("addi", "{lhs} + {rhs}", Meaning("add", "{a} + {b}", converts="i")),
+    ("subi", "{lhs} - {rhs}", Meaning("sub", "{a} - {b}", converts="i")),
+    ("muli", "{lhs} * {rhs}", Meaning("mul", "{a} * {b}", converts="i")),
+    ("divsi", "{lhs} / {rhs}", Meaning("div", "quotient({a}, {b})")),
+    ("remsi", "{lhs} % {rhs}", Meaning("rem", "rest({a}, {b})")),
+    ("divui", "{u}({lhs}) / {u}({rhs})", Meaning("divu", "{ua} // {ub}", converts="i")),
+    ("remui", "{u}({lhs}) % {u}({rhs})", Meaning("remu", "{ua} % {ub}", converts="i")),
     ("floordivsi", "{lhs} / {rhs} - (({lhs} % {rhs} != 0) && (({lhs} < 0) != ({rhs} < 0)))",
-     Function("floordiv", "{a} // {b}")),
+     Meaning("floordiv", "{a} // {b}")),
     ("ceildivsi", "{lhs} / {rhs} + (({lhs} % {rhs} != 0) && (({lhs} < 0) == ({rhs} < 0)))",
-     Function("ceildiv", "-(-{a} // {b})")),
+     Meaning("ceildiv", "-(-{a} // {b})")),
     ("ceildivui", "{u}({lhs}) / {u}({rhs}) + ({u}({lhs}) % {u}({rhs}) != 0)",
-     Function("ceildivu", "-(-{ua} // {ub})", converts="i")),
-    ("minsi", "{lhs} < {rhs} ? {lhs} : {rhs}", Function("min", "min({a}, {b})")),
-    ("maxsi", "{lhs} > {rhs} ? {lhs} : {rhs}", Function("max", "max({a}, {b})")),
-    ("minui", "{u}({lhs}) < {u}({rhs}) ? {lhs} : {rhs}", Function("minu", "min({ua}, {ub})", converts="i")),
-    ("maxui", "{u}({lhs}) > {u}({rhs}) ? {lhs} : {rhs}", Function("maxu", "max({ua}, {ub})", converts="i")),
-    ("andi", "{lhs} & {rhs}", Function("and", "{a} & {b}")), ("ori", "{lhs} | {rhs}", Function("or", "{a} | {b}")),
-    ("xori", "{lhs} ^ {rhs}", Function("xor", "{a} ^ {b}")),
-    ("shli", "{lhs} << {rhs}", Function("shl", "{a} << {b}", converts="i")),
-    ("shrsi", "{lhs} >> {rhs}", Function("shr", "{a} >> {b}")),
-    ("shrui", "{u}({lhs}) >> {rhs}", Function("shru", "{ua} >> {b}", converts="i")),
+     Meaning("ceildivu", "-(-{ua} // {ub})", converts="i")),
+    ("minsi", "{lhs} < {rhs} ? {lhs} : {rhs}", Meaning("min", "min({a}, {b})")),
+    ("maxsi", "{lhs} > {rhs} ? {lhs} : {rhs}", Meaning("max", "max({a}, {b})")),
+    ("minui", "{u}({lhs}) < {u}({rhs}) ? {lhs} : {rhs}", Meaning("minu", "min({ua}, {ub})", converts="i")),
+    ("maxui", "{u}({lhs}) > {u}({rhs}) ? {lhs} : {rhs}", Meaning("maxu", "max({ua}, {ub})", converts="i")),
+    ("andi", "{lhs} & {rhs}", Meaning("and", "{a} & {b}")), ("ori", "{lhs} | {rhs}", Meaning("or", "{a} | {b}")),
+    ("xori", "{lhs} ^ {rhs}", Meaning("xor", "{a} ^ {b}")),
+    ("shli", "{lhs} << {rhs}", Meaning("shl", "{a} << {b}", converts="i")),
+    ("shrsi", "{lhs} >> {rhs}", Meaning("shr", "{a} >> {b}")),
+    ("shrui", "{u}({lhs}) >> {rhs}", Meaning("shru", "{ua} >> {b}", converts="i")),
 )  # fmt: skip
 for _name, _cpp, _function in _INTEGER:
     define(
@@ -41,15 +41,15 @@ for _name, _cpp, _function in _INTEGER:
     )  # fmt: skip
 
 _FLOAT = (
-    ("addf", "{lhs} + {rhs}", Function("add", "{a} + {b}", converts="f")),
-    ("subf", "{lhs} - {rhs}", Function("sub", "{a} - {b}", converts="f")),
-    ("mulf", "{lhs} * {rhs}", Function("mul", "{a} * {b}", converts="f")),
-    ("divf", "{lhs} / {rhs}", Function("div", "real_quotient({a}, {b})", converts="f")),
-    ("remf", "__builtin_fmod({lhs}, {rhs})", Function("rem", "real(math.fmod, {a}, {b})", converts="f")),
-    ("minimumf", "{lhs} != {lhs} || {lhs} < {rhs} ? {lhs} : {rhs}", Function("min", "lesser({a}, {b})")),
-    ("maximumf", "{lhs} != {lhs} || {lhs} > {rhs} ? {lhs} : {rhs}", Function("max", "greater({a}, {b})")),
-    ("minnumf", "__builtin_fmin({lhs}, {rhs})", Function("fmin", "lesser({a}, {b}, numbers=True)")),
-    ("maxnumf", "__builtin_fmax({lhs}, {rhs})", Function("fmax", "greater({a}, {b}, numbers=True)")),
+    ("addf", "{lhs} + {rhs}", Meaning("add", "{a} + {b}", converts="f")),
+    ("subf", "{lhs} - {rhs}", Meaning("sub", "{a} - {b}", converts="f")),
+    ("mulf", "{lhs} * {rhs}", Meaning("mul", "{a} * {b}", converts="f")),
+    ("divf", "{lhs} / {rhs}", Meaning("div", "real_quotient({a}, {b})", converts="f")),
+    ("remf", "__builtin_fmod({lhs}, {rhs})", Meaning("rem", "real(math.fmod, {a}, {b})", converts="f")),
+    ("minimumf", "{lhs} != {lhs} || {lhs} < {rhs} ? {lhs} : {rhs}", Meaning("min", "lesser({a}, {b})")),
+    ("maximumf", "{lhs} != {lhs} || {lhs} > {rhs} ? {lhs} : {rhs}", Meaning("max", "greater({a}, {b})")),
+    ("minnumf", "__builtin_fmin({lhs}, {rhs})", Meaning("fmin", "lesser({a}, {b}, numbers=True)")),
+    ("maxnumf", "__builtin_fmax({lhs}, {rhs})", Meaning("fmax", "greater({a}, {b}, numbers=True)")),
 )
 for _name, _cpp, _function in _FLOAT:
     define(
@@ -58,14 +58,14 @@ for _name, _cpp, _function in _FLOAT:
     )  # fmt: skip
 define(
     "arith.negf", "in:float", formats="$in [? fastmath A:fastmath ?] {} : T=", attrs="fastmath=any",
-    results=1, rules="scalar", family="arith", computes=Function("neg", "-{x}"), cpp="-{in}",
+    results=1, rules="scalar", family="arith", computes=Meaning("neg", "-{x}"), cpp="-{in}",
 )  # fmt: skip
 for _kind, _cpp, _function in (
-    ("float", "__builtin_fabs({in})", Function("absf", "abs({x})")),
-    ("index", "{in} < 0 ? -{in} : {in}", Function("absi", "abs({x})")),
-    ("float", "__builtin_sqrt({in})", Function("sqrt", "real(math.sqrt, {x})", converts="f")),
-    ("float", "__builtin_exp({in})", Function("exp", "real(math.exp, {x})", converts="f")),
-    ("float", "__builtin_log({in})", Function("log", "real(math.log, {x})", converts="f")),
+    ("float", "__builtin_fabs({in})", Meaning("absf", "abs({x})")),
+    ("index", "{in} < 0 ? -{in} : {in}", Meaning("absi", "abs({x})")),
+    ("float", "__builtin_sqrt({in})", Meaning("sqrt", "real(math.sqrt, {x})", converts="f")),
+    ("float", "__builtin_exp({in})", Meaning("exp", "real(math.exp, {x})", converts="f")),
+    ("float", "__builtin_log({in})", Meaning("log", "real(math.log, {x})", converts="f")),
 ):
     define(
         f"math.{_function.name}", f"in:{_kind}", formats="$in {} : T=", attrs="fastmath=any", results=1,

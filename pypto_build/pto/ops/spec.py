@@ -8,8 +8,8 @@ Operands have roles. A role is written `name[?|*]:kind[@space|space…][~layout[
 row-major, `plain`: without fractals either; of one platform where that is named); access is `r` (read), `w` (written),
 `rw` or `s` (scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
 
-An operation is written in one of its forms. The usual form is `ins(%a, %b {inner attributes} : T, T) outs(%d : T) {…}`;
-any other has a format, a blank-separated list of
+An operation is written in one of its variants. The usual one is `ins(%a, %b {inner attributes} : T, T) outs(%d : T)
+{…}`; any other has a format, a blank-separated list of
     word or punctuation     itself (a `~` in front: no blank before it when printed)
     $role                   its value, or the comma list of its values
     T$role                  the type of the role's value(s);  T= the result types
@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from .functions import Function, Reduction
+from .functions import Meaning, Reduction
 from .instruction import Instruction, instruction
 
 KINDS = (
@@ -76,7 +76,7 @@ class AttrDef:
 
 
 @dataclass(frozen=True)
-class Form:
+class Variant:
     """One way to write an operation; `format` is empty for `ins(…) outs(…)`."""
 
     ins: tuple[Role, ...] = ()
@@ -109,7 +109,7 @@ class OpDef:
     """
 
     name: str
-    forms: tuple[Form, ...]
+    variants: tuple[Variant, ...]
     attrs: dict[str, AttrDef] = field(default_factory=dict)
     inner: tuple[str, ...] = ()  # attributes written inside `ins(…)`
     inner_comma: bool = False  # … after a comma
@@ -118,7 +118,7 @@ class OpDef:
     result: str = ""
     family: str = ""
     fn: str = ""
-    computes: Function | Reduction | None = None
+    computes: Meaning | Reduction | None = None
     cpp: str = ""
     core: str = ""  # `cube` or `vector`: the core that has it; empty for both
     only: str = ""
@@ -139,24 +139,24 @@ class OpDef:
         return frozenset(role.name for role in self.roles() if role.layout)
 
     @property
-    def function(self) -> Function:
+    def meaning(self) -> Meaning:
         """What it computes of its elements; AssertionError for an operation that is no function of them."""
-        assert isinstance(self.computes, Function), f"{self.name} is no function of elements"
+        assert isinstance(self.computes, Meaning), f"{self.name} is no function of elements"
         return self.computes
 
     def roles(self) -> Iterator[Role]:
-        """Every role of every form, once."""
+        """Every role of every variant, once."""
         seen = set()
-        for form in self.forms:
-            for role in form.roles():
+        for variant in self.variants:
+            for role in variant.roles():
                 if role.name not in seen:
                     seen.add(role.name)
                     yield role
 
-    def role(self, name: str, form: int = 0) -> Role | None:
-        """The role called `name` in form number `form`, else in any form."""
-        forms = (self.forms[form], *self.forms) if 0 <= form < len(self.forms) else self.forms
-        return next((role for f in forms for role in f.roles() if role.name == name), None)
+    def role(self, name: str, variant: int = 0) -> Role | None:
+        """The role called `name` in variant number `variant`, else in any."""
+        first = (self.variants[variant],) if 0 <= variant < len(self.variants) else ()
+        return next((role for v in (*first, *self.variants) for role in v.roles() if role.name == name), None)
 
     def reads(self) -> tuple[str, ...]:
         return tuple(role.name for role in self.roles() if "r" in role.access)
@@ -227,7 +227,7 @@ def define(
     rules: str = "",
     scratch: str = "",
     elements: str = "",
-    computes: Function | Reduction | None = None,
+    computes: Meaning | Reduction | None = None,
     fn: str = "",
     runs: Instruction | None = None,
     **fields: Any,
@@ -237,12 +237,13 @@ def define(
     lists = [(x,) if isinstance(x, str) else x for x in (ins, outs, formats)]
     count = max(map(len, lists))
     ins_, outs_, formats_ = (x * count if len(x) == 1 else x for x in lists)
-    forms = tuple(
-        Form(parse_roles(i, "r"), parse_roles(o, "w"), f) for i, o, f in zip(ins_, outs_, formats_, strict=True)
+    variants = tuple(
+        Variant(parse_roles(i, "r"), parse_roles(o, "w"), f) for i, o, f in zip(ins_, outs_, formats_, strict=True)
     )
     row = OpDef(
-        name, forms, parse_attrs(attrs), tuple(inner.split()), rules=parse_rules(rules), scratch=parse_rules(scratch),
-        elements=parse_elements(elements), computes=computes, fn=fn or (computes.name if computes else ""), **fields,
+        name, variants, parse_attrs(attrs), tuple(inner.split()), rules=parse_rules(rules),
+        scratch=parse_rules(scratch), elements=parse_elements(elements), computes=computes,
+        fn=fn or (computes.name if computes else ""), **fields,
     )  # fmt: skip
     if name in TABLE:
         raise ValueError(f"operation {name} is defined twice")
@@ -252,10 +253,10 @@ def define(
 
 
 def _add_instruction(row: OpDef, runs: Instruction) -> None:
-    """What the instruction leaves open follows from the operation: its name, its forms, the tiles it reads too."""
+    """What the instruction leaves open follows from the operation: its name, its operands, the tiles it reads too."""
     forms, also_read = runs.forms, runs.also_read
     if not forms:
-        orders = [[role for role in (*form.outs, *form.ins) if role.access != "s"] for form in row.forms]
+        orders = [[role for role in (*v.outs, *v.ins) if role.access != "s"] for v in row.variants]
         forms = tuple(dict.fromkeys(", ".join(role.name for role in roles) for roles in orders))
         also_read = tuple(role.name for role in row.roles() if role.access == "rw")
     instruction(runs, name=row.cpp, forms=forms, also_read=also_read)

@@ -52,7 +52,7 @@ class _Borrowing:
                 source = self.promotion.sources.get((id(op), role))
                 if source is not None:
                     self.uses[id(source)].readers.append(op)
-                about = TABLE[op.name].role(role, op.form)
+                about = TABLE[op.name].role(role, op.variant)
                 value = self.resolved.value(op, role)
                 if value is not None and value in self.promotion and about is not None and "w" in about.access:
                     self.uses[id(self.promotion.variables[id(value)])].writers.append(op)

@@ -11,7 +11,7 @@ TORCH = {name: row.torch for name, row in PTO.items() if row.torch}
 FLOATS = tuple(name for name, row in PTO.items() if row.is_float and row.size > 1)
 
 
-class UnsupportedType(Exception):
+class UnsupportedTorchType(Exception):
     """A type that torch has no counterpart for."""
 
 
@@ -21,10 +21,10 @@ def name_of(type_: Type | None) -> str:
 
 
 def torch_dtype(type_: Type | None) -> str:
-    """`torch.float32`. Raises UnsupportedType."""
+    """`torch.float32`. Raises UnsupportedTorchType."""
     name = TORCH.get(name_of(type_))
     if name is None:
-        raise UnsupportedType(f"torch has no element type {type_}")
+        raise UnsupportedTorchType(f"torch has no element type {type_}")
     return f"torch.{name}"
 
 

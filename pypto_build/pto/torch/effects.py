@@ -97,7 +97,7 @@ class EffectsOf:
         """Roles of tiles that are not scratch."""
         definition = TABLE[self.op.name]
         for role in self.op.operands:
-            about = definition.role(role, self.op.form)
+            about = definition.role(role, self.op.variant)
             if about is not None and about.access == "s":
                 continue
             if any(isinstance(v.type, (TileType, MultiTileType)) for v in self.resolved.values(self.op, role)):

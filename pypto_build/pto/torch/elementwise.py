@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..attributes import case_of, int_value
 from ..model import Operation
 from ..ops import TABLE
-from ..ops.functions import COMPARE, Function
+from ..ops.functions import COMPARE, Meaning
 from ..types import ScalarType, TileType, Type
 from . import dtypes
 from .scalars import rounded, wrapped
@@ -16,7 +16,7 @@ def element(w: Writer, op: Operation, role: str = "dst") -> Type:
     return w.tile_type(op, role).dtype
 
 
-def expression(function: Function, type_: Type, *, number: bool = False) -> str:
+def expression(function: Meaning, type_: Type, *, number: bool = False) -> str:
     """The expression of a function for an element type; `number`: its second operand is one."""
     is_float = dtypes.is_float(type_)
     if is_float and dtypes.name_of(type_) not in dtypes.FLOATS:
@@ -55,12 +55,12 @@ def kept(w: Writer, op: Operation) -> bool:
     """Whether the expression of an operation's function has the element type of the destination."""
     type_ = element(w, op)
     same = all(element(w, op, role) == type_ for role in ("src", "src0", "src1") if role in op.operands)
-    return same and TABLE[op.name].function.keeps(is_float=dtypes.is_float(type_))
+    return same and TABLE[op.name].meaning.keeps(is_float=dtypes.is_float(type_))
 
 
 def elementwise(w: Writer, op: Operation) -> None:
     """Of one tile, two tiles, or a tile and a number, over the destination's valid region."""
-    function, type_ = TABLE[op.name].function, element(w, op)
+    function, type_ = TABLE[op.name].meaning, element(w, op)
     number_first = next(iter(op.operands)) == "scalar"
     number = within(scalar(w, op)) if "scalar" in op.operands else ""
     text = expression(function, type_, number=bool(number) and not number_first)
@@ -88,7 +88,7 @@ def ternary(w: Writer, op: Operation) -> None:
     number = "scalar" in op.operands
     b = within(scalar(w, op)) if number else w.read(op, "src1")
     c = w.read(op, "src1" if number else "src2")
-    w.assign(op, TABLE[op.name].function.floats.format(a=w.read(op, "src0"), b=b, c=c))
+    w.assign(op, TABLE[op.name].meaning.floats.format(a=w.read(op, "src0"), b=b, c=c))
 
 
 def fill(w: Writer, op: Operation) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 
 from ..attributes import EnumAttr, StrAttr
-from ..errors import Place
+from ..errors import SourcePosition
 from ..model import Function, Module, Operation
 from ..names import require_names
 from .groups import Group, find_groups, has_barrier, lanes, unsplit_modes
 from .lowering import find_lowering
-from .names import Names
+from .names import PythonNames
 from .preamble import helper_names, preamble
-from .writer import Lines, Scope, Writer
+from .writer import PythonLines, Scope, Writer
 
 #: Operations that a message names, and characters of what it says of one.
 _SHOWN, _LONGEST = 100, 400
@@ -23,7 +23,7 @@ _SHOWN, _LONGEST = 100, 400
 class UnsupportedOperations(ValueError):
     """Operations without a translation, all of them: `operations` are (place, name, why)."""
 
-    def __init__(self, operations: list[tuple[Place, str, str]]) -> None:
+    def __init__(self, operations: list[tuple[SourcePosition, str, str]]) -> None:
         self.operations = operations
         shown = [f"{place}: {name}{f' {why}' if why else ''}"[:_LONGEST] for place, name, why in operations[:_SHOWN]]
         left = len(operations) - len(shown)
@@ -38,7 +38,7 @@ class Generated:
     `scheduled` are the functions that are generators, `groups` what runs together."""
 
     text: str
-    lines: dict[int, Place] = field(default_factory=dict)
+    lines: dict[int, SourcePosition] = field(default_factory=dict)
     scheduled: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
 
@@ -86,8 +86,8 @@ class _File:
         self.scope = Scope(
             module, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module)
         )
-        self.out = Lines()
-        self.problems: list[tuple[Place, str, str]] = []
+        self.out = PythonLines()
+        self.problems: list[tuple[SourcePosition, str, str]] = []
         arch = module.attrs.get("pto.target_arch")
         self.arch = (
             arch.text if isinstance(arch, StrAttr) else arch.case if isinstance(arch, EnumAttr) else "a2a3"
@@ -107,7 +107,7 @@ class _File:
         head = preamble(body) + "\n\n"
         first = head.count("\n") + 1
         places = {
-            first + number: self.module.source.place(token)
+            first + number: self.module.source.position(token)
             for number, token in enumerate(self.out.tokens)
             if token >= 0
         }
@@ -134,20 +134,20 @@ class _File:
                 lines.text.insert(2, "    _reset_pipes()")
                 lines.tokens.insert(2, -1)
         for op, why in writer.problems:
-            self.problems.append((self.module.source.place(op.token), op.name.removeprefix("pto."), why))
+            self.problems.append((self.module.source.position(op.token), op.name.removeprefix("pto."), why))
         self._append(lines)
 
-    def _append(self, lines: Lines) -> None:
+    def _append(self, lines: PythonLines) -> None:
         self.out.text += [*lines.text, "", ""]
         self.out.tokens += [*lines.tokens, -1, -1]
 
     def _group(self, group: Group) -> None:
         """The function of a group that the module only implies: all members with the same arguments."""
-        lines = Lines(indent=0)
-        names = Names(self.scope.reserved)
+        lines = PythonLines(indent=0)
+        names = PythonNames(self.scope.reserved)
         widest = max(group.members, key=lambda m: len(_own_arguments(m)))
         parameters = [names.unique(a) for a in _own_arguments(widest)]
-        name = Names(self.scope.reserved).unique(group.name)
+        name = PythonNames(self.scope.reserved).unique(group.name)
         lines.add(f"def {name}({', '.join(parameters)}):")
         lines.indent = 1
         lines.add(f"# Group{' (scheduled)' if group.scheduled else ''}: {', '.join(m.name for m in group.members)}")
@@ -172,7 +172,7 @@ class _File:
             name, hints = entry.name, [a.name for a in entry.args]
         elif self.groups:
             group = self.groups[0]
-            name = Names(self.scope.reserved).unique(group.name)
+            name = PythonNames(self.scope.reserved).unique(group.name)
             hints = _own_arguments(max(group.members, key=lambda m: len(_own_arguments(m))))
         elif len(self.functions) == 1:
             name, hints = self.functions[0].name, [a.name for a in self.functions[0].args]
@@ -180,9 +180,9 @@ class _File:
             return
         if name == "run":
             return
-        names = Names(self.scope.reserved)
+        names = PythonNames(self.scope.reserved)
         parameters = ", ".join(names.unique(hint) for hint in hints)
-        lines = Lines(indent=0)
+        lines = PythonLines(indent=0)
         lines.add("# Entry point")
         lines.add(f"def run({parameters}):")
         call = f"{name}({parameters})"

@@ -18,7 +18,7 @@ def sanitize(hint: str) -> str:
     return f"{name}_v" if keyword.iskeyword(name) else name
 
 
-class Names:
+class PythonNames:
     """Hands out names: the first use bare, then `name_1`, `name_2`, …, skipping every name that is taken."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:

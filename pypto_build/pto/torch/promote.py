@@ -21,7 +21,7 @@ from ..resolve import Resolved, Value
 from ..types import MultiTileType, TileType
 from . import dtypes
 from .effects import Effects, EffectsOf, Extents, valid_extents
-from .forms import Form, form_of, seen_as
+from .layouts import TileLayout, layout_of, seen_as
 
 _BEGIN, _OLD = -1, -2  # writers: nobody yet, and an earlier round of a loop with other extents
 _DTYPES = frozenset(("f32", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "si8", "si16", "si32", "si64"))
@@ -29,7 +29,7 @@ _ENDLESS = 1 << 40
 
 
 @dataclass(frozen=True)
-class Place:
+class Span:
     """Bytes of a memory. `own` is the memory of one tile whose address is left to the assembler."""
 
     space: str
@@ -39,21 +39,21 @@ class Place:
 
 
 @dataclass
-class Tile:
+class FunctionTile:
     """A tile of the function. `extents` are None where they cannot be told."""
 
     value: Value
-    place: Place
-    form: Form
+    span: Span
+    layout: TileLayout
     extents: Extents | None
 
     @property
     def is_whole(self) -> bool:
-        return self.extents == (self.form.rows, self.form.cols)
+        return self.extents == (self.layout.rows, self.layout.cols)
 
     @property
     def key(self) -> object:
-        return self.form, self.extents
+        return self.layout, self.extents
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Promotion:
     """`variables`: for tiles that are variables, the tile whose variable it is. `sources`: for an operand, by operation
     and role, the tile it finds there. `zeroed` are variables that may be read before they are written."""
 
-    tiles: dict[int, Tile] = field(default_factory=dict)
+    tiles: dict[int, FunctionTile] = field(default_factory=dict)
     variables: dict[int, Value] = field(default_factory=dict)
     sources: dict[tuple[int, str], Value] = field(default_factory=dict)
     zeroed: list[Value] = field(default_factory=list)
@@ -89,8 +89,8 @@ class Promotion:
     def __contains__(self, value: Value) -> bool:
         return id(value) in self.variables
 
-    def form(self, value: Value) -> Form:
-        return self.tiles[id(value)].form
+    def layout(self, value: Value) -> TileLayout:
+        return self.tiles[id(value)].layout
 
 
 def promote(resolved: Resolved) -> Promotion:
@@ -108,7 +108,7 @@ class _Analysis:
         self.resolved = resolved
         self.effects_of = EffectsOf(resolved)
         self.effects: dict[int, Effects] = {}
-        self.tiles: list[Tile] = []
+        self.tiles: list[FunctionTile] = []
         self.numbers: dict[int, int] = {}
         self.roles: dict[tuple[int, str], int] = {}  # operand -> its tile
         self.found: dict[tuple[int, str], set[int]] = defaultdict(set)  # operand -> who wrote what it reads
@@ -128,7 +128,7 @@ class _Analysis:
                         self._tile(value)
         points: dict[str, set[int]] = defaultdict(set)
         for tile in self.tiles:
-            points[tile.place.space] |= {tile.place.first, tile.place.last}
+            points[tile.span.space] |= {tile.span.first, tile.span.last}
         self.bounds = {space: sorted(found | {0, _ENDLESS}) for space, found in points.items()}
         state = {space: [Content()] * (len(found) - 1) for space, found in self.bounds.items()}
         self._region(body, state)
@@ -139,42 +139,42 @@ class _Analysis:
         type_ = value.type.tile if isinstance(value.type, MultiTileType) else value.type
         assert isinstance(type_, TileType)
         extents = valid_extents(self.resolved, value)
-        place = self._place(value, type_)
-        tile = Tile(value, place, form_of(type_), extents)
+        span = self._span(value, type_)
+        tile = FunctionTile(value, span, layout_of(type_), extents)
         self.numbers[id(value)] = len(self.tiles)
         known = extents is not None and 0 not in extents and dtypes.name_of(type_.dtype) in _DTYPES
         declared = value.op is not None and value.op.name == "pto.alloc_tile"
-        if not (known and declared) or place.last == _ENDLESS:
+        if not (known and declared) or span.last == _ENDLESS:
             self.in_memory.add(len(self.tiles))
         self.tiles.append(tile)
 
-    def _place(self, value: Value, type_: TileType) -> Place:
+    def _span(self, value: Value, type_: TileType) -> Span:
         """Where a tile lies; all of its memory where that cannot be told."""
         op = value.op
-        everywhere = Place(type_.loc, 0, _ENDLESS)
+        everywhere = Span(type_.loc, 0, _ENDLESS)
         if op is None or value.type is None:
             return everywhere
         definition = TABLE[op.name]
         count = value.type.count if isinstance(value.type, MultiTileType) else 1
         if definition.family == "tile" and definition.fn in ("alloc", "alloc_multi"):
             if "addr" not in op.operands:
-                return Place(f"own {id(op)}", 0, max(type_.bytes * count, 1), own=True)
+                return Span(f"own {id(op)}", 0, max(type_.bytes * count, 1), own=True)
             address = self.resolved.constant(op, "addr")
             if address is None:
                 return everywhere
-            return Place(type_.loc, address, address + max(type_.bytes * count, 1))
+            return Span(type_.loc, address, address + max(type_.bytes * count, 1))
         if definition.family == "tile" and definition.fn in ("subview", "slot", "reinterpret"):
             source = self.resolved.value(op, "tiles" if definition.fn == "slot" else "src")
             known = self.numbers.get(id(source))
             if known is None:
                 return everywhere
-            place = self.tiles[known].place
-            return Place(place.space, place.first, max(place.last, place.first + type_.bytes), place.own)
+            span = self.tiles[known].span
+            return Span(span.space, span.first, max(span.last, span.first + type_.bytes), span.own)
         if definition.family == "pipe" and definition.fn == "pop":
             return self._slots(op, type_) or everywhere
         return everywhere
 
-    def _slots(self, pop: Operation, type_: TileType) -> Place | None:
+    def _slots(self, pop: Operation, type_: TileType) -> Span | None:
         """The consumer's buffer, where the pipe is opened in the same function."""
         role = "c2v_consumer_buf" if TABLE[pop.name].direction == "to_aiv" else "v2c_consumer_buf"
         assert self.resolved.function.body is not None
@@ -187,7 +187,7 @@ class _Analysis:
                 return None
             slots = int_value(op.attrs.get("slot_num"), 4 if int_value(op.attrs.get("dir_mask")) == 3 else 8)
             local, size = int_value(op.attrs.get("local_slot_num"), slots), int_value(op.attrs.get("slot_size"))
-            return Place(type_.loc, base, base + max(local, 1) * size + type_.bytes)
+            return Span(type_.loc, base, base + max(local, 1) * size + type_.bytes)
         return None
 
     @staticmethod
@@ -207,7 +207,7 @@ class _Analysis:
             self.effects[id(op)] = self.effects_of(op)
         effects, definition = self.effects[id(op)], TABLE[op.name]
         for role in (*effects.reads, *effects.objects):
-            about = definition.role(role, op.form)
+            about = definition.role(role, op.variant)
             for value in self.resolved.values(op, role):
                 if id(value) in self.numbers:
                     if role in effects.objects:
@@ -215,7 +215,7 @@ class _Analysis:
                     if role in effects.reads or about is None or "r" in about.access:
                         self._read(op, role, self.numbers[id(value)], state)
         for role in (*effects.writes, *effects.objects):
-            about = definition.role(role, op.form)
+            about = definition.role(role, op.variant)
             for value in self.resolved.values(op, role):
                 if id(value) in self.numbers and (about is None or "w" in about.access):
                     self._write(op, role, self.numbers[id(value)], state, role in effects.writes)
@@ -226,24 +226,24 @@ class _Analysis:
         if op.regions:
             self._control(op, state)
 
-    def _segments(self, place: Place) -> range:
-        bounds = self.bounds[place.space]
-        return range(bisect_left(bounds, place.first), bisect_left(bounds, place.last))
+    def _segments(self, span: Span) -> range:
+        bounds = self.bounds[span.space]
+        return range(bisect_left(bounds, span.first), bisect_left(bounds, span.last))
 
     def _read(self, op: Operation, role: str, number: int, state: State) -> None:
         tile = self.tiles[number]
         self.roles[(id(op), role)] = number
-        contents = state[tile.place.space]
-        for k in self._segments(tile.place):
+        contents = state[tile.span.space]
+        for k in self._segments(tile.span):
             content = contents[k]
             partial = not tile.is_whole and content.key == tile.key
             self.found[(id(op), role)] |= content.top if partial else content.writers
 
     def _write(self, op: Operation, role: str, number: int, state: State, covers: bool) -> None:
-        tile, contents = self.tiles[number], state[self.tiles[number].place.space]
+        tile, contents = self.tiles[number], state[self.tiles[number].span.space]
         self.roles.setdefault((id(op), role), number)
         mine = frozenset((number,))
-        for k in self._segments(tile.place):
+        for k in self._segments(tile.span):
             old = contents[k]
             if not covers:
                 contents[k] = Content(old.writers | mine)
@@ -306,16 +306,16 @@ class _Analysis:
         tile = self.tiles[reader]
         if reader in self.in_memory or _OLD in writers:
             return False
-        if _BEGIN in writers and (tile.place.own or not tile.is_whole):
+        if _BEGIN in writers and (tile.span.own or not tile.is_whole):
             return False
         for writer in writers:
             if writer == _BEGIN:
                 continue
             other = self.tiles[writer]
-            if writer in self.in_memory or other.place != tile.place:
+            if writer in self.in_memory or other.span != tile.span:
                 return False
             if tile.is_whole and other.is_whole:
-                if seen_as("", other.form, tile.form) is None:
+                if seen_as("", other.layout, tile.layout) is None:
                     return False
             elif other.key != tile.key:
                 return False

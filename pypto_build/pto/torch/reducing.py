@@ -55,7 +55,7 @@ def row_expand(w: Writer, op: Operation) -> None:
     else:
         texts = {narrow: f"per_row({w.operand(op, narrow)}, {valid})"}
     texts[wide] = w.read(op, wide)
-    w.assign(op, expression(TABLE[op.name].function, type_).format(a=texts["src0"], b=texts["src1"]), kept=kept(w, op))
+    w.assign(op, expression(TABLE[op.name].meaning, type_).format(a=texts["src0"], b=texts["src1"]), kept=kept(w, op))
 
 
 def _same_rows(w: Writer, op: Operation, role: str) -> bool:
@@ -75,13 +75,13 @@ def col_expand(w: Writer, op: Operation) -> None:
         w.assign(op, f"{row}.expand({w.valid(op, 'dst')})", kept=same, view_of="src")
         return
     w.assign(
-        op, expression(TABLE[op.name].function, element(w, op)).format(a=w.read(op, "src0"), b=row), kept=kept(w, op)
+        op, expression(TABLE[op.name].meaning, element(w, op)).format(a=w.read(op, "src0"), b=row), kept=kept(w, op)
     )
 
 
 def partial(w: Writer, op: Operation) -> None:
     a, b, d = (w.operand(op, role) for role in ("src0", "src1", "dst"))
-    w.assign(op, f"partial({TABLE[op.name].function.callable}, {a}, {b}, {d}.valid, {d}[:])")
+    w.assign(op, f"partial({TABLE[op.name].meaning.callable}, {a}, {b}, {d}.valid, {d}[:])")
 
 
 def partial_arg(w: Writer, op: Operation) -> None:

@@ -56,7 +56,7 @@ def rounded(text: str, type_: Type | None) -> str:
 
 
 def arithmetic(w: Writer, op: Operation) -> None:
-    type_, function = w.resolved.results(op)[0].type, TABLE[op.name].function
+    type_, function = w.resolved.results(op)[0].type, TABLE[op.name].meaning
     texts = {role: _inner(w.operand(op, role)) for role in op.operands}
     names = {"a": texts.get("lhs", ""), "b": texts.get("rhs", ""), "x": texts.get("in", "")}
     size = dtypes.bits(type_)

@@ -15,8 +15,8 @@ from ..types import DYNAMIC, TileType, Type
 from . import dtypes
 from .borrow import borrowing_loads
 from .effects import Extent, Extents, valid_extents
-from .forms import seen_as
-from .names import Names, sanitize
+from .layouts import seen_as
+from .names import PythonNames, sanitize
 from .promote import Promotion, promote
 from .windows import plain_windows
 
@@ -26,7 +26,7 @@ class Unsupported(Exception):
 
 
 @dataclass
-class Lines:
+class PythonLines:
     """Python lines with, for each, the token of the .pto operation it came from."""
 
     text: list[str] = field(default_factory=list)
@@ -63,9 +63,9 @@ class Writer:
         self.scope = scope
         self.find = find
         self.resolved: Resolved = resolve(function, scope.module)
-        self.names = Names(scope.reserved)
+        self.names = PythonNames(scope.reserved)
         self.bound: dict[int, str] = {}
-        self.out = Lines()
+        self.out = PythonLines()
         self.spaces: dict[str, str] = {}  # memory space -> variable
         self.buffers: dict[tuple[str, int], str] = {}  # (direction, pipe id) -> variable of the consumer's buffer
         self.problems: list[tuple[Operation, str]] = []
@@ -80,7 +80,7 @@ class Writer:
     def is_generator(self) -> bool:
         return self.function.name in self.scope.scheduled
 
-    def write(self) -> Lines:
+    def write(self) -> PythonLines:
         """The whole function. Operations without a translation are collected in `problems`."""
         function = self.function
         parameters = [self.bind(value, self.names.unique(value.name)) for value in self.resolved.arguments]
@@ -115,7 +115,7 @@ class Writer:
                 self.out.add(f'assert isinstance({name}, (torch.Tensor, Pointer)), "Expected {name} to be a Tensor"')
             try:
                 self.out.add(f"{name} = pointer({name}, {dtypes.torch_dtype(element)})")
-            except dtypes.UnsupportedType as error:
+            except dtypes.UnsupportedTorchType as error:
                 self.problems.append((Operation("func.func", token=self.function.token), f"{value.name}: {error}"))
 
     def _size(self, space: str) -> int:
@@ -155,7 +155,7 @@ class Writer:
             if lower is None:
                 raise Unsupported("")
             lower(self, op)
-        except (Unsupported, dtypes.UnsupportedType) as error:
+        except (Unsupported, dtypes.UnsupportedTorchType) as error:
             self.problems.append((op, str(error)))
             for value in self.resolved.results(op):
                 self.bound.setdefault(id(value), sanitize(value.name))
@@ -175,13 +175,13 @@ class Writer:
         elif not definition.cpp and definition.fn != "push":
             return
         if value is not None and id(value) in self.bound:
-            line = self.scope.module.source.place(op.token).line
+            line = self.scope.module.source.position(op.token).line
             self.out.add(f'_probe({line}, "{op.name}", {self.bound[id(value)]})')
 
     def note(self, op: Operation) -> str:
         """The comment that says where an operation stands: in the module, and in the program it was made from."""
         source = self.scope.module.source
-        place = source.place(op.token)
+        place = source.position(op.token)
         where = f"{PurePath(place.path).name}:{place.line}" if place.line else ""
         if op.loc is not None and op.loc.file:
             where += f"{', ' if where else ''}{PurePath(op.loc.file).name}:{op.loc.line}"
@@ -306,7 +306,7 @@ class Writer:
         if source is None:
             return None
         value = self.value(op, role)
-        text = seen_as(self.text(source), self.promotion.form(source), self.promotion.form(value))
+        text = seen_as(self.text(source), self.promotion.layout(source), self.promotion.layout(value))
         own = valid_extents(self.resolved, value)
         assert text is not None and own is not None
         if part is None or part == own:
@@ -327,7 +327,7 @@ class Writer:
         if view_of and not self.is_variable(op, view_of):
             expression = f"{enclosed(expression)}.clone()"
         target = self.promotion.variables[id(value)]
-        turned = seen_as(enclosed(expression), self.promotion.form(value), self.promotion.form(target))
+        turned = seen_as(enclosed(expression), self.promotion.layout(value), self.promotion.layout(target))
         assert turned is not None
         if turned == enclosed(expression):
             turned = expression

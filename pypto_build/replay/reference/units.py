@@ -12,7 +12,7 @@ from typing import Any
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.modules import function_names
 from pypto_build.pto import Function, PtoError, parse_file
-from pypto_build.pto.errors import Place
+from pypto_build.pto.errors import SourcePosition
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
 from pypto_build.pto.torch.dtypes import name_of
 from pypto_build.replay.reference.entry import BLOCK, BLOCKS, LANE, SCALAR, TENSOR, Passed, positional, read_entry
@@ -37,7 +37,7 @@ class Unit:
     def name(self) -> str:
         return self.path.stem
 
-    def place(self, line: int) -> Place | None:
+    def place(self, line: int) -> SourcePosition | None:
         """The place in the module that a line of the text comes from."""
         return self.generated.lines.get(line)
 

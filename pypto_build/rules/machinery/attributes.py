@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
+
+from pypto_build.facts.platforms import PLATFORMS
 
 
 class RuleError(Exception):
@@ -16,8 +19,7 @@ class RuleError(Exception):
 _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", dict: "dictionary", Path: "path"}
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True):
     """One attribute of a rule. ``types`` are the Python types a value may have."""
 
     name: str
@@ -33,8 +35,10 @@ class Attribute:
         return " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
 
 
-@dataclass(frozen=True)
-class Rule:
+PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
+
+
+class Rule(msgspec.Struct, frozen=True):
     """A rule's name, what it does, and its attributes."""
 
     name: str

@@ -27,5 +27,5 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: s
         from pypto_build.toolchain.simpler import simulator_recipe
 
         return simulator_recipe(workspace.simpler.tree, platform, runtime)
-    extra = (*VARIANTS[variant].kernel_flags, *shlex.split(workspace.options["KERNEL_FLAGS"]))
-    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], extra)
+    flags = shlex.split(workspace.options["KERNEL_FLAGS"])
+    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], VARIANTS[variant].kernel_flags, flags)

@@ -23,9 +23,9 @@ from pypto_build.artifact.modules import function_names
 RECORD = ".units.json"
 SAME_TIME_S = 2.0
 
-_ASSEMBLED_FUNCTION = re.compile(r"^[^\n;{}]{0,999}\bvoid\s+(\w+)\(", re.MULTILINE)
+_ASSEMBLED_FUNCTION = r"(?m)^[^\n;{}]{0,999}\bvoid\s+(\w+)\("
 _BEGIN = "// --- ptoas-generated code ---"
-_END = re.compile(r"// --- [\w-]{1,40} entry point ---")
+_END = r"// --- [\w-]{1,40} entry point ---"
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _assembled_functions(module: Path) -> Set[str]:
         text = read_text(module.with_suffix(".cpp"), errors="replace")
     except OSError:
         return frozenset()
-    return frozenset(_ASSEMBLED_FUNCTION.findall(text))
+    return frozenset(re.findall(_ASSEMBLED_FUNCTION, text))
 
 
 def remember(output: Path, units: Iterable[PtoUnit]) -> None:
@@ -172,7 +172,7 @@ def _current(unit: PtoUnit) -> dict[str, Any]:
 
 def _body_digest(source: Path) -> str:
     _, begin, text = read_source(source).partition(_BEGIN)
-    end = _END.search(text) if begin else None
+    end = re.search(_END, text) if begin else None
     return hashlib.sha256(text[: end.start()].strip().encode()).hexdigest() if end else ""
 
 

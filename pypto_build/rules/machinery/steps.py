@@ -23,6 +23,14 @@ from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
 
+class Refused(Exception):
+    """What would have come before a command failed, and has said why: ``status``."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 @dataclass(frozen=True)
 class Step:
     """One command of a build: what it is, and what is said about it.
@@ -58,12 +66,12 @@ def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence
     """The nodes of a step's outputs, which depend on ``sources`` at least."""
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.place.path(name))) for name in names]
-    nodes = env.Command(targets, list(sources), SConsAction(_perform, _announce), PYPTO_STEP=step)
+    nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step)
     env.Precious(nodes)
     return env.AlwaysBuild(nodes)
 
 
-def _announce(target: Nodes, source: Nodes, env: Environment) -> str:
+def announce(target: Nodes, source: Nodes, env: Environment) -> str:
     """What SCons prints before a step: nothing, since only the step knows whether it has to be; with -n, its line."""
     step: Step = env["PYPTO_STEP"]
     return step.line() if GetOption("no_exec") and not step.proven else ""
@@ -86,10 +94,17 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
     def spawn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
         return step.spawn(workspace.confine(command, step.writes_to), environment)
 
-    with step.place.alone() if step.in_common else nullcontext():
-        outcome = step.place.perform(step.action, spawn, begin, again=step.again, record=step.recorded)
-        if step.in_common:
-            step.place.save()
+    try:
+        with step.place.alone() if step.in_common else nullcontext():
+            outcome = step.place.perform(step.action, spawn, begin, again=step.again, record=step.recorded)
+            if step.in_common:
+                step.place.save()
+    except Refused as refused:
+        return Outcome("failed", refused.status)
+    except IsADirectoryError as error:
+        path = error.filename2 or error.filename
+        complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
+        return Outcome("failed", 1)
     if outcome.how == "restored":
         say(*filter(None, [step.restored]))
         sys.stderr.write(outcome.said)

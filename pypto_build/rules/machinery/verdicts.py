@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # The exit status of a command that Ctrl-C ended, as in a shell.
 _INTERRUPTED = 130
 
-_FIRST_ERROR = re.compile(r"^.*?\b(?:fatal error|error|undefined reference)\b.*$", re.MULTILINE)
+_FIRST_ERROR = r"(?m)^.*?\b(?:fatal error|error|undefined reference)\b.*$"
 
 
 class Verdicts:
@@ -100,5 +100,5 @@ def _kind(failure: BuildError) -> Status:
 
 def _first_error(text: str) -> str:
     """The line of a failed command's output that says what is wrong."""
-    found = _FIRST_ERROR.search(text) or re.search(r"\S.*", text)
+    found = re.search(_FIRST_ERROR, text) or re.search(r"\S.*", text)
     return found.group(0).strip() if found else ""

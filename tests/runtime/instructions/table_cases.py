@@ -291,7 +291,7 @@ def case_of_row(row: OpDef) -> Case:
     def model(t: Operands, h: int, w: int) -> None:
         is_float = t.dtype in _TORCH
         values = {name: torch.from_numpy(x).to(_TORCH.get(t.dtype, torch.int64)) for name, x in t.items()}
-        text = row.function.expression(is_float=is_float, number=form[-1] == "s")
+        text = row.meaning.expression(is_float=is_float, number=form[-1] == "s")
         text = text.format(**names, bits=8 * size_of(t.dtype))
         result = eval(text, vars(arithmetic) | values | {"s": SCALAR})
         t["d"][:h, :w] = result.to(torch.float64 if is_float else torch.int64).numpy()[:h, :w]

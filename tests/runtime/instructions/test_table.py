@@ -78,7 +78,7 @@ def test_what_a_row_says_in_pytorch_is_what_is_written_here(row: OpDef) -> None:
     """The cases that are made of rows have the models that were written without them."""
     written, made = CASES[row.cpp], case_of_row(row)
     for dtype in (NAMES[cpp] for cpp in INSTRUCTIONS[row.cpp].dtypes):
-        if not row.function.expression(is_float=dtype in FLOATS):
+        if not row.meaning.expression(is_float=dtype in FLOATS):
             continue
         results = []
         values = {o.name: decode(o.values(dtype), dtype) for o in (D, A, B, C) if o.values is not None}

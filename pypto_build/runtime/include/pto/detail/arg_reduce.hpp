@@ -57,12 +57,12 @@ PTO_INLINE void part_arg(D &dst, const A &a, const B &b, DI &dst_index, const AI
             if (!in_a && !in_b)
                 continue;
             // Elements outside a valid region may lie outside the tile: they are not looked at.
-            const auto x = in_a ? a.data()[A::plane.offset(r, c)] : ElementType<A>{};
-            const auto y = in_b ? b.data()[B::plane.offset(r, c)] : ElementType<B>{};
+            const auto x = in_a ? a.data()[A::plane().offset(r, c)] : ElementType<A>{};
+            const auto y = in_b ? b.data()[B::plane().offset(r, c)] : ElementType<B>{};
             const bool take_a = in_a && (!in_b || (greatest ? x >= y : x <= y));
-            dst.data()[D::plane.offset(r, c)] = take_a ? x : y;
-            dst_index.data()[DI::plane.offset(r, c)] =
-                take_a ? a_index.data()[AI::plane.offset(r, c)] : b_index.data()[BI::plane.offset(r, c)];
+            dst.data()[D::plane().offset(r, c)] = take_a ? x : y;
+            dst_index.data()[DI::plane().offset(r, c)] =
+                take_a ? a_index.data()[AI::plane().offset(r, c)] : b_index.data()[BI::plane().offset(r, c)];
         }
 }
 

@@ -140,7 +140,8 @@ template <class T> PTO_INLINE float int_to_float(T value, Rounding mode) {
     return int_to_float(negative ? uint64_t(0) - uint64_t(value) : uint64_t(value), negative, mode);
 }
 
-PTO_NOINLINE inline void round_f32_each(float *result, const int32_t *value, int count, Rounding mode) {
+template <class = void>
+PTO_NOINLINE void round_f32_each(float *result, const int32_t *value, int count, Rounding mode) {
     for (int i = 0; i < count; ++i)
         result[i] = int_to_float(value[i], mode);
 }

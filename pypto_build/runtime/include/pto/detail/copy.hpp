@@ -56,8 +56,9 @@ PTO_INLINE void put_line(char *to, i32x8 line) {
 // Rows of bytes. Not by memmove: the instruction that it takes for long rows is ten times slower on some processors
 // when both addresses lie at the same place of a page, as tiles and tensors often do, and g++ makes calls of short
 // ones.
-PTO_NOINLINE inline void copy_rows(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
-                                   int64_t bytes) {
+template <class = void>
+PTO_NOINLINE void copy_rows(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
+                            int64_t bytes) {
     if (to_stride == bytes && from_stride == bytes) {
         bytes *= rows;
         rows = rows > 0;
@@ -270,8 +271,9 @@ struct Position {
 // types.
 using CopyPieces = void (*)(void *to, int64_t to_at, const Plane &tp, const void *from, int64_t from_at,
                             const Plane &fp, int64_t rows, int64_t cols, const Pieces &pieces);
-PTO_NOINLINE inline void cut_at_boxes(CopyPieces copy, int64_t size, void *to, const Plane &tp, Position at,
-                                      const void *from, const Plane &fp, Position start, int64_t rows, int64_t cols) {
+template <class = void>
+PTO_NOINLINE void cut_at_boxes(CopyPieces copy, int64_t size, void *to, const Plane &tp, Position at, const void *from,
+                               const Plane &fp, Position start, int64_t rows, int64_t cols) {
     const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
     const bool transposed = is_transposition(tp, fp);
     // Rows of a piece that are far apart share few places of the first-level cache: not more than these hold.

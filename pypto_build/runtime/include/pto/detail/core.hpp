@@ -33,7 +33,8 @@ PTO_INLINE PyptoCoreContext &core() {
 }
 
 // Ends the task with a message that names the place in the kernel, when it is known.
-[[noreturn]] PTO_NOINLINE inline void fault(const char *message, const char *file = nullptr, int line = 0) {
+template <class = void>
+[[noreturn]] PTO_NOINLINE void fault(const char *message, const char *file = nullptr, int line = 0) {
     core().fault(&core(), message, file, line);
     __builtin_trap();
 }
@@ -51,7 +52,7 @@ PTO_INLINE void relax() {
 }
 
 // A host address is taken as it is when it lies in one of the core's memories: code may pass on a tile's data().
-PTO_NOINLINE inline uint8_t *resolve_host_address(uint64_t address) {
+template <class = void> PTO_NOINLINE uint8_t *resolve_host_address(uint64_t address) {
     for (const PyptoMemory &memory : core().memory) {
         const uint64_t base = uint64_t(memory.base);
         if (address >= base && address - base < memory.size)

@@ -32,7 +32,7 @@ template <class D, class... S> constexpr void check_operands() {
 
 // Boxed tiles of one box shape are walked box by box.
 template <class Op, class D, class... S> PTO_INLINE void elementwise_boxed(Op op, D &dst, const S &...src) {
-    constexpr Plane p = D::plane;
+    constexpr Plane p = D::plane();
     static_assert(
         ((S::isBoxedLayout && S::InnerRows == D::InnerRows && S::isInnerRowMajor == D::isInnerRowMajor) && ...),
         "element-wise instruction: a boxed tile with a tile of another layout; move it to the same layout first");
@@ -43,10 +43,10 @@ template <class Op, class D, class... S> PTO_INLINE void elementwise_boxed(Op op
                           w = cols - c < p.box_cols() ? cols - c : p.box_cols();
             if constexpr (D::isInnerRowMajor)
                 map(op, dst.data() + p.offset(r, c), p.row_stride, h, w,
-                    Matrix<ElementType<S>>{src.data() + S::plane.offset(r, c), S::plane.row_stride}...);
+                    Matrix<ElementType<S>>{src.data() + S::plane().offset(r, c), S::plane().row_stride}...);
             else
                 map(op, dst.data() + p.offset(r, c), p.col_stride, w, h,
-                    Matrix<ElementType<S>>{src.data() + S::plane.offset(r, c), S::plane.col_stride}...);
+                    Matrix<ElementType<S>>{src.data() + S::plane().offset(r, c), S::plane().col_stride}...);
         }
 }
 
@@ -208,7 +208,7 @@ template <class T> PTO_NOINLINE void fill(T *to, int64_t stride, int64_t rows, i
 // Fills rows [row, rows) x columns [col, cols) of a tile of any layout.
 template <class D>
 PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_t cols, ElementType<D> value) {
-    constexpr Plane p = D::plane;
+    constexpr Plane p = D::plane();
     if constexpr (!D::isBoxedLayout) {
         if (D::isRowMajor)
             fill(dst.data() + row * D::Cols + col, D::Cols, rows - row, cols - col, value);

@@ -49,9 +49,9 @@ template <class D, class A, class B> PTO_INLINE void add_relu_convert(D &dst, co
 }
 
 // The sum wraps; the scale is applied to the sum made small, so that the product of the two does not overflow.
-PTO_NOINLINE inline void add_dequantize_relu(half *to, int64_t to_stride, const int32_t *a, int64_t a_stride,
-                                             const int32_t *b, int64_t b_stride, int64_t rows, int64_t cols,
-                                             float scale) {
+template <class = void>
+PTO_NOINLINE void add_dequantize_relu(half *to, int64_t to_stride, const int32_t *a, int64_t a_stride, const int32_t *b,
+                                      int64_t b_stride, int64_t rows, int64_t cols, float scale) {
     constexpr float small = 1.0f / 131072.0f;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c) {

@@ -109,7 +109,7 @@ PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) 
             if (row >= 0)
                 PTO_CHECK(MGATHER, PIPE_MTE2, run(from + detail::element_offset(e, row, 0), cols, PYPTO_READ));
             for (int64_t c = 0; c < cols; ++c)
-                dst.data()[D::plane.offset(r, c)] = row < 0 ? T{} : from[detail::element_offset(e, row, c)];
+                dst.data()[D::plane().offset(r, c)] = row < 0 ? T{} : from[detail::element_offset(e, row, c)];
         } else {
             for (int64_t c = 0; c < cols; ++c) {
                 const int64_t at =
@@ -117,7 +117,7 @@ PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) 
                 if (at >= 0)
                     PTO_CHECK(MGATHER, PIPE_MTE2,
                               run(from + detail::element_offset(e, at / width, at % width), 1, PYPTO_READ));
-                dst.data()[D::plane.offset(r, c)] =
+                dst.data()[D::plane().offset(r, c)] =
                     at < 0 ? T{} : from[detail::element_offset(e, at / width, at % width)];
             }
         }
@@ -153,17 +153,17 @@ PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...)
                 PTO_CHECK(MSCATTER, PIPE_MTE3, run(to + detail::element_offset(e, row, 0), cols, kind));
             for (int64_t c = 0; c < cols && row >= 0; ++c)
                 detail::combine_global<atomic>(to + detail::element_offset(e, row, c),
-                                               src.data()[S::plane.offset(r, c)]);
+                                               src.data()[S::plane().offset(r, c)]);
         } else {
             for (int64_t c = 0; c < cols; ++c) {
-                const int64_t at = detail::gathered_position(int64_t(index.data()[I::plane.offset(r, c)]),
+                const int64_t at = detail::gathered_position(int64_t(index.data()[I::plane().offset(r, c)]),
                                                              detail::row_count(e) * width, mode);
                 if (at >= 0)
                     PTO_CHECK(MSCATTER, PIPE_MTE3,
                               run(to + detail::element_offset(e, at / width, at % width), 1, kind));
                 if (at >= 0)
                     detail::combine_global<atomic>(to + detail::element_offset(e, at / width, at % width),
-                                                   src.data()[S::plane.offset(r, c)]);
+                                                   src.data()[S::plane().offset(r, c)]);
             }
         }
     }

@@ -108,8 +108,8 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count,
     for (int64_t r = 0; r < src.GetValidRow(); ++r) {
         T limit;
         __builtin_memcpy(&limit,
-                         threshold.data() + K::plane.offset(K::isRowMajor && K::Rows == 1 ? 0 : r,
-                                                            K::isRowMajor && K::Rows == 1 ? r : 0),
+                         threshold.data() + K::plane().offset(K::isRowMajor && K::Rows == 1 ? 0 : r,
+                                                              K::isRowMajor && K::Rows == 1 ? r : 0),
                          sizeof(limit));
         int64_t found = 0;
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
@@ -120,7 +120,7 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count,
                 ++found;
             }
         }
-        count.data()[C::plane.offset(C::isRowMajor && C::Rows == 1 ? 0 : r, C::isRowMajor && C::Rows == 1 ? r : 0)] =
+        count.data()[C::plane().offset(C::isRowMajor && C::Rows == 1 ? 0 : r, C::isRowMajor && C::Rows == 1 ? r : 0)] =
             typename C::DType(found);
     }
     return {};

@@ -169,8 +169,8 @@ template <class C, class A, class B>
 PTO_INLINE void multiply_tiles(C &c, const ElementType<C> *base, const Plane &base_plane, const ElementType<C> *bias,
                                const A &a, const B &b) {
     check_matmul<C, A, B>();
-    multiply<ElementType<C>, ElementType<A>, ElementType<B>>({c.data(), base, bias, a.data(), b.data(), C::plane,
-                                                              base_plane, A::plane, B::plane, a.GetValidRow(),
+    multiply<ElementType<C>, ElementType<A>, ElementType<B>>({c.data(), base, bias, a.data(), b.data(), C::plane(),
+                                                              base_plane, A::plane(), B::plane(), a.GetValidRow(),
                                                               b.GetValidCol(), a.GetValidCol()});
 }
 
@@ -183,7 +183,7 @@ template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, cla
 PTO_INST RecordEvent TMATMUL(C &c, const A &a, const B &b, const Rest &...) {
     PTO_CHECK(TMATMUL, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
               writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
-    detail::multiply_tiles(c, nullptr, C::plane, nullptr, a, b);
+    detail::multiply_tiles(c, nullptr, C::plane(), nullptr, a, b);
     return {};
 }
 
@@ -193,7 +193,7 @@ PTO_INST RecordEvent TMATMUL_ACC(Out &out, const In &in, const A &a, const B &b)
     PTO_CHECK(TMATMUL_ACC, PIPE_M, reads(in, {0, 0, a.GetValidRow(), b.GetValidCol()}), reads(a),
               reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
               writes(out, {0, 0, a.GetValidRow(), b.GetValidCol()}));
-    detail::multiply_tiles(out, in.data(), In::plane, nullptr, a, b);
+    detail::multiply_tiles(out, in.data(), In::plane(), nullptr, a, b);
     return {};
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B>
@@ -209,7 +209,7 @@ PTO_INST RecordEvent TMATMUL_BIAS(C &c, const A &a, const B &b, const Bias &bias
                   "TMATMUL_BIAS: the bias has the element type of the accumulator");
     PTO_CHECK(TMATMUL_BIAS, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
               reads(bias, {0, 0, 1, b.GetValidCol()}), writes(c, {0, 0, a.GetValidRow(), b.GetValidCol()}));
-    detail::multiply_tiles(c, nullptr, C::plane, bias.data(), a, b);
+    detail::multiply_tiles(c, nullptr, C::plane(), bias.data(), a, b);
     return {};
 }
 

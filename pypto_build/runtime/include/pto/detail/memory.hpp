@@ -98,7 +98,7 @@ template <class D, class G, class... Rest> PTO_INST RecordEvent TLOAD(D &dst, co
         const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
         PTO_CHECK(TLOAD, PIPE_MTE2, loads(src, rows, cols),
                   writes(dst, D::PadVal != PadValue::Null ? whole(dst) : valid(dst)));
-        detail::load_global((B *)dst.data(), D::plane, (const B *)src.data(), detail::extent_of(src), rows, cols);
+        detail::load_global((B *)dst.data(), D::plane(), (const B *)src.data(), detail::extent_of(src), rows, cols);
         if constexpr (D::PadVal != PadValue::Null)
             detail::pad_tile(dst, rows, cols);
         return {};
@@ -122,12 +122,12 @@ PTO_INST RecordEvent TSTORE(G &dst, const S &src, Rest &...) {
         const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
         PTO_CHECK(TSTORE, store_pipe(src), reads(src), stores(dst, rows, cols, atomic == AtomicType::AtomicAdd));
         if constexpr (atomic == AtomicType::AtomicAdd)
-            detail::add_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
+            detail::add_global(dst.data(), detail::extent_of(dst), src.data(), S::plane(), rows, cols);
         else if constexpr (sizeof(To) == sizeof(From))
             detail::store_global((detail::Bits<To> *)dst.data(), detail::extent_of(dst),
-                                 (const detail::Bits<To> *)src.data(), S::plane, rows, cols);
+                                 (const detail::Bits<To> *)src.data(), S::plane(), rows, cols);
         else
-            detail::store_global(dst.data(), detail::extent_of(dst), src.data(), S::plane, rows, cols);
+            detail::store_global(dst.data(), detail::extent_of(dst), src.data(), S::plane(), rows, cols);
         return {};
     }
 }

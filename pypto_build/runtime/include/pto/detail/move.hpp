@@ -29,8 +29,8 @@ PTO_INLINE void concat_counted(D &dst, const A &left, const B &right, const I &l
         const int64_t room = cols < left.GetValidCol() ? cols : left.GetValidCol();
         const int64_t first = count(left_counts, sizeof(typename I::DType), room);
         const int64_t rest = cols - first < right.GetValidCol() ? cols - first : right.GetValidCol();
-        copy_elements(dst.data(), D::plane, {r, 0}, left.data(), A::plane, {r, 0}, 1, first);
-        copy_elements(dst.data(), D::plane, {r, first}, right.data(), B::plane, {r, 0}, 1,
+        copy_elements(dst.data(), D::plane(), {r, 0}, left.data(), A::plane(), {r, 0}, 1, first);
+        copy_elements(dst.data(), D::plane(), {r, first}, right.data(), B::plane(), {r, 0}, 1,
                       count(right_counts, sizeof(typename J::DType), rest));
     }
 }
@@ -45,7 +45,7 @@ PTO_INST RecordEvent TEXTRACT(D &dst, const S &src, int64_t row, int64_t col, Re
     detail::check_move<D, S>();
     PTO_CHECK(TEXTRACT, move_pipe(dst, src), carries(src, {row, col, dst.GetValidRow(), dst.GetValidCol()}),
               writes(dst));
-    detail::copy_elements(dst.data(), D::plane, {0, 0}, src.data(), S::plane, {row, col}, dst.GetValidRow(),
+    detail::copy_elements(dst.data(), D::plane(), {0, 0}, src.data(), S::plane(), {row, col}, dst.GetValidRow(),
                           dst.GetValidCol());
     return {};
 }
@@ -56,7 +56,7 @@ PTO_INST RecordEvent TINSERT(D &dst, const S &src, int64_t row, int64_t col, Res
     detail::check_move<D, S>();
     PTO_CHECK(TINSERT, move_pipe(dst, src), carries(src, valid(src)),
               writes(dst, {row, col, src.GetValidRow(), src.GetValidCol()}));
-    detail::copy_elements(dst.data(), D::plane, {row, col}, src.data(), S::plane, {0, 0}, src.GetValidRow(),
+    detail::copy_elements(dst.data(), D::plane(), {row, col}, src.data(), S::plane(), {0, 0}, src.GetValidRow(),
                           src.GetValidCol());
     return {};
 }
@@ -70,9 +70,9 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TMOV(D &dst, con
 template <class D, class S, class... Rest> PTO_INST RecordEvent TTRANS(D &dst, const S &src, Rest &...) {
     static_assert(sizeof(detail::ElementType<D>) == sizeof(detail::ElementType<S>),
                   "TTRANS: operands of one element type");
-    constexpr detail::Plane to = D::plane.transposed();
+    constexpr detail::Plane to = D::plane().transposed();
     PTO_CHECK(TTRANS, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidCol(), src.GetValidRow()}));
-    detail::copy_elements(dst.data(), to, {0, 0}, src.data(), S::plane, {0, 0}, src.GetValidRow(), src.GetValidCol());
+    detail::copy_elements(dst.data(), to, {0, 0}, src.data(), S::plane(), {0, 0}, src.GetValidRow(), src.GetValidCol());
     return {};
 }
 

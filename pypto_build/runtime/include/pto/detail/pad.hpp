@@ -60,7 +60,7 @@ PTO_INST RecordEvent TFILLPAD(D &dst, const S &src, Rest &...) {
     const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
     PTO_CHECK(TFILLPAD, PIPE_V, carries(src, valid(src)), writes(dst, whole(dst)));
     if ((const void *)dst.data() != (const void *)src.data())
-        detail::copy_elements(dst.data(), D::plane, {0, 0}, src.data(), S::plane, {0, 0}, rows, cols);
+        detail::copy_elements(dst.data(), D::plane(), {0, 0}, src.data(), S::plane(), {0, 0}, rows, cols);
     detail::pad_tile(dst, rows, cols);
     return {};
 }

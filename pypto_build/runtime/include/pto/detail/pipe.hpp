@@ -112,8 +112,8 @@ PTO_INST auto TPUSH(Pipe &pipe, T &tile, Rest &...) -> detail::enable_if_t<detai
     E *const slot = (E *)pipe.acquire();
     if (detail::has_data<split, Pipe>()) {
         const detail::SlotPart part = detail::slot_part<split>(tile);
-        detail::copy_elements(slot + part.offset, detail::strided_plane(part.stride, 1), {0, 0}, tile.data(), T::plane,
-                              {0, 0}, tile.GetValidRow(), tile.GetValidCol());
+        detail::copy_elements(slot + part.offset, detail::strided_plane(part.stride, 1), {0, 0}, tile.data(),
+                              T::plane(), {0, 0}, tile.GetValidRow(), tile.GetValidCol());
     }
     pipe.commit();
     return {};
@@ -135,8 +135,8 @@ PTO_INST auto TPOP(Pipe &pipe, T &tile, Rest &...) -> detail::enable_if_t<detail
     const E *const slot = Pipe::takes_part() ? (const E *)pipe.front() : nullptr;
     if (slot && detail::has_data<split, Pipe>()) {
         const detail::SlotPart part = detail::slot_part<split>(tile);
-        detail::copy_elements(tile.data(), T::plane, {0, 0}, slot + part.offset, detail::strided_plane(part.stride, 1),
-                              {0, 0}, rows, cols);
+        detail::copy_elements(tile.data(), T::plane(), {0, 0}, slot + part.offset,
+                              detail::strided_plane(part.stride, 1), {0, 0}, rows, cols);
     } else {
         detail::fill_tile(tile, 0, 0, rows, cols, E{});
     }

@@ -12,7 +12,7 @@ namespace pto::detail {
 template <class P> PTO_INLINE float row_parameter(const P &parameters, int64_t row, int64_t col) {
     const int64_t cols = parameters.GetValidCol() > 1 ? parameters.GetValidCol() : 1;
     return float(
-        parameters.data()[P::plane.offset(parameters.GetValidRow() > 1 ? row : 0, col < cols ? col : cols - 1)]);
+        parameters.data()[P::plane().offset(parameters.GetValidRow() > 1 ? row : 0, col < cols ? col : cols - 1)]);
 }
 
 // What fixpipe does to an element of the accumulator: scale, then round to nearest even and saturate for integers.
@@ -58,8 +58,8 @@ PTO_INLINE void move_rescaled(D &dst, Position at, const S &src, Position from, 
               writes(dst, {at.row, at.col, rows, cols}));
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c)
-            dst.data()[D::plane.offset(at.row + r, at.col + c)] =
-                rescale<ElementType<D>>(src.data()[S::plane.offset(from.row + r, from.col + c)], scale(c), relu);
+            dst.data()[D::plane().offset(at.row + r, at.col + c)] =
+                rescale<ElementType<D>>(src.data()[S::plane().offset(from.row + r, from.col + c)], scale(c), relu);
 }
 
 template <AtomicType atomic, class G, class S, class Scale>
@@ -75,7 +75,7 @@ PTO_INLINE void store_rescaled(G &dst, const S &src, Scale scale, bool relu) {
                 for (int64_t c = 0; c < w; ++c) {
                     To *const place = dst.data() + offset + r * extent.stride[3] + c * extent.stride[4];
                     const To value =
-                        rescale<To>(src.data()[S::plane.offset(at.row + r, at.col + c)], scale(at.col + c), relu);
+                        rescale<To>(src.data()[S::plane().offset(at.row + r, at.col + c)], scale(at.col + c), relu);
                     if constexpr (atomic == AtomicType::AtomicAdd)
                         atomic_add(place, value);
                     else
@@ -90,7 +90,7 @@ PTO_INLINE void move_relu(D &dst, Position at, const S &src, Position from, int6
         return move_rescaled(dst, at, src, from, rows, cols, UniformScale{1.0f}, true);
     PTO_CHECK(TMOV, move_pipe(dst, src), carries(src, {from.row, from.col, rows, cols}),
               writes(dst, {at.row, at.col, rows, cols}));
-    copy_elements(dst.data(), D::plane, at, src.data(), S::plane, from, rows, cols);
+    copy_elements(dst.data(), D::plane(), at, src.data(), S::plane(), from, rows, cols);
 }
 
 // A move to one of two vector cores, or split between them: the part of the source that this core takes.
@@ -210,9 +210,9 @@ PTO_INST RecordEvent TQUANT(D &dst, const S &src, const P &scale, const P *offse
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c) {
             using detail::Rounding;
-            const float x = float(src.data()[S::plane.offset(r, c)]) * detail::row_parameter(scale, r, c);
+            const float x = float(src.data()[S::plane().offset(r, c)]) * detail::row_parameter(scale, r, c);
             const float shifted = offset ? x + detail::row_parameter(*offset, r, c) : x;
-            dst.data()[D::plane.offset(r, c)] =
+            dst.data()[D::plane().offset(r, c)] =
                 detail::convert_one<detail::ElementType<D>, Rounding::NearestEven, true>(shifted);
         }
     return {};
@@ -231,8 +231,8 @@ PTO_INST RecordEvent TDEQUANT(D &dst, const S &src, const P &scale, const P &off
     PTO_CHECK(TDEQUANT, PIPE_V, reads(src), reads(scale), reads(offset), writes(dst, valid(src)));
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < src.GetValidCol(); ++c)
-            dst.data()[D::plane.offset(r, c)] =
-                (float(src.data()[S::plane.offset(r, c)]) - detail::row_parameter(offset, r, c)) *
+            dst.data()[D::plane().offset(r, c)] =
+                (float(src.data()[S::plane().offset(r, c)]) - detail::row_parameter(offset, r, c)) *
                 detail::row_parameter(scale, r, c);
     return {};
 }

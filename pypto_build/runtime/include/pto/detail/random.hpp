@@ -23,8 +23,9 @@ PTO_INLINE void philox(uint32_t (&word)[4], uint32_t key0, uint32_t key1, int ro
     }
 }
 
-PTO_NOINLINE inline void random_rows(uint32_t *to, int64_t stride, int64_t rows, int64_t cols, const TRandomKey &key,
-                                     const TRandomCounter &counter, int rounds) {
+template <class = void>
+PTO_NOINLINE void random_rows(uint32_t *to, int64_t stride, int64_t rows, int64_t cols, const TRandomKey &key,
+                              const TRandomCounter &counter, int rounds) {
     constexpr int64_t lanes = 64, group = 4 * lanes;
     uint64_t block = 0;
     for (int64_t r = 0; r < rows; ++r)

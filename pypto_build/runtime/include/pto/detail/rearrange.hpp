@@ -116,7 +116,7 @@ PTO_INST RecordEvent THISTOGRAM(D &dst, const S &src, const I &index, Rest &...)
             const uint32_t value = uint32_t(src.data()[r * S::Cols + c]);
             bool counts = true;
             for (int k = bytes - 1; k > chosen; --k) {
-                const int64_t at = bytes == 2 ? I::plane.offset(r, 0) : I::plane.offset(bytes - 1 - k, c);
+                const int64_t at = bytes == 2 ? I::plane().offset(r, 0) : I::plane().offset(bytes - 1 - k, c);
                 counts = counts && ((value >> (8 * k)) & 255u) == uint8_t(index.data()[at]);
             }
             if (counts)

@@ -81,7 +81,7 @@ PTO_INST void SYNCALL(G &workspace, int32_t used_cores = 0) {
 template <class D, class S, class... Rest>
 PTO_INST RecordEvent TSUBVIEW(D &dst, const S &src, int64_t row, int64_t col, Rest &...) {
     static_assert(D::Loc == S::Loc, "TSUBVIEW: both tiles are in one memory");
-    dst.data() = (detail::ElementType<D> *)src.data() + S::plane.offset(row, col);
+    dst.data() = (detail::ElementType<D> *)src.data() + S::plane().offset(row, col);
     return {};
 }
 
@@ -91,7 +91,7 @@ template <class D, class G, class... Rest> PTO_INST RecordEvent TPREFETCH(D &dst
     using B = detail::Bits<typename D::DType>;
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
     PTO_CHECK(TPREFETCH, PIPE_MTE2, loads(src, rows, cols), writes(dst));
-    detail::load_global((B *)dst.data(), D::plane, (const B *)src.data(), detail::extent_of(src), rows, cols);
+    detail::load_global((B *)dst.data(), D::plane(), (const B *)src.data(), detail::extent_of(src), rows, cols);
     return {};
 }
 
@@ -122,7 +122,7 @@ PTO_INST RecordEvent TPRINT(const T &printed, Rest &...) {
     if constexpr (detail::is_tile<T>) {
         PTO_CHECK(TPRINT, PIPE_S, carries(printed, valid(printed)));
         detail::print_matrix<E>(printed.GetValidRow(), printed.GetValidCol(), width, precision,
-                                [&](int64_t r, int64_t c) { return printed.data()[T::plane.offset(r, c)]; });
+                                [&](int64_t r, int64_t c) { return printed.data()[T::plane().offset(r, c)]; });
     } else {
         static_assert(detail::is_global_tensor<T>, "TPRINT: only tiles and global tensors can be printed");
         const detail::Extent5 extent = detail::extent_of(printed);

@@ -43,14 +43,16 @@ struct Tile {
     // A vector (one row, or one column) of boxed layout is stored densely, as if its boxes had that extent.
     static constexpr int64_t BoxRows = Rows_ == 1 ? 1 : InnerRows;
     static constexpr int64_t BoxCols = Cols_ == 1 ? 1 : InnerCols;
-    static constexpr detail::Plane plane = !isBoxedLayout
-                                               ? detail::strided_plane(RowStride, ColStride)
-                                               : detail::Plane{detail::log2(BoxRows),
-                                                               detail::log2(BoxCols),
-                                                               isRowMajor ? BoxRows * Cols_ : BoxRows * BoxCols,
-                                                               isRowMajor ? BoxRows * BoxCols : BoxCols * Rows_,
-                                                               isInnerRowMajor ? BoxCols : 1,
-                                                               isInnerRowMajor ? 1 : BoxRows};
+    // A function: an object would be an instance of its own for every shape.
+    PTO_INLINE static constexpr detail::Plane plane() {
+        return !isBoxedLayout ? detail::strided_plane(RowStride, ColStride)
+                              : detail::Plane{detail::log2(BoxRows),
+                                              detail::log2(BoxCols),
+                                              isRowMajor ? BoxRows * Cols_ : BoxRows * BoxCols,
+                                              isRowMajor ? BoxRows * BoxCols : BoxCols * Rows_,
+                                              isInnerRowMajor ? BoxCols : 1,
+                                              isInnerRowMajor ? 1 : BoxRows};
+    }
 
     PTO_INLINE Tile() {}
     PTO_INLINE Tile(int64_t valid) : valid_row_(int(valid)), valid_col_(int(valid)) {
@@ -85,7 +87,7 @@ struct Tile {
     // How hardware steps through an operand; of no consequence here.
     PTO_INLINE void SetKAligned(bool aligned) { k_aligned_ = aligned; }
     PTO_INLINE bool GetKAligned() const { return k_aligned_; }
-    static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane.offset(row, col); }
+    static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane().offset(row, col); }
 
 private:
     E *pointer_ = nullptr;

@@ -9,7 +9,7 @@ from . import dtypes
 
 
 @dataclass(frozen=True)
-class Form:
+class TileLayout:
     """How a tile lays its elements out."""
 
     dtype: str
@@ -20,16 +20,16 @@ class Form:
     fractal: int
 
     @property
-    def transposed(self) -> Form:
+    def transposed(self) -> TileLayout:
         turn = {"row_major": "col_major", "col_major": "row_major", "none_box": "none_box"}
-        return Form(self.dtype, self.cols, self.rows, turn[self.outer], turn[self.inner], self.fractal)
+        return TileLayout(self.dtype, self.cols, self.rows, turn[self.outer], turn[self.inner], self.fractal)
 
     @property
     def is_linear(self) -> bool:
         return self.inner == "none_box"
 
 
-def seen_as(text: str, form: Form, wanted: Form) -> str | None:
+def seen_as(text: str, form: TileLayout, wanted: TileLayout) -> str | None:
     """The expression of a tensor's elements in the order of another form; None where the bytes mean something else."""
     if form == wanted:
         return text
@@ -44,8 +44,8 @@ def seen_as(text: str, form: Form, wanted: Form) -> str | None:
     return f"{text}.reshape({wanted.cols}, {wanted.rows}).T"
 
 
-def form_of(type_: TileType) -> Form:
-    return Form(
+def layout_of(type_: TileType) -> TileLayout:
+    return TileLayout(
         dtypes.name_of(type_.dtype), type_.rows, type_.cols, type_.blayout, type_.slayout,
         type_.fractal if type_.slayout != "none_box" else 0,
     )  # fmt: skip

@@ -1,0 +1,151 @@
+"""Bodies of instructions, compiled once: a kernel's own compilation parses, checks and calls.
+
+g++ leaves templates that a unit uses undefined (``-fno-implicit-templates``), which is nine tenths of the work of a
+typical kernel. What an object lacks is read from its symbols. Each instance is a unit of its own, an explicit
+instantiation, compiled once for each command line and shared by every artifact and workspace of this user; it is
+linked into the binaries that call it. What it was made from counts as read by the link.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+
+from SCons.Script import GetOption
+
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.proof import Action
+from pypto_build.proof.action import Aid
+from pypto_build.rules.machinery.actions import run_silently, say
+from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.toolchain.cache import cache_dir
+from pypto_build.toolchain.elf import ElfError, read_elf
+from pypto_build.toolchain.recipe import UnitRecipe
+
+# Namespaces whose templates the main header declares, as they begin in symbols.
+# The type _Float16, of which libstdc++ 12 knows no name: in symbols, and in C++, another builtin type stands for it.
+_HALF = (("DF16_", "g"), ("__float128", "_Float16"))
+_OURS = ("_ZN3pto", "_ZNK3pto")
+
+
+class Instances:
+    """The instances that objects compiled by ``recipe`` call; ``aids`` are what makes their compilation faster."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        recipe: UnitRecipe,
+        environment: Mapping[str, str],
+        aids: Callable[[], tuple[Aid, ...]],
+    ) -> None:
+        self._workspace = workspace
+        self._recipe = recipe
+        self._environment = environment
+        self._aids = aids
+        self._lock = threading.Lock()
+        self._known: dict[str, Aid | None] = {}
+        words = [recipe.identity, recipe.main_header, *recipe.compile_argv("", "")]
+        self._directory = cache_dir() / "instructions" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
+        self._place = workspace.place(self._directory)
+
+    def of(self, symbols: list[str]) -> tuple[Aid, ...] | None:
+        """What to link with an object that calls these; None if one of them cannot be compiled by itself."""
+        with self._lock:
+            self._look_up(symbol for symbol in symbols if symbol not in self._known)
+            found = [self._known[symbol] for symbol in symbols]
+        return tuple(aid for aid in found if aid) if all(found) else None
+
+    def _look_up(self, symbols: Iterable[str]) -> None:
+        missing = []
+        for symbol in symbols:
+            self._known[symbol] = self._proven(symbol)
+            if self._known[symbol] is None:
+                missing.append(symbol)
+        if missing:
+            with self._place.alone():
+                self._build(missing)
+                self._place.save()
+
+    def _build(self, symbols: list[str]) -> None:
+        """Compile instances, several at a time. What another process built meanwhile is there already."""
+        aids = self._aids()
+        for symbol in symbols:
+            text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
+            write_bytes(self._directory / f"{_stem(symbol)}.cpp", text.encode())
+        if wanted := [symbol for symbol in symbols if not self._proven(symbol)]:
+            say(f"[instructions] instantiate {len(wanted)}, once for these flags")
+        with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
+            list(pool.map(lambda symbol: self._compile(symbol, aids), wanted))
+        for symbol in symbols:
+            self._known[symbol] = self._proven(symbol)
+
+    def _compile(self, symbol: str, aids: tuple[Aid, ...]) -> None:
+        def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+            status, said = run_silently(self._workspace.confine(command, self._directory), env)
+            return (1, said) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, said)
+
+        self._place.perform(self._action(symbol), spawn, lambda: aids)
+
+    def _proven(self, symbol: str) -> Aid | None:
+        action = self._action(symbol)
+        result = self._place.proven(action)
+        if result is None:
+            return None
+        name = action.outputs[0]
+        path = str(self._place.path(name))
+        return Aid(path, result.outputs[name], self._place.contents(result), (path,))
+
+    def _action(self, symbol: str) -> Action:
+        name, source = f"{_stem(symbol)}.o", str(self._directory / f"{_stem(symbol)}.cpp")
+        return Action(
+            name=name,
+            argv=tuple(self._recipe.compile_argv(source, f"{self._directory / name}.tmp")),
+            inputs=(source,),
+            outputs=(name,),
+            settings=self._settings,
+            environment=self._environment,
+            main=source,
+            shared=False,
+        )
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        return {"the compiler": self._recipe.identity, **search_paths(self._environment)}
+
+
+def missing_instances(file: Path) -> tuple[list[str], list[str]]:
+    """The symbols of templates that an object calls and does not define, sorted: those of our templates, and others."""
+    try:
+        elf = read_elf(file)
+    except (OSError, ElfError):
+        return [], []  # the linker says what is wrong with it
+    undefined = sorted({symbol.name for symbol in elf.symbols if not symbol.section and symbol.name.startswith("_Z")})
+    ours = [symbol for symbol in undefined if symbol.startswith(_OURS)]
+    return ours, [symbol for symbol in undefined if symbol not in ours and "<" in demangled(symbol)]
+
+
+def demangled(symbol: str) -> str:
+    """What a symbol is in C++; the symbol itself where the C++ library cannot tell."""
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+        demangle, free = library.__cxa_demangle, library.free
+    except (OSError, AttributeError):
+        return symbol
+    demangle.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    address = demangle(symbol.replace(*_HALF[0]).encode(), None, None, None)
+    if not address:
+        return symbol
+    text = ctypes.string_at(address).decode(errors="replace")
+    free(address)
+    return text.replace(*_HALF[1])
+
+
+def _stem(symbol: str) -> str:
+    return hashlib.sha256(symbol.encode()).hexdigest()[:32]

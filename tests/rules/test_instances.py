@@ -1,0 +1,125 @@
+"""Kernels only call: bodies of instructions are compiled once for all, and compute the same as a kernel's own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pypto_build.toolchain.elf import read_elf
+from pypto_build.toolchain.host import find_compiler
+from tests.rules.project import Project, Run
+
+ADD = "kernels/aiv/kernel_add"
+pytestmark = pytest.mark.skipif(find_compiler().family != "g++", reason="only g++ leaves instances out")
+
+
+@pytest.fixture
+def dag(project: Project) -> Project:
+    """The artifact of three kernels that load, compute and store."""
+    project.use_example("_jit_vector_dag")
+    return project
+
+
+def build(project: Project, *words: str, cache: Path | None = None) -> Run:
+    """Build one kernel in a cache of its own, so that nothing has been compiled before."""
+    env = {"PYPTO_BUILD_CACHE": str(cache or project.root / "cache")}
+    return project.scons(str(project.out / f"{ADD}.so"), f"JIT={project.artifact.name}", *words, env=env)
+
+
+def instances(project: Project) -> list[Path]:
+    return sorted((project.root / "cache" / "instructions").glob("*/*.o"))
+
+
+def own(project: Project, kernel: str = ADD) -> set[str]:
+    """The instances of ours that an object has."""
+    return {name for name in read_elf(project.out / f"{kernel}.o").defined if "pto6detail3map" in name}
+
+
+def test_an_instance_is_compiled_once(dag: Project) -> None:
+    run = build(dag)
+    assert run.status == 0, run.output
+    assert "[instructions] instantiate 4, once for these flags\n" in run.output
+    assert own(dag) == set()
+    first = {path: path.stat().st_mtime_ns for path in instances(dag)}
+    assert len(first) == 4
+    dag.edit(f"{ADD}.cpp", "TADD(v17, v7, v13)", "TSUB(v17, v7, v13)")
+    run = build(dag)
+    assert run.actions == [f"compile {ADD}.cpp", f"link {ADD}.so"]
+    assert "[instructions] instantiate 1, once for these flags\n" in run.output
+    assert {path: path.stat().st_mtime_ns for path in instances(dag) if path in first} == first
+    dag.edit(f"{ADD}.cpp", "TSUB(v17, v7, v13)", "TSUB(v17, v13, v7)")
+    run = build(dag)
+    assert "[instructions]" not in run.output
+
+
+def test_no_build_with_nothing_changed(dag: Project) -> None:
+    build(dag)
+    assert build(dag).actions == []
+    shutil.rmtree(dag.root / "cache" / "instructions")
+    assert build(dag).actions == []
+
+
+@pytest.mark.parametrize("damage", ["", "not an object", "neighbour"])
+def test_a_damaged_instance_is_compiled_again(dag: Project, damage: str) -> None:
+    build(dag)
+    library = (dag.out / f"{ADD}.so").read_bytes()
+    first, *_, last = instances(dag)
+    first.write_bytes(last.read_bytes() if damage == "neighbour" else damage.encode())
+    (dag.out / f"{ADD}.so").unlink()
+    assert build(dag, "STORE_SIZE=0").actions == [f"link {ADD}.so"]
+    assert (dag.out / f"{ADD}.so").read_bytes() == library
+
+
+@pytest.mark.parametrize(
+    "name", ["_jit_rms_norm", "_jit_gemm_silu", "_jit_matmul", "_jit_softmax", "_jit_gemm_silu_lanes"]
+)
+def test_a_kernel_computes_the_same_with_instances_of_its_own(project: Project, name: str) -> None:
+    project.use_example(name)
+    assert project.replay().status == 0
+    called = {path.name: path.read_bytes() for path in (project.out / "actual").iterdir()}
+    objects = sorted(project.out.glob("kernels/*/*.o"))
+    assert [
+        path for path in objects if b"map" in b"".join(n.encode() for n in read_elf(path).defined if "pto6" in n)
+    ] == []
+    assert project.replay("KERNEL_FLAGS=-DUNUSED").status == 0
+    assert {path.name: path.read_bytes() for path in (project.out / "actual").iterdir()} == called
+
+
+def test_templates_of_the_users_are_compiled_with_the_kernel(dag: Project) -> None:
+    helper = "template <class T> __attribute__((noinline)) T helped(T value) { return value; }\n"
+    dag.edit(f"{ADD}.cpp", "static __aicore__ void kernel_add", f"{helper}static __aicore__ void kernel_add")
+    dag.edit(f"{ADD}.cpp", "const int64_t v4 = 128;", "const int64_t v4 = helped(int64_t(128));")
+    assert dag.replay().status == 0
+    assert own(dag) != set()
+
+
+def test_a_kernel_that_redefines_something_first_has_instances_of_its_own(dag: Project) -> None:
+    dag.edit(f"{ADD}.cpp", "#include <pto/pto-inst.hpp>", "#define UNHEARD 1\n#include <pto/pto-inst.hpp>")
+    run = build(dag)
+    assert run.status == 0
+    assert "[instructions]" not in run.output
+    assert own(dag) != set()
+
+
+def test_what_is_wrong_in_a_body_is_said_of_the_kernel(dag: Project) -> None:
+    """Whether it is found while the kernel is parsed or in a body, the line of the kernel stands in the message."""
+    dag.edit(f"{ADD}.cpp", "TADD(v17, v7, v13);", "TADD(v17, v7, v11);")
+    run = build(dag)
+    assert run.status == 2
+    assert "kernels/aiv/kernel_add.cpp" in run.output
+
+
+def test_another_processor_has_instances_of_its_own(dag: Project) -> None:
+    build(dag)
+    count = len(instances(dag))
+    run = build(dag, "ARCH=x86-64-v2" if find_compiler() and _is_x86() else "ARCH=armv8.2-a")
+    assert f"link {ADD}.so" in run.actions
+    assert len(instances(dag)) == 2 * count
+
+
+def _is_x86() -> bool:
+    from platform import machine
+
+    return machine() in ("x86_64", "AMD64")

@@ -1,0 +1,24 @@
+"""A public class has a name that no other class of its room has."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+import pytest
+
+from tests.test_imports import MODULES, allowed, syntax
+
+#: Rooms in which some classes still share a name.
+WITH_NAMESAKES = {"facts", "pto"}
+
+
+@pytest.mark.parametrize("room", sorted(allowed().keys() - WITH_NAMESAKES))
+def test_no_class_has_a_namesake_in_its_room(room: str) -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, path in MODULES.items():
+        if module.split(".")[1:2] == [room]:
+            for node in ast.walk(syntax(path)):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes[node.name].append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
