@@ -84,6 +84,12 @@ class Known:
         """Forget what is known under this name."""
         self._changed = self.record.results.pop(name, None) is not None or self._changed
 
+    def doubt(self, name: str) -> None:
+        """What is known under this name holds no more; it still tells the reason for the next time."""
+        known = self.record.results.get(name)
+        if known is not None and known.good:
+            known.good, self._changed = False, True
+
     def amend(self, name: str, output: str) -> None:
         """An output was rewritten by us: take its content as it is now."""
         known = self.record.results.get(name)

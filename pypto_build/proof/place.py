@@ -157,7 +157,7 @@ class Place:
 
     def _restore(self, action: Action) -> str | None:
         """Take the outputs from the store; what the command said, None if the store does not have them."""
-        if not action.shared:
+        if not action.shared or not (action.outputs or action.tree):
             return None
         with self._lock:
             for payload in self._store.find(self._known.state(action).key):
@@ -212,6 +212,10 @@ class Place:
             seen = {path: self._known.digests.identity_of(path) for path in action.inputs}
             state = self._known.state(action)
             self._clear(action)
+            if not (action.outputs or action.tree):
+                # What it writes is not looked at afterwards, so a run that is killed must not leave what held before.
+                self._known.doubt(action.name)
+                self._known.save()
             started = time.time_ns()
         work = self.directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
         try:

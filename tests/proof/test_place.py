@@ -223,6 +223,24 @@ def test_what_nobody_watched_is_made_every_time(rig: Rig, watcher_missing: bool)
     assert rig.built == "one h1 "
 
 
+@pytest.mark.parametrize("first", ["one ", "two "])
+def test_a_killed_run_of_an_action_without_outputs(rig: Rig, first: str) -> None:
+    """What it wrote elsewhere may be half of what it was, whichever inputs come next."""
+
+    def kill() -> None:
+        raise KeyboardInterrupt
+
+    action = replace(rig.action("cat source header"), outputs=())
+    assert [rig.run(action), rig.run(action)] == ["built", "kept"]
+    rig.write("source", "two ")
+    rig.meanwhile = kill
+    with pytest.raises(KeyboardInterrupt):
+        rig.run(action)
+    rig.meanwhile = lambda: None
+    rig.write("source", first)
+    assert [rig.run(action), rig.run(action)] == ["built", "kept"]
+
+
 def test_all_that_a_tool_leaves_in_a_directory(rig: Rig) -> None:
     script = f"cd {rig.root}; mkdir -p out/tree/deep; cp source out/tree/a; cp header out/tree/deep/b"
     action = replace(rig.action(), argv=("/bin/sh", "-c", script), outputs=(), tree="tree", name="tree")
