@@ -10,7 +10,7 @@ import pytest
 from tests.test_imports import MODULES, allowed, syntax
 
 #: Rooms in which some classes still share a name.
-WITH_NAMESAKES = {"facts", "pto"}
+WITH_NAMESAKES = {"facts"}
 
 
 @pytest.mark.parametrize("room", sorted(allowed().keys() - WITH_NAMESAKES))

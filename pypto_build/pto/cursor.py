@@ -86,12 +86,12 @@ class Cursor:
         else:
             self.fail(f"expected a type, found {self.found()}")
         try:
-            made = parse_type(text if "\n" not in text else " ".join(text.split()))
+            type_ = parse_type(text if "\n" not in text else " ".join(text.split()))
         except TypeSyntaxError as error:
             self.fail(str(error), start)
         if self.at == start + 1:
-            self._types[text] = made
-        return made
+            self._types[text] = type_
+        return type_
 
     def type_list(self, kinds: tuple[str, ...] = ()) -> list[Type]:
         """`T, T`: at least one."""

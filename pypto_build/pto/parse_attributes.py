@@ -143,10 +143,10 @@ class AttributeReader(Cursor):
         if self.tokens[self.at] == ":" and self.tokens[self.at + 1][:1] in "iufbs!":
             self.at += 1
             type_ = self.type()
-        made = number(text, type_)
-        if made is None:
+        attribute = number(text, type_)
+        if attribute is None:
             self.fail(f"expected a number{f' of type {type_}' if type_ else ''}, found {self.found(start)}", start)
-        return made
+        return attribute
 
     def enum(self) -> Attribute:
         """`#pto.layout<nd>`, `#pto<cmp lt>`, `<vec>`, or an alias `#name`."""

@@ -273,16 +273,16 @@ class OperationReader(RegionReader):
     def constant(self, op: Operation) -> None:
         """`0 : i64`, `true`, `1.0e+00 : f32`."""
         start = self.at
-        made = self.attribute()
-        type_ = getattr(made, "type", None)
+        value = self.attribute()
+        type_ = getattr(value, "type", None)
         if type_ is None and self.tokens[self.at] == ":":
             self.at += 1
             type_ = self.type()
             fitting = number(self.tokens[start], type_)
-            if fitting is None and not isinstance(made, RawAttr):
+            if fitting is None and not isinstance(value, RawAttr):
                 self.fail(f"expected a value of type {type_}, found {self.found(start)}", start)
-            made = fitting or made
-        op.attrs["value"] = made
+            value = fitting or value
+        op.attrs["value"] = value
         op.result_types = () if type_ is None else (type_,)
 
     def group(self, step: Directive, op: Operation) -> None:

@@ -144,9 +144,9 @@ def tile_type(
         f"blayout={blayout}, slayout={slayout}, fractal={fractal}, pad={pad}"
         f"{f', compact={compact}' if compact else ''}>"
     )
-    made = parse_type(text)
-    assert isinstance(made, TileType)
-    return made
+    tile = parse_type(text)
+    assert isinstance(tile, TileType)
+    return tile
 
 
 # --- reading -----------------------------------------------------------------------------------------------------

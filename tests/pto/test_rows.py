@@ -12,6 +12,8 @@ import torch
 from pypto_build.pto import parse
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.checks.elements import element_types
+from pypto_build.pto.torch import generate
+from pypto_build.pto.torch.module import UnsupportedOperations
 from tests.pto.harness import COMPILER, Library
 from tests.pto.rows import ON_ELEMENTS, cases
 from tests.pto.torch_case import Use, use
@@ -73,6 +75,22 @@ def assert_close(found: torch.Tensor, expected: torch.Tensor, dtype: str, name: 
         found.double(), expected.double(), rtol=unit, atol=torch.finfo(DTYPES[dtype]).tiny, equal_nan=True,
         msg=lambda text: f"{name}: {text}",
     )  # fmt: skip
+
+
+_WITHOUT = [
+    (name, dtype)
+    for name, row in ON_ELEMENTS.items()
+    for dtype in ("f32", "i16")
+    if not row.meaning.expression(is_float=dtype == "f32")
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), _WITHOUT)
+def test_what_has_no_meaning_is_not_translated(name: str, dtype: str) -> None:
+    """Roots of integers and bits of floats: the hardware does not have them, and no PyTorch is written."""
+    case = next(case for case in CASES.values() if case.op == name)
+    with pytest.raises(UnsupportedOperations, match=f"{name[4:]} on elements of type {dtype}$"):
+        generate(parse(module_of({"k": use(case, dtype).kernel}), "k.pto"))
 
 
 def test_a_row_is_used() -> None:

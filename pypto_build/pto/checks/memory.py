@@ -87,15 +87,15 @@ def _layout(tile: TileType) -> Iterator[str]:
         if extent * size % ALIGNMENT:
             yield f"a {axis} of {extent} {tile.dtype} has {extent * size} bytes, not a multiple of {ALIGNMENT}"
         return
-    rows, cols = inner_box(tile)
+    rows, cols = fractal_extents(tile)
     if tile.rows % rows and tile.rows != 1 and tile.loc != "vec":
         yield f"{tile.rows} rows are not a multiple of the {rows} x {cols} box of {tile.dtype}"
     if tile.cols % cols:
         yield f"{tile.cols} columns are not a multiple of the {rows} x {cols} box of {tile.dtype}"
 
 
-def inner_box(tile: TileType) -> tuple[int, int]:
-    """Rows and columns of the box a boxed layout is made of."""
+def fractal_extents(tile: TileType) -> tuple[int, int]:
+    """Rows and columns of a fractal of the tile's layout."""
     if tile.fractal == 1024:
         return 16, 16
     per_row = 2 if tile.fractal == 32 else max(32 // max(element_bytes(tile.dtype), 1), 1)

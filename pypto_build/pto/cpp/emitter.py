@@ -215,6 +215,6 @@ class Emitter:
             if extent == DYNAMIC
         ]
         self.out.add(f"{spell.tile(type_)} {name}{'(' + ', '.join(given) + ')' if given else ''};")
-        made = TileVar(name, type_)
-        self.bind(op, made)
-        return made
+        variable = TileVar(name, type_)
+        self.bind(op, variable)
+        return variable

@@ -15,9 +15,9 @@ def alloc_tile(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
         raise spell.UnsupportedCppType(f"no tile of type {type_}")
-    made = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col"))
+    tile = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col"))
     address = e.text(op, "addr") or str(e.addresses.get(id(op), 0))
-    e.out.add(f"TASSIGN({made.name}, {address});")
+    e.out.add(f"TASSIGN({tile.name}, {address});")
 
 
 def declare_tile(e: Emitter, op: Operation) -> None:
@@ -37,9 +37,9 @@ def alloc_multi(e: Emitter, op: Operation) -> None:
 def multi_slot(e: Emitter, op: Operation) -> None:
     tiles = e.bound.get(id(e.resolved.value(op, "tiles")))
     assert isinstance(tiles, MultiTile)
-    made = e.declare_tile(op, tiles.type)
+    tile = e.declare_tile(op, tiles.type)
     step = times(e.extents(op, "slot")[0], tiles.type.bytes)
-    e.out.add(f"TASSIGN({made.name}, {tiles.address} + {step});")
+    e.out.add(f"TASSIGN({tile.name}, {tiles.address} + {step});")
 
 
 def subview(e: Emitter, op: Operation) -> None:
@@ -53,17 +53,17 @@ def subview(e: Emitter, op: Operation) -> None:
     src = e.tile(op, "src")
     sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
     valid = [str(extent) for extent in e.extents(op, "valid")] or [str(size) for size in sizes]
-    made = e.declare_tile(op, replace(src.type, v_row=DYNAMIC, v_col=DYNAMIC), *valid)
+    tile = e.declare_tile(op, replace(src.type, v_row=DYNAMIC, v_col=DYNAMIC), *valid)
     row, col = e.extents(op, "offsets")
-    e.out.add(f"TASSIGN({made.name}, (uint64_t)({src.name}.data() + decltype({src.name})::GetOffset({row}, {col})));")
+    e.out.add(f"TASSIGN({tile.name}, (uint64_t)({src.name}.data() + decltype({src.name})::GetOffset({row}, {col})));")
 
 
 def reinterpret(e: Emitter, op: Operation) -> None:
     src = e.tile(op, "src")
     type_ = op.result_types[0]
     assert isinstance(type_, TileType)
-    made = e.declare_tile(op, type_)
-    e.out.add(f"TASSIGN({made.name}, (uint64_t){src.name}.data());")
+    tile = e.declare_tile(op, type_)
+    e.out.add(f"TASSIGN({tile.name}, (uint64_t){src.name}.data());")
 
 
 def assign_tile(e: Emitter, op: Operation) -> None:

@@ -11,31 +11,18 @@ _COLLECTIVE = "a collective needs all ranks, a replay runs one; write pto.comm.t
 
 for _name in ("tput", "tget"):
     define(
-        f"pto.comm.{_name}",
-        "dst:part=w src:part buffers*:tile=s",
-        formats="P(dst,src,buf(buffers)) {}",
-        attrs=ATOMIC,
-        family="comm",
-        fn=_name,
-    )
+        f"pto.comm.{_name}", "dst:part=w src:part buffers*:tile=s", formats="P(dst,src,buf(buffers)) {}", attrs=ATOMIC,
+        family="comm", fn=_name,
+    )  # fmt: skip
 define(
-    "pto.comm.tnotify",
-    "signal:part=rw value:int",
-    formats="P(signal,value) {}",
-    attrs="notifyOp=enum(atomic_add|set)",
-    family="comm",
-    fn="notify",
-)
+    "pto.comm.tnotify", "signal:part=rw value:int", formats="P(signal,value) {}", attrs="notifyOp=enum(atomic_add|set)",
+    family="comm", fn="notify",
+)  # fmt: skip
 define("pto.comm.twait", "signal:part value:int", formats="P(signal,value) {}", attrs=CMP, family="comm", fn="wait")
 define(
-    "pto.comm.ttest",
-    "signal:part value:int",
-    formats="P(signal,value) {} -> T=",
-    attrs=CMP,
-    results=1,
-    family="comm",
+    "pto.comm.ttest", "signal:part value:int", formats="P(signal,value) {} -> T=", attrs=CMP, results=1, family="comm",
     fn="test",
-)
+)  # fmt: skip
 for _name in ("tbroadcast", "tgather", "tscatter"):
     define(
         f"pto.comm.{_name}", "data:part=rw recv*:tile=s group*:part=rw",
@@ -48,56 +35,31 @@ define(
 )  # fmt: skip
 for _prefix in ("pto.", "pto.comm."):
     define(
-        f"{_prefix}build_async_session",
-        "scratch:tile workspace:any",
-        formats="P(scratch,workspace) {} -> T=",
-        attrs="sync_id=int",
-        results=1,
-        family="async",
-        fn="session",
-    )
+        f"{_prefix}build_async_session", "scratch:tile workspace:any", formats="P(scratch,workspace) {} -> T=",
+        attrs="sync_id=int", results=1, family="async", fn="session",
+    )  # fmt: skip
     for _name in ("tput_async", "tget_async"):
         define(
-            f"{_prefix}{_name}",
-            "dst:any=w src:any session:any",
-            formats="P(dst,src,session) {} -> T=",
-            results=1,
-            family="async",
-            fn=_name,
-        )
+            f"{_prefix}{_name}", "dst:any=w src:any session:any", formats="P(dst,src,session) {} -> T=", results=1,
+            family="async", fn=_name,
+        )  # fmt: skip
     for _name in ("wait_async_event", "test_async_event"):
         define(
-            f"{_prefix}{_name}",
-            "event:any session:any",
-            formats="P(event,session) {} -> T=",
-            results=1,
-            family="async",
-            fn=_name,
-        )
+            f"{_prefix}{_name}", "event:any session:any", formats="P(event,session) {} -> T=", results=1,
+            family="async", fn=_name,
+        )  # fmt: skip
 define(
-    "pto.make_prefetch_async_context",
-    "workspace:ptr",
-    formats="P(workspace) {} -> T=",
-    results=1,
-    family="async",
+    "pto.make_prefetch_async_context", "workspace:ptr", formats="P(workspace) {} -> T=", results=1, family="async",
     fn="context",
-)
+)  # fmt: skip
 define(
-    "pto.get_prefetch_async_session",
-    "context:any",
-    formats="$context : T$context -> T=",
-    results=1,
-    family="async",
+    "pto.get_prefetch_async_session", "context:any", formats="$context : T$context -> T=", results=1, family="async",
     fn="prefetch_session",
-)
+)  # fmt: skip
 define(
-    "pto.tprefetch_async",
-    "src:any context:any",
-    formats="P(src,context) {} -> T=",
-    results=1,
-    family="async",
+    "pto.tprefetch_async", "src:any context:any", formats="P(src,context) {} -> T=", results=1, family="async",
     fn="prefetch",
-)
+)  # fmt: skip
 
 _SHARED = ("TPUT", "TGET", "TNOTIFY", "TWAIT", "TTEST")
 for _name, _form, _does in (

@@ -15,14 +15,9 @@ define("scf.yield", "args*:any", formats="V:args", family="control", fn="yield")
 define("scf.condition", "cond:bool args*:any", formats="~( $cond ) V:args", family="control", fn="condition")
 for _name in ("func.call", "call"):
     define(
-        _name,
-        "args*:any",
-        formats="A:callee ~( $args ) [? : F ?]",
-        attrs="callee!=symbol",
-        results=-1,
-        family="control",
-        fn="call",
-    )
+        _name, "args*:any", formats="A:callee ~( $args ) [? : F ?]", attrs="callee!=symbol", results=-1,
+        family="control", fn="call",
+    )  # fmt: skip
 for _name in ("return", "func.return"):
     define(_name, "args*:any", formats="V:args", family="control", fn="return")
 for _core in ("cube", "vector"):

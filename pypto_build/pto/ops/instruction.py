@@ -73,7 +73,7 @@ INSTRUCTIONS: dict[str, Instruction] = {}
 
 def instruction(row: Instruction, **more: object) -> None:
     """Add an instruction to the table."""
-    made = replace(row, **more)  # type: ignore[arg-type]
-    if made.name in INSTRUCTIONS:
-        raise ValueError(f"instruction {made.name} is defined twice")
-    INSTRUCTIONS[made.name] = made
+    complete = replace(row, **more)  # type: ignore[arg-type]
+    if complete.name in INSTRUCTIONS:
+        raise ValueError(f"instruction {complete.name} is defined twice")
+    INSTRUCTIONS[complete.name] = complete

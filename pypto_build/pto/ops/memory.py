@@ -56,14 +56,10 @@ define(
 )  # fmt: skip
 define("pto.declare_tile", formats="-> T=", results=1, family="tile", fn="declare")
 define(
-    "pto.alloc_multi_tile",
-    ADDRESS,
-    formats="[? addr = $addr ?] [? valid_row = $valid_row ?] [? valid_col = $valid_col ?] {} : T=",
-    results=1,
-    rules="several_tiles",
-    family="tile",
-    fn="alloc_multi",
-)
+    "pto.alloc_multi_tile", ADDRESS,
+    formats="[? addr = $addr ?] [? valid_row = $valid_row ?] [? valid_col = $valid_col ?] {} : T=", results=1,
+    rules="several_tiles", family="tile", fn="alloc_multi",
+)  # fmt: skip
 define(
     "pto.multi_tile_get", "tiles:tiles slot:index",
     formats="$tiles ~[ $slot ] : T$tiles -> T=", results=1, rules="slot_there", family="tile", fn="slot",
@@ -88,33 +84,21 @@ define(
 )
 define("pto.tassign", "src:tile addr:int", formats="$src , $addr : T$src -> T=", results=1, family="tile", fn="assign")
 define(
-    "pto.set_validshape",
-    "tile:tile row:index col:index",
-    formats="$tile , $row , $col : T$tile",
-    family="tile",
+    "pto.set_validshape", "tile:tile row:index col:index", formats="$tile , $row , $col : T$tile", family="tile",
     fn="set_valid",
-)
+)  # fmt: skip
 define(
-    "pto.get_validshape",
-    "tile:tile",
-    formats="$tile : T$tile",
-    results=2,
-    result="index",
-    family="tile",
+    "pto.get_validshape", "tile:tile", formats="$tile : T$tile", results=2, result="index", family="tile",
     fn="get_valid",
-)
+)  # fmt: skip
 define(
     "pto.tgetval", "tile:tile@vec offset:index", formats="ins ~( $tile , $offset : T$tile,offset ) outs : T=",
     results=1, rules="element", family="element", fn="get",
 )  # fmt: skip
 define(
-    "pto.tsetval",
-    "offset:index value:scalar",
-    "tile:tile@vec=rw",
-    family="element",
-    fn="set",
+    "pto.tsetval", "offset:index value:scalar", "tile:tile@vec=rw", family="element", fn="set",
     cpp="{tile}.SetValue({offset}, {value})",
-)
+)  # fmt: skip
 
 # --- scalars in memory
 define(
@@ -174,10 +158,8 @@ for _name, _runs in (
 define("pto.tprefetch", "src:part", "dst:tile", family="none", fn="prefetch")
 instruction(
     Instruction("rest", "TLOAD, without padding", ANY, "TPREFETCH", "global memory", ("dst, global",)),
-    types="any, of one size",
-    memory="Vec, Mat",
-    pipe="MTE2",
-)
+    types="any, of one size", memory="Vec, Mat", pipe="MTE2",
+)  # fmt: skip
 
 
 def _moves(rank: str, does: str, places: str = "") -> Instruction:

@@ -19,23 +19,13 @@ for _core in ("aic", "aiv"):
         attrs=PIPE, family="pipe", fn="open", core="cube" if _core == "aic" else "vector",
     )  # fmt: skip
 define(
-    "pto.initialize_l2l_pipe",
-    "args*:any",
-    formats="{} P(args) -> T=",
-    attrs=PIPE,
-    results=1,
-    family="pipe",
+    "pto.initialize_l2l_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe",
     fn="open_l2l",
-)
+)  # fmt: skip
 define(
-    "pto.initialize_l2g2l_pipe",
-    "args*:any",
-    formats="{} P(args) -> T=",
-    attrs=PIPE,
-    results=1,
-    family="pipe",
+    "pto.initialize_l2g2l_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe",
     fn="open_l2g2l",
-)
+)  # fmt: skip
 define(
     "pto.reserve_buffer", formats="{} -> T=", results=1, family="pipe", fn="reserve",
     attrs="name!=str size!=int location!=any auto=bool base=int",

@@ -102,20 +102,11 @@ _CASTS = (
     "bitcast",
 )
 define(
-    "builtin.unrealized_conversion_cast",
-    "in:any",
-    formats="$in : T$in to T=",
-    results=1,
-    family="cast",
+    "builtin.unrealized_conversion_cast", "in:any", formats="$in : T$in to T=", results=1, family="cast",
     fn="reinterpret",
-)
+)  # fmt: skip
 for _name in _CASTS:
     define(
-        f"arith.{_name}",
-        "in:scalar",
-        formats="$in {} : T$in to T=",
-        attrs="fastmath=any",
-        results=1,
-        family="cast",
+        f"arith.{_name}", "in:scalar", formats="$in {} : T$in to T=", attrs="fastmath=any", results=1, family="cast",
         fn=_name,
-    )
+    )  # fmt: skip

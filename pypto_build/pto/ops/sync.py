@@ -19,12 +19,9 @@ for _name in ("set_flag", "wait_flag"):
     )  # fmt: skip
 for _name in ("record_event", "wait_event"):
     define(
-        f"pto.{_name}",
-        formats="~[ A:src , A:dst , A:event ]",
-        attrs="src=any dst=any event=any",
-        family="none",
+        f"pto.{_name}", formats="~[ A:src , A:dst , A:event ]", attrs="src=any dst=any event=any", family="none",
         fn="event",
-    )
+    )  # fmt: skip
 for _name in ("get_buf", "rls_buf"):
     define(
         f"pto.{_name}", formats="~[ A:op , A:buffer ]", attrs="op=any buffer=any mode=any", family="none", fn="buffer"
@@ -50,21 +47,13 @@ define(
 define("pto.trap", formats="{}", family="trap", cpp="trap()")
 define("pto.declare_eventid_array", formats="-> T=", results=1, family="array", fn="declare")
 define(
-    "pto.eventid_array_get",
-    "array:array index:index",
-    formats="$array ~[ $index ] : T$array",
-    results=1,
-    result="index",
-    family="array",
-    fn="get",
-)
+    "pto.eventid_array_get", "array:array index:index", formats="$array ~[ $index ] : T$array", results=1,
+    result="index", family="array", fn="get",
+)  # fmt: skip
 define(
-    "pto.eventid_array_set",
-    "array:array=w index:index value:index",
-    formats="$array ~[ $index ] , $value : T$array",
-    family="array",
-    fn="set",
-)
+    "pto.eventid_array_set", "array:array=w index:index value:index", formats="$array ~[ $index ] , $value : T$array",
+    family="array", fn="set",
+)  # fmt: skip
 for _name, _cpp in (
     ("get_block_idx", "get_block_idx()"), ("get_block_num", "get_block_num()"),
     ("get_subblock_idx", "get_subblockid()"), ("get_subblock_num", "get_subblockdim()"),

@@ -29,8 +29,8 @@ def _pieces() -> tuple[_Piece, ...]:
         source = (_DIRECTORY / f"{name}.py").read_text(encoding="utf-8")
         lines = source.splitlines()
         for node in ast.parse(source).body:
-            made = _names_made(node)
-            if not made:
+            defines = _names_defined(node)
+            if not defines:
                 continue
             decorators = getattr(node, "decorator_list", [])
             first = min([node.lineno, *(d.lineno for d in decorators)]) - 1
@@ -39,12 +39,12 @@ def _pieces() -> tuple[_Piece, ...]:
             assert node.end_lineno is not None
             text = "\n".join(lines[first : node.end_lineno])
             is_import = isinstance(node, (ast.Import, ast.ImportFrom))
-            uses = frozenset(_identifiers(node)) - set(made)
-            found.append(_Piece(made, uses, text, is_import))
+            uses = frozenset(_identifiers(node)) - set(defines)
+            found.append(_Piece(defines, uses, text, is_import))
     return tuple(found)
 
 
-def _names_made(node: ast.stmt) -> tuple[str, ...]:
+def _names_defined(node: ast.stmt) -> tuple[str, ...]:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return (node.name,)
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

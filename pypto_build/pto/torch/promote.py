@@ -322,7 +322,7 @@ class _Analysis:
         return True
 
     def _promotion(self) -> Promotion:
-        made = Promotion({id(tile.value): tile for tile in self.tiles})
+        promotion = Promotion({id(tile.value): tile for tile in self.tiles})
         joined = _Sets(len(self.tiles))
         plain = {
             operand: writers for operand, writers in self.found.items() if self.roles[operand] not in self.in_memory
@@ -333,14 +333,14 @@ class _Analysis:
                 joined.join(known[0], other)
         for number, tile in enumerate(self.tiles):
             if number not in self.in_memory:
-                made.variables[id(tile.value)] = self.tiles[joined.first(number)].value
+                promotion.variables[id(tile.value)] = self.tiles[joined.first(number)].value
         for operand, writers in plain.items():
             source = min(writers - {_BEGIN}, default=self.roles[operand])
-            variable = made.variables[id(self.tiles[source].value)]
-            made.sources[operand] = variable
-            if _BEGIN in writers and variable not in made.zeroed:
-                made.zeroed.append(variable)
-        return made
+            variable = promotion.variables[id(self.tiles[source].value)]
+            promotion.sources[operand] = variable
+            if _BEGIN in writers and variable not in promotion.zeroed:
+                promotion.zeroed.append(variable)
+        return promotion
 
 
 class _Sets:

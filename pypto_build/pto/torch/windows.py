@@ -13,7 +13,7 @@ from .promote import Promotion
 def plain_windows(resolved: Resolved, promotion: Promotion) -> set[int]:
     """The ids of windows that are plain views, and of tensor views of which only such windows are taken."""
     uses: dict[int, list[tuple[Operation, str]]] = defaultdict(list)
-    made: dict[int, Value] = {}
+    values: dict[int, Value] = {}
     body = resolved.function.body
     assert body is not None
     for op in body.walk():
@@ -21,17 +21,17 @@ def plain_windows(resolved: Resolved, promotion: Promotion) -> set[int]:
             for value in resolved.values(op, role):
                 uses[id(value)].append((op, role))
         for value in resolved.results(op):
-            made[id(value)] = value
+            values[id(value)] = value
     plain = {
         number
-        for number, value in made.items()
+        for number, value in values.items()
         if plain_sizes(resolved, value) is not None
         and uses[number]
         and all(_moves_variable(resolved, promotion, op, role) for op, role in uses[number])
     }
     return plain | {
         number
-        for number, value in made.items()
+        for number, value in values.items()
         if value.op is not None
         and value.op.name == "pto.make_tensor_view"
         and all(id(result) in plain for op, _ in uses[number] for result in resolved.results(op) or (None,))
