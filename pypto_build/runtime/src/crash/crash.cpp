@@ -39,6 +39,9 @@ Staging *crash_staging = nullptr;
 pthread_t orchestration_thread;
 pthread_t crashed_thread;
 std::terminate_handler previous_terminate = nullptr;
+// Handlers that have begun on this thread: one may crash at the report or at what is printed, if a kernel took them
+// away. The system starts a handler whose stack has run out at its top again, so that would go on for ever.
+thread_local int crash_depth = 0;
 
 struct Text { // appends to a fixed field
     char *data;
@@ -241,9 +244,11 @@ void handle(int signal, siginfo_t *info, void *context) {
                                         activation ? activation->task->number : kNoTask, culprit(activation)))
             return;
     }
-    if (crash_report)
+    const int depth = crash_depth++;
+    if (depth == 0 && crash_report)
         write_crash(signal, info, context);
-    flush_output(); // what was printed is not to be lost
+    if (depth <= 1)
+        flush_output(); // what was printed is not to be lost
     std::signal(signal, SIG_DFL);
     raise(signal);
 }
