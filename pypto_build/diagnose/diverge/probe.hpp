@@ -65,7 +65,7 @@ template <class T> void record(int line, const char *name, const T &target) {
         header.cols = uint32_t(target.GetValidCol());
         for (int64_t r = 0; r < int64_t(header.rows); ++r)
             for (int64_t c = 0; c < int64_t(header.cols); ++c)
-                append((const E *)target.data() + T::plane.offset(r, c));
+                append((const E *)target.data() + T::plane().offset(r, c));
     } else {
         const int64_t n[] = {target.GetShape(0), target.GetShape(1), target.GetShape(2), target.GetShape(3),
                              target.GetShape(4)};

@@ -23,7 +23,7 @@ PTO_INLINE void concat_counted(D &dst, const A &left, const B &right, const I &l
     const int64_t cols = dst.GetValidCol();
     for (int64_t r = 0; r < dst.GetValidRow(); ++r) {
         const auto count = [r](const auto &counts, int64_t size, int64_t most) {
-            const int64_t given = int64_t(counts.data()[counts.plane.offset(r, 0)]) / size;
+            const int64_t given = int64_t(counts.data()[counts.plane().offset(r, 0)]) / size;
             return given < 0 ? 0 : given < most ? given : most;
         };
         const int64_t room = cols < left.GetValidCol() ? cols : left.GetValidCol();
