@@ -9,11 +9,8 @@ import pytest
 
 from tests.test_imports import MODULES, allowed, syntax
 
-#: Rooms in which some classes still share a name.
-WITH_NAMESAKES = {"facts"}
 
-
-@pytest.mark.parametrize("room", sorted(allowed().keys() - WITH_NAMESAKES))
+@pytest.mark.parametrize("room", sorted(allowed()))
 def test_no_class_has_a_namesake_in_its_room(room: str) -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for module, path in MODULES.items():

@@ -23,6 +23,7 @@ _MAX_MEMO = 1 << 12
 #: Each time something is taken from the memo again, what refers to it may double: a tensor needs none of it.
 _MAX_GETS = 16
 _MAX_RANK = 64
+_Sizes = tuple[int, ...]
 _LARGEST = (1 << 63) - 1
 #: What a tensor whose elements share bytes (`expand`, `unfold`) may become once it is laid out.
 _MAX_SHARED = 1 << 30
@@ -217,13 +218,7 @@ class _TensorUnpickler(pickle.Unpickler):
 
 
 def _rebuild(
-    storage: _Storage,
-    offset: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    requires_grad: bool,
-    hooks: object,
-    metadata: object = None,
+    storage: _Storage, offset: int, shape: _Sizes, strides: _Sizes, grad: bool, hooks: object, metadata: object = None
 ) -> TensorRecord:
     if metadata:
         raise RefusedPickle("holds a conjugated or negated view; save its .clone()")
@@ -235,9 +230,9 @@ def _rebuild(
 def _rebuild_untyped(
     storage: _Storage,
     offset: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    requires_grad: bool,
+    shape: _Sizes,
+    strides: _Sizes,
+    grad: bool,
     hooks: object,
     dtype: _Dtype,
     metadata: object = None,

@@ -6,8 +6,9 @@ below are imported when they are first used, so that small tools of this package
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from pypto_build.lazy import attributes
 
 if TYPE_CHECKING:
     from .driver import Compiled, compile_entry, compile_file
@@ -52,11 +53,5 @@ _MODULES = {
     "pipeline": ("PASSES", "run_passes"),
     "vintages": ("VINTAGES", "ApiVintage"),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    return value
+__getattr__ = attributes(__name__, _MODULES)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from .dtypes import BOOL, INDEX, DType
 from .errors import CompileError
 from .ir import (
+    TASK,
     Block,
     Const,
     IrFunction,
@@ -21,7 +22,6 @@ from .ir import (
     Program,
     Ref,
     ScalarType,
-    TaskType,
     TensorType,
     TileType,
     Type,
@@ -205,7 +205,7 @@ class Inference(RuleContext):
                 args.append(self.number(op, arg, param.type.dtype))
                 continue
             if not isinstance(type_, TensorType):
-                hint = "pass the tensor that the kernel writes" if isinstance(type_, TaskType) else ""
+                hint = "pass the tensor that the kernel writes" if type_ == TASK else ""
                 self.fail(op, f"{callee.name}: {variable} is a tensor, found {kind_text(type_)}", hint)
             if type_.dtype != param.type.dtype:
                 self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
@@ -221,7 +221,7 @@ class Inference(RuleContext):
         if launch.predicate is not None:
             launch = replace(launch, predicate=self.predicate(op, launch.predicate))
         for name in op.results:
-            self.types[name] = TaskType()
+            self.types[name] = TASK
         self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))
 
     def predicate(self, op: Op, given: Predicate) -> Predicate:

@@ -104,6 +104,9 @@ class TaskType:
         return "Task"
 
 
+TASK = TaskType()
+
+
 Type = TensorType | TileType | ScalarType | TaskType
 
 

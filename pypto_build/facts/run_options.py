@@ -25,7 +25,7 @@ LOG_LEVELS: dict[str, int] = {
 }
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ValueKind(msgspec.Struct, frozen=True):
     """The values that an option takes, and ``what`` they are in words."""
 
     type: type[bool] | type[int] | type[float] | type[str] = str
@@ -36,25 +36,25 @@ class Kind(msgspec.Struct, frozen=True):
     listed: bool = False  # several, with commas between them
 
 
-def one_of(*choices: str) -> Kind:
+def one_of(*choices: str) -> ValueKind:
     """One of these words; an empty one stands for none."""
-    return Kind(what=f"one of {', '.join(filter(None, choices))}", choices=choices)
+    return ValueKind(what=f"one of {', '.join(filter(None, choices))}", choices=choices)
 
 
-def level(most: int) -> Kind:
+def level(most: int) -> ValueKind:
     """A level from 0 to ``most``."""
-    return Kind(int, f"a level from 0 to {most}", 0, most)
+    return ValueKind(int, f"a level from 0 to {most}", 0, most)
 
 
-def whole(least: int) -> Kind:
+def whole(least: int) -> ValueKind:
     """A whole number of at least ``least``."""
-    return Kind(int, f"a whole number that is {least} or more", least)
+    return ValueKind(int, f"a whole number that is {least} or more", least)
 
 
-TEXT, LIST, SWITCH = Kind(), Kind(listed=True), Kind(bool, "0 or 1")
-NOT_NEGATIVE = Kind(float, "a number that is 0 or more", 0)
-SECONDS = Kind(float, "a number of seconds above 0", 0.001)
-DEVICE = Kind(int, "the number of a device", 0)
+TEXT, LIST, SWITCH = ValueKind(), ValueKind(listed=True), ValueKind(bool, "0 or 1")
+NOT_NEGATIVE = ValueKind(float, "a number that is 0 or more", 0)
+SECONDS = ValueKind(float, "a number of seconds above 0", 0.001)
+DEVICE = ValueKind(int, "the number of a device", 0)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Option(msgspec.Struct, frozen=True):
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     default: bool | int | float | str | None
     doc: str
     flags: tuple[str, ...] = ()

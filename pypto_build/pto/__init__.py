@@ -5,8 +5,9 @@ The names below are imported when they are first used: splicing, which is in eve
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from pypto_build.lazy import attributes
 
 if TYPE_CHECKING:
     from .errors import PtoError, SourcePosition
@@ -38,11 +39,5 @@ _MODULES = {
     "parser": ("parse", "parse_file"),
     "printer": ("print_module", "print_operation"),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    return value
+__getattr__ = attributes(__name__, _MODULES)

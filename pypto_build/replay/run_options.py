@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from pypto_build.facts.run_options import LOG_LEVELS, RUN_OPTIONS, Kind, RunOption
+from pypto_build.facts.run_options import LOG_LEVELS, RUN_OPTIONS, RunOption, ValueKind
 
 #: A value among those that a run is given; names are those of the runtime's settings.
 SettingValue = bool | int | str | list[str] | list[int] | Callable[[Any], object]
@@ -39,7 +39,7 @@ def _conversion(option: RunOption) -> dict[str, Any]:
     return {} if option.kind.type is str else {"type": _number(option.kind)}
 
 
-def _number(kind: Kind) -> Callable[[str], float]:
+def _number(kind: ValueKind) -> Callable[[str], float]:
     least, most = kind.least, kind.most
 
     def parse(text: str) -> float:

@@ -18,8 +18,8 @@ from pypto_build.facts.run_options import (
     RUN_OPTIONS,
     SWITCH,
     TEXT,
-    Kind,
     Option,
+    ValueKind,
     one_of,
     whole,
 )
@@ -157,7 +157,7 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
     return Options(values)
 
 
-def _parse(kind: Kind, text: str) -> bool | int | float | str:
+def _parse(kind: ValueKind, text: str) -> bool | int | float | str:
     """The value. Raises ValueError that says what it is not."""
     value = _convert(kind, text)
     if value is None:
@@ -165,7 +165,7 @@ def _parse(kind: Kind, text: str) -> bool | int | float | str:
     return value
 
 
-def _convert(kind: Kind, text: str) -> bool | int | float | str | None:
+def _convert(kind: ValueKind, text: str) -> bool | int | float | str | None:
     if kind.type is bool:
         return _SWITCHED.get(text.lower())
     if kind.type is str:

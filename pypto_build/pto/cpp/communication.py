@@ -10,13 +10,14 @@ from ..attributes import case_of
 from ..model import Operation
 from ..ops import TABLE
 from ..types import TileType
-from .emitter import Emitter, Scalar
+from .emitter import LOWERINGS, Emitter, Scalar
 
 _ATOMIC = {"atomic_add": "AtomicType::AtomicAdd"}
 _NOTIFY = {"atomic_add": "AtomicAdd", "set": "Set"}
 _CORES = {"mix": "Mix", "aiv_only": "AIVOnly", "aic_only": "AICOnly"}
 
 
+@LOWERINGS.of("comm:tput", "comm:tget")
 def transfer(e: Emitter, op: Operation) -> None:
     """tput and tget: dst = src, through staging tiles."""
     dst, src = e.text(op, "dst"), e.text(op, "src")
@@ -26,6 +27,7 @@ def transfer(e: Emitter, op: Operation) -> None:
     e.out.add(f"pto::comm::{name}{f'<{atomic}>' if atomic else ''}({', '.join([dst, src, *buffers])});")
 
 
+@LOWERINGS.of("comm:notify")
 def notify(e: Emitter, op: Operation) -> None:
     kind = _NOTIFY[case_of(op.attrs.get("notifyOp"), "set")]
     e.out.add(f"pto::comm::TNOTIFY({e.text(op, 'signal')}, {e.text(op, 'value')}, pto::comm::NotifyOp::{kind});")
@@ -36,19 +38,23 @@ def _condition(e: Emitter, op: Operation) -> str:
     return f"{e.text(op, 'signal')}, {e.text(op, 'value')}, pto::comm::WaitCmp::{comparison}"
 
 
+@LOWERINGS.of("comm:wait")
 def wait(e: Emitter, op: Operation) -> None:
     e.out.add(f"pto::comm::TWAIT({_condition(e, op)});")
 
 
+@LOWERINGS.of("comm:test")
 def test(e: Emitter, op: Operation) -> None:
     e.define(op, f"pto::comm::TTEST({_condition(e, op)})")
 
 
+@LOWERINGS.of("async:session", "async:prefetch_session", "async:context", "async:prefetch")
 def handle(e: Emitter, op: Operation) -> None:
     """Sessions and contexts: nothing is kept, since nothing is ever under way."""
     e.bind(op, Scalar("true", "bool"))
 
 
+@LOWERINGS.of("async:tput_async", "async:tget_async")
 def start(e: Emitter, op: Operation) -> None:
     """An asynchronous transfer, done at once; its event is always complete."""
     dst, src = e.text(op, "dst"), e.text(op, "src")
@@ -57,11 +63,13 @@ def start(e: Emitter, op: Operation) -> None:
     handle(e, op)
 
 
+@LOWERINGS.of("async:wait_async_event", "async:test_async_event")
 def finished(e: Emitter, op: Operation) -> None:
     """wait_async_event and test_async_event."""
     e.bind(op, Scalar("true", "bool"))
 
 
+@LOWERINGS.of("crosscore:all")
 def sync_all(e: Emitter, op: Operation) -> None:
     """Every block of the task reaches this point before any goes on."""
     cores = _CORES[case_of(op.attrs.get("core_type"), "aiv_only")]

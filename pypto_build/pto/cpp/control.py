@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..attributes import SymbolAttr
 from ..model import Operation, Region
 from ..resolve import Value
-from .emitter import GUARDS, Carried, CppLines, Emitter, Scalar, TileVar
+from .emitter import GUARDS, LOWERINGS, Carried, CppLines, Emitter, Scalar, TileVar
 from .spell import scalar
 from .views import GlobalView
 
@@ -60,6 +60,7 @@ def _yielded(e: Emitter, region: Region) -> list[Carried]:
     return _bounds(e, last, e.resolved.values(last, "args"))
 
 
+@LOWERINGS.of("control:for")
 def loop(e: Emitter, op: Operation) -> None:
     region = op.regions[0]
     index, *carried = e.resolved.region_args[id(region)]
@@ -85,6 +86,7 @@ def loop(e: Emitter, op: Operation) -> None:
         e.bound[id(result)] = variable
 
 
+@LOWERINGS.of("control:if")
 def branch(e: Emitter, op: Operation) -> None:
     """The branches are written aside first: what they yield decides how the results are declared in front of them."""
     results = e.resolved.results(op)
@@ -111,6 +113,7 @@ def branch(e: Emitter, op: Operation) -> None:
     outer.add("}")
 
 
+@LOWERINGS.of("control:while")
 def while_loop(e: Emitter, op: Operation) -> None:
     before, after = op.regions
     targets: list[list[str]] = []
@@ -144,14 +147,17 @@ def while_loop(e: Emitter, op: Operation) -> None:
     outer.add("}")
 
 
+@LOWERINGS.of("control:yield", "control:condition")
 def passing(e: Emitter, op: Operation) -> None:
     """yield and condition are written by the loop or branch around them."""
 
 
+@LOWERINGS.of("control:return")
 def function_return(e: Emitter, op: Operation) -> None:
     """The last statement of a kernel; the end of the function says it."""
 
 
+@LOWERINGS.of("control:call")
 def function_call(e: Emitter, op: Operation) -> None:
     callee = op.attrs["callee"]
     assert isinstance(callee, SymbolAttr)
@@ -159,6 +165,7 @@ def function_call(e: Emitter, op: Operation) -> None:
     e.out.add(f"{callee.name}({', '.join(args)});")
 
 
+@LOWERINGS.of("control:section")
 def section(e: Emitter, op: Operation) -> None:
     """Code for one of the two cores within a function for both."""
     guard = GUARDS[op.name.rpartition(".")[2]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from ..errors import PtoError
+from ..lowerings import Lowerings
 from ..model import Function, Module, Operation, Region
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, TileType, Type, ViewType
@@ -71,6 +72,8 @@ class CppLines:
 
 
 Emit = Callable[["Emitter", Operation], None]
+#: Filled by the modules of this package.
+LOWERINGS: Lowerings[Emit] = Lowerings()
 Finder = Callable[[Operation], "Emit | None"]
 
 

@@ -10,13 +10,14 @@ from ..model import Function, Operation
 from ..ops import TABLE
 from ..types import DYNAMIC, TileType, ViewType
 from . import spell
-from .emitter import Emitter, Scalar
+from .emitter import LOWERINGS, Emitter, Scalar
 from .views import GlobalView, row_major_strides
 
 _DIRECTIONS = {1: "DIR_C2V", 2: "DIR_V2C", 3: "DIR_BOTH"}
 _SPLITS = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT", "TILE_UP_DOWN_ODD", "TILE_LEFT_RIGHT_ODD")
 
 
+@LOWERINGS.of("pipe:open")
 def open_pipe(e: Emitter, op: Operation) -> None:
     number = int_value(op.attrs.get("id"))
     gm = e.text(op, "gm_slot_buffer", "nullptr")
@@ -24,6 +25,7 @@ def open_pipe(e: Emitter, op: Operation) -> None:
     _declare(e, op, f"pipe{number}", number, [gm, *consumer], split_used(e, number))
 
 
+@LOWERINGS.of("pipe:open_l2l", "pipe:open_l2g2l")
 def open_value(e: Emitter, op: Operation) -> None:
     """The forms whose result is the pipe: local buffer(s), or global and local ones."""
     value = e.resolved.results(op)[0]
@@ -85,15 +87,18 @@ def _split(op: Operation) -> str:
     return f"TileSplitAxis::{_SPLITS[split]}" if 0 <= split < len(_SPLITS) else f"TileSplitAxis({split})"
 
 
+@LOWERINGS.of("pipe:push")
 def push(e: Emitter, op: Operation) -> None:
     pipe, entry = _pipe(e, op), e.text(op, "tile")
     e.out.add(f"TPUSH<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
 
 
+@LOWERINGS.of("pipe:pop")
 def pop(e: Emitter, op: Operation) -> None:
     _take(e, op, "TPOP")
 
 
+@LOWERINGS.of("pipe:acquire")
 def acquire(e: Emitter, op: Operation) -> None:
     """A free slot for the producer, seen through a view."""
     _take(e, op, "TALLOC")
@@ -116,6 +121,7 @@ def _take(e: Emitter, op: Operation, instruction: str) -> None:
     e.out.add(f"{instruction}<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
 
 
+@LOWERINGS.of("view:declare")
 def declare_slot(e: Emitter, op: Operation) -> None:
     """A view whose place a pipe says later; rows follow each other unless strides are given."""
     type_ = op.result_types[0]
@@ -135,6 +141,7 @@ def declare_slot(e: Emitter, op: Operation) -> None:
     e.bind(op, replace(view, pointer=f"{name}.data()", variable=name))
 
 
+@LOWERINGS.of("pipe:free")
 def free(e: Emitter, op: Operation) -> None:
     pipe = _pipe(e, op)
     value = e.resolved.value(op, "entry") if "entry" in op.operands else None
@@ -145,11 +152,13 @@ def free(e: Emitter, op: Operation) -> None:
         e.out.add(f"TFREE<decltype({pipe}), {_split(op)}>({pipe});")
 
 
+@LOWERINGS.of("pipe:reserve")
 def reserve(e: Emitter, op: Operation) -> None:
     base = int_value(op.attrs.get("base"), e.addresses.get(id(op), 0))
     e.bind(op, Scalar(str(base), "int32_t"))
 
 
+@LOWERINGS.of("pipe:import")
 def import_buffer(e: Emitter, op: Operation) -> None:
     """The peer's buffer of that name, whose address both sides have to know."""
     peer, name = op.attrs.get("peer_func"), op.attrs.get("name")

@@ -7,10 +7,11 @@ from ..model import Operation
 from ..ops import TABLE
 from ..ops.functions import COMPARE
 from . import spell
-from .emitter import Emitter, Scalar
+from .emitter import LOWERINGS, Emitter, Scalar
 from .views import GlobalView
 
 
+@LOWERINGS.of("constant")
 def constant(e: Emitter, op: Operation) -> None:
     value = e.resolved.results(op)[0]
     if value.constant is not None:
@@ -25,6 +26,7 @@ def constant(e: Emitter, op: Operation) -> None:
         e.bind(op, Scalar("", ""))  # a vector constant: only seen by instructions that ignore it
 
 
+@LOWERINGS.of("arith")
 def arithmetic(e: Emitter, op: Operation) -> None:
     type_ = e.resolved.results(op)[0].type
     ctype = spell.scalar(type_)
@@ -33,6 +35,7 @@ def arithmetic(e: Emitter, op: Operation) -> None:
     e.define(op, TABLE[op.name].cpp.format(u=f"({unsigned})", **operands))
 
 
+@LOWERINGS.of("arith_compare")
 def compare(e: Emitter, op: Operation) -> None:
     predicate = case_of(op.attrs["predicate"])
     lhs, rhs = e.text(op, "lhs"), e.text(op, "rhs")
@@ -60,10 +63,12 @@ def _compare_floats(predicate: str, lhs: str, rhs: str) -> str:
     return f"{unordered} || {test}" if predicate[0] == "u" else f"!{unordered} && {test}"
 
 
+@LOWERINGS.of("arith_select")
 def select(e: Emitter, op: Operation) -> None:
     e.define(op, f"{e.text(op, 'cond')} ? {e.text(op, 'on_true')} : {e.text(op, 'on_false')}")
 
 
+@LOWERINGS.of("cast")
 def cast(e: Emitter, op: Operation) -> None:
     value = e.resolved.value(op, "in")
     target = spell.scalar(e.resolved.results(op)[0].type)
@@ -77,10 +82,12 @@ def cast(e: Emitter, op: Operation) -> None:
     e.define(op, f"({target}){text}")
 
 
+@LOWERINGS.of("core_id")
 def core_id(e: Emitter, op: Operation) -> None:
     e.define(op, TABLE[op.name].cpp)
 
 
+@LOWERINGS.of("view:tensor")
 def tensor_view(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     layout = case_of(op.attrs.get("layout"), "nd").upper()
@@ -88,6 +95,7 @@ def tensor_view(e: Emitter, op: Operation) -> None:
     e.bind(op, GlobalView(e.text(op, "ptr"), element, e.extents(op, "shape"), e.extents(op, "strides"), layout))
 
 
+@LOWERINGS.of("view:partition")
 def partition_view(e: Emitter, op: Operation) -> None:
     view = e.bound.get(id(e.resolved.value(op, "view")))
     if not isinstance(view, GlobalView):
@@ -95,6 +103,7 @@ def partition_view(e: Emitter, op: Operation) -> None:
     e.bind(op, view.window(e.extents(op, "offsets"), e.extents(op, "sizes")))
 
 
+@LOWERINGS.of("view:dim")
 def view_dim(e: Emitter, op: Operation) -> None:
     view = e.bound.get(id(e.resolved.value(op, "view")))
     dim = e.resolved.constant(op, "dim")
@@ -103,18 +112,22 @@ def view_dim(e: Emitter, op: Operation) -> None:
     e.define(op, str(view.shape[dim]))
 
 
+@LOWERINGS.of("pointer:add")
 def add_pointer(e: Emitter, op: Operation) -> None:
     e.define(op, f"{e.text(op, 'ptr')} + {e.text(op, 'offset')}")
 
 
+@LOWERINGS.of("pointer:cast")
 def cast_pointer(e: Emitter, op: Operation) -> None:
     e.define(op, f"({spell.scalar(op.result_types[0])}){e.text(op, 'src')}")
 
 
+@LOWERINGS.of("scalar:load")
 def load_scalar(e: Emitter, op: Operation) -> None:
     ctype = spell.scalar(op.result_types[0])
     e.define(op, f"({ctype}){e.text(op, 'ptr')}[{e.text(op, 'index')}]")
 
 
+@LOWERINGS.of("scalar:store")
 def store_scalar(e: Emitter, op: Operation) -> None:
     e.out.add(f"{e.text(op, 'ptr')}[{e.text(op, 'index')}] = {e.text(op, 'value')};")

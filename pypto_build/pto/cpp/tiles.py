@@ -7,10 +7,11 @@ from dataclasses import replace
 from ..model import Operation
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType
 from . import spell
-from .emitter import Emitter, MultiTile, Scalar
+from .emitter import LOWERINGS, Emitter, MultiTile, Scalar
 from .views import GlobalView, times
 
 
+@LOWERINGS.of("tile:alloc")
 def alloc_tile(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
@@ -20,6 +21,7 @@ def alloc_tile(e: Emitter, op: Operation) -> None:
     e.out.add(f"TASSIGN({tile.name}, {address});")
 
 
+@LOWERINGS.of("tile:declare")
 def declare_tile(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
@@ -27,6 +29,7 @@ def declare_tile(e: Emitter, op: Operation) -> None:
     e.declare_tile(op, type_)
 
 
+@LOWERINGS.of("tile:alloc_multi")
 def alloc_multi(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, MultiTileType) or not isinstance(type_.tile, TileType):
@@ -34,6 +37,7 @@ def alloc_multi(e: Emitter, op: Operation) -> None:
     e.bind(op, MultiTile(e.text(op, "addr") or str(e.addresses.get(id(op), 0)), type_.tile, type_.count))
 
 
+@LOWERINGS.of("tile:slot")
 def multi_slot(e: Emitter, op: Operation) -> None:
     tiles = e.bound.get(id(e.resolved.value(op, "tiles")))
     assert isinstance(tiles, MultiTile)
@@ -42,6 +46,7 @@ def multi_slot(e: Emitter, op: Operation) -> None:
     e.out.add(f"TASSIGN({tile.name}, {tiles.address} + {step});")
 
 
+@LOWERINGS.of("tile:subview")
 def subview(e: Emitter, op: Operation) -> None:
     """A window keeps the pitch of the tile it lies in, so it is declared with that tile's extents."""
     if "view" in op.operands:
@@ -58,6 +63,7 @@ def subview(e: Emitter, op: Operation) -> None:
     e.out.add(f"TASSIGN({tile.name}, (uint64_t)({src.name}.data() + decltype({src.name})::GetOffset({row}, {col})));")
 
 
+@LOWERINGS.of("tile:reinterpret")
 def reinterpret(e: Emitter, op: Operation) -> None:
     src = e.tile(op, "src")
     type_ = op.result_types[0]
@@ -66,6 +72,7 @@ def reinterpret(e: Emitter, op: Operation) -> None:
     e.out.add(f"TASSIGN({tile.name}, (uint64_t){src.name}.data());")
 
 
+@LOWERINGS.of("tile:assign")
 def assign_tile(e: Emitter, op: Operation) -> None:
     src = e.tile(op, "src")
     name = e.names.new(e.resolved.results(op)[0].name)
@@ -74,10 +81,12 @@ def assign_tile(e: Emitter, op: Operation) -> None:
     e.bind(op, replace(src, name=name))
 
 
+@LOWERINGS.of("tile:set_valid")
 def set_valid(e: Emitter, op: Operation) -> None:
     e.out.add(f"{e.text(op, 'tile')}.SetValidShape({e.text(op, 'row')}, {e.text(op, 'col')});")
 
 
+@LOWERINGS.of("tile:get_valid")
 def get_valid(e: Emitter, op: Operation) -> None:
     tile = e.text(op, "tile")
     for value, part in zip(e.resolved.results(op), ("Row", "Col"), strict=True):
@@ -86,10 +95,12 @@ def get_valid(e: Emitter, op: Operation) -> None:
         e.bound[id(value)] = Scalar(name, "int64_t")
 
 
+@LOWERINGS.of("element:get")
 def get_element(e: Emitter, op: Operation) -> None:
     e.define(op, f"({spell.scalar(op.result_types[0])}){e.text(op, 'tile')}.GetValue({e.text(op, 'offset')})")
 
 
+@LOWERINGS.of("array:declare")
 def declare_array(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     name = e.names.new(op.results[0])
@@ -100,11 +111,13 @@ def declare_array(e: Emitter, op: Operation) -> None:
     e.bind(op, Scalar(name, ""))
 
 
+@LOWERINGS.of("array:get")
 def get_array(e: Emitter, op: Operation) -> None:
     role = "indices" if "indices" in op.operands else "index"
     e.define(op, e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role)))
 
 
+@LOWERINGS.of("array:set")
 def set_array(e: Emitter, op: Operation) -> None:
     role = "indices" if "indices" in op.operands else "index"
     place = e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..attributes import SymbolAttr
 from ..model import Operation, Region
 from ..resolve import Value
-from .writer import Writer
+from .writer import LOWERINGS, Writer
 
 
 def _yielded(w: Writer, region: Region) -> list[str]:
@@ -30,6 +30,7 @@ def _carry(w: Writer, targets: Sequence[Value], initial: Sequence[str]) -> list[
     return names
 
 
+@LOWERINGS.of("control:for")
 def loop(w: Writer, op: Operation) -> None:
     region = op.regions[0]
     index, *carried = w.resolved.region_args[id(region)]
@@ -53,6 +54,7 @@ def _body(w: Writer, region: Region, names: Sequence[str]) -> None:
     w.out.indent -= 1
 
 
+@LOWERINGS.of("control:if")
 def branch(w: Writer, op: Operation) -> None:
     names = [w.bind(result, w.names.unique(result.name)) for result in w.resolved.results(op)]
     w.add(op, f"if {w.operand(op, 'cond')}:")
@@ -69,6 +71,7 @@ def _yielded_count(region: Region) -> int:
     return len(last.operands.get("args", ())) if last is not None and last.name == "scf.yield" else 0
 
 
+@LOWERINGS.of("control:while")
 def while_loop(w: Writer, op: Operation) -> None:
     before, after = op.regions
     names = _carry(w, w.resolved.region_args[id(before)], w.operands(op, "init"))
@@ -87,16 +90,19 @@ def while_loop(w: Writer, op: Operation) -> None:
     w.out.indent -= 1
 
 
+@LOWERINGS.of("control:yield", "control:condition")
 def passing(w: Writer, op: Operation) -> None:
     """yield and condition are written by the loop or branch around them."""
 
 
+@LOWERINGS.of("control:return")
 def function_return(w: Writer, op: Operation) -> None:
     values = w.operands(op, "args")
     if values:
         w.add(op, f"return {', '.join(values)}")
 
 
+@LOWERINGS.of("control:call")
 def function_call(w: Writer, op: Operation) -> None:
     callee = op.attrs["callee"]
     assert isinstance(callee, SymbolAttr)
@@ -107,6 +113,7 @@ def function_call(w: Writer, op: Operation) -> None:
     w.add(op, f"{', '.join(names)} = {call}" if names else call)
 
 
+@LOWERINGS.of("control:section")
 def section(w: Writer, op: Operation) -> None:
     """Code for one of the two cores within a function for both."""
     kind = "cube" if op.name.endswith("cube") else "vector"

@@ -7,13 +7,14 @@ from ..model import Operation
 from ..types import Type
 from . import dtypes
 from .elementwise import element
-from .writer import Unsupported, Writer
+from .writer import LOWERINGS, Unsupported, Writer
 
 _ROUND = {"RINT": "rint", "CAST_RINT": "rint", "ROUND": "round", "FLOOR": "floor", "CEIL": "ceil", "TRUNC": "trunc",
           "ODD": "odd", "NONE": ""}  # fmt: skip
 _NOT_CONVERTED = {"ui64", "f8E8M0"}  # no platform has an instruction for them
 
 
+@LOWERINGS.of("convert")
 def convert(w: Writer, op: Operation) -> None:
     """Over the valid region of the source. The mode is RINT where none is written; with NONE, conversions to integers
     truncate and others round to the nearest."""

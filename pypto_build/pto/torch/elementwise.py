@@ -9,7 +9,7 @@ from ..ops.functions import COMPARE, Meaning
 from ..types import ScalarType, TileType, Type
 from . import dtypes
 from .scalars import rounded, wrapped
-from .writer import Unsupported, Writer
+from .writer import LOWERINGS, Unsupported, Writer
 
 
 def element(w: Writer, op: Operation, role: str = "dst") -> Type:
@@ -58,6 +58,7 @@ def kept(w: Writer, op: Operation) -> bool:
     return same and TABLE[op.name].meaning.keeps(is_float=dtypes.is_float(type_))
 
 
+@LOWERINGS.of("elementwise")
 def elementwise(w: Writer, op: Operation) -> None:
     """Of one tile, two tiles, or a tile and a number, over the destination's valid region."""
     function, type_ = TABLE[op.name].meaning, element(w, op)
@@ -83,6 +84,7 @@ def _tensor(number: str, type_: Type) -> str:
     return f"torch.tensor({number}{f', dtype={dtypes.torch_dtype(type_)}' if dtypes.is_float(type_) else ''})"
 
 
+@LOWERINGS.of("ternary")
 def ternary(w: Writer, op: Operation) -> None:
     """Of three tiles; the second one may be a number."""
     number = "scalar" in op.operands
@@ -91,6 +93,7 @@ def ternary(w: Writer, op: Operation) -> None:
     w.assign(op, TABLE[op.name].meaning.floats.format(a=w.read(op, "src0"), b=b, c=c))
 
 
+@LOWERINGS.of("fill:scalar")
 def fill(w: Writer, op: Operation) -> None:
     value = w.value(op, "dst")
     if value not in w.promotion:
@@ -100,6 +103,7 @@ def fill(w: Writer, op: Operation) -> None:
     w.assign(op, f"torch.full({w.valid(op, 'dst')}, {scalar(w, op)}, dtype={dtype})")
 
 
+@LOWERINGS.of("fill:sequence")
 def sequence(w: Writer, op: Operation) -> None:
     start, type_ = w.operand(op, "start"), w.tile_type(op, "dst")
     sign = "-" if int_value(op.attrs.get("descending")) else "+"
@@ -112,6 +116,7 @@ def sequence(w: Writer, op: Operation) -> None:
     w.assign(op, f"({start} {sign} {steps})[None]")
 
 
+@LOWERINGS.of("fill:triangle")
 def triangle(w: Writer, op: Operation) -> None:
     dst = w.operand(op, "dst")
     function = "triu" if int_value(op.attrs.get("upperOrLower")) else "tril"
@@ -119,6 +124,7 @@ def triangle(w: Writer, op: Operation) -> None:
     w.assign(op, f"torch.ones({dst}.valid).{function}({diagonal})")
 
 
+@LOWERINGS.of("fill:random")
 def random(w: Writer, op: Operation) -> None:
     words = [f"natural({w.operand(op, role)}, 32)" for role in ("key0", "key1", "ctr0", "ctr1", "ctr2", "ctr3")]
     dst, rounds = w.operand(op, "dst"), int_value(op.attrs.get("rounds"), 10)
@@ -126,6 +132,7 @@ def random(w: Writer, op: Operation) -> None:
     w.assign(op, f"random_words({dst}.valid, {dst}.cols, ({key}), ({counter}), {rounds})")
 
 
+@LOWERINGS.of("compare")
 def compare(w: Writer, op: Operation) -> None:
     """To bits of a mask, over the valid region of the first operand."""
     mode = case_of(op.attrs.get("cmpMode"), "eq")
@@ -140,6 +147,7 @@ def compare(w: Writer, op: Operation) -> None:
     w.add(op, f"put_mask({w.operand(op, 'dst')}, {a} {COMPARE[mode]} {b})")
 
 
+@LOWERINGS.of("select")
 def select(w: Writer, op: Operation) -> None:
     mask = f"mask_of({w.operand(op, 'mask')}, {w.valid(op, 'dst')})"
     if "scalar" in op.operands:

@@ -7,7 +7,7 @@ from ..model import Operation
 from ..ops import TABLE
 from ..types import TileType
 from .tiles import declare_popped
-from .writer import Unsupported, Writer
+from .writer import LOWERINGS, Unsupported, Writer
 
 SPLITS = range(5)
 
@@ -24,6 +24,7 @@ def split_of(op: Operation) -> int:
     return split
 
 
+@LOWERINGS.of("pipe:open")
 def open_pipe(w: Writer, op: Operation) -> None:
     number, mask = int_value(op.attrs.get("id")), int_value(op.attrs.get("dir_mask"))
     if mask not in (1, 2, 3):
@@ -47,6 +48,7 @@ def open_pipe(w: Writer, op: Operation) -> None:
         w.buffers[(name.partition("#")[0], number)] = buffer
 
 
+@LOWERINGS.of("pipe:push")
 def push(w: Writer, op: Operation) -> None:
     if "pipe" in op.operands:
         raise Unsupported("with the pipe as a value")
@@ -62,6 +64,7 @@ def push(w: Writer, op: Operation) -> None:
         w.add(op, f"{name}({pipe}, {tile}, {split_of(op)})")
 
 
+@LOWERINGS.of("pipe:pop")
 def pop(w: Writer, op: Operation) -> None:
     if "pipe" in op.operands:
         raise Unsupported("with the pipe as a value")
@@ -79,14 +82,17 @@ def pop(w: Writer, op: Operation) -> None:
         w.add(op, f"{tile} = {call.format('')}")
 
 
+@LOWERINGS.of("pipe:free")
 def free(w: Writer, op: Operation) -> None:
     """A popped tile is a copy already."""
 
 
+@LOWERINGS.of("pipe:reserve")
 def reserve(w: Writer, op: Operation) -> None:
     w.bind(w.resolved.results(op)[0], str(int_value(op.attrs.get("base"))))
 
 
+@LOWERINGS.of("pipe:import")
 def import_buffer(w: Writer, op: Operation) -> None:
     """The peer's buffer of that name; its address only matters to the consumer."""
     peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
@@ -100,6 +106,7 @@ def import_buffer(w: Writer, op: Operation) -> None:
     w.bind(w.resolved.results(op)[0], "0")
 
 
+@LOWERINGS.of("crosscore:all")
 def barrier(w: Writer, op: Operation) -> None:
     """All members of the group, and all blocks of the launch, meet here."""
     if w.is_generator:

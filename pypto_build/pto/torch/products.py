@@ -6,9 +6,10 @@ from ..model import Operation
 from ..ops import TABLE
 from . import dtypes
 from .elementwise import element
-from .writer import Writer
+from .writer import LOWERINGS, Writer
 
 
+@LOWERINGS.of("matmul")
 def matmul(w: Writer, op: Operation) -> None:
     """Rows and columns of a, columns of b as they are valid. 16-bit operands are multiplied in float32."""
     fn = TABLE[op.name].fn
@@ -24,6 +25,7 @@ def matmul(w: Writer, op: Operation) -> None:
     w.assign(op, product, kept=dtypes.name_of(element(w, op)) == "f32")
 
 
+@LOWERINGS.of("matmul_mx")
 def matmul_mx(w: Writer, op: Operation) -> None:
     """The product of elements that a power of two scales, one for every 32 along k."""
     fn = TABLE[op.name].fn

@@ -8,9 +8,10 @@ from ..ops.functions import mask_pattern
 from ..types import TileType
 from . import dtypes
 from .elementwise import element
-from .writer import Unsupported, Writer
+from .writer import LOWERINGS, Unsupported, Writer
 
 
+@LOWERINGS.of("gather:index")
 def gather(w: Writer, op: Operation) -> None:
     src, dst = w.operand(op, "src"), w.operand(op, "dst")
     if "k" in op.operands:
@@ -36,11 +37,13 @@ def _by_column(op: Operation) -> bool:
     return axis is not None and "col" in str(axis).lower()
 
 
+@LOWERINGS.of("gather:block")
 def gather_blocks(w: Writer, op: Operation) -> None:
     dst, offsets = w.operand(op, "dst"), w.operand(op, "offsets")
     w.add(op, f"gather_blocks({dst}, {w.operand(op, 'src')}, {offsets}[{dst}.valid[0], {offsets}.cols])")
 
 
+@LOWERINGS.of("scatter:index")
 def scatter(w: Writer, op: Operation) -> None:
     src, dst = w.operand(op, "src"), w.operand(op, "dst")
     if "idx" in op.operands:
@@ -51,6 +54,7 @@ def scatter(w: Writer, op: Operation) -> None:
     w.add(op, f"spread({dst}, {src}.read(*{src}.valid), {period}, {first}, {0 if _by_column(op) else 1})")
 
 
+@LOWERINGS.of("gather:gm")
 def gather_global(w: Writer, op: Operation) -> None:
     rows = case_of(op.attrs.get("coalesce"), _default_coalesce(op)) == "row"
     how = f'rows={rows}, outside="{case_of(op.attrs.get("gatherOob"), "undefined")}"'
@@ -67,6 +71,7 @@ def _index_tile(w: Writer, op: Operation) -> str:
     return w.operand(op, "idx")
 
 
+@LOWERINGS.of("scatter:gm")
 def scatter_global(w: Writer, op: Operation) -> None:
     rows = case_of(op.attrs.get("coalesce"), "elem" if op.attrs else "row") == "row"
     combine, outside = (
@@ -77,12 +82,14 @@ def scatter_global(w: Writer, op: Operation) -> None:
     w.add(op, f"scatter_global({w.operand(op, 'dst')}, {w.operand(op, 'src')}, {w.operand(op, 'idx')}, {how})")
 
 
+@LOWERINGS.of("sort:blocks")
 def sort(w: Writer, op: Operation) -> None:
     if dtypes.name_of(element(w, op, "src")) not in ("f32", "f16"):
         raise Unsupported(f"values of type {element(w, op, 'src')}")
     w.add(op, f"sort_groups({w.operand(op, 'dst')}, {w.operand(op, 'src')}, {w.operand(op, 'idx')})")
 
 
+@LOWERINGS.of("sort:merge")
 def merge(w: Writer, op: Operation) -> None:
     dst = w.operand(op, "dst")
     if "block_len" in op.operands:
@@ -93,6 +100,7 @@ def merge(w: Writer, op: Operation) -> None:
     w.add(op, f"merge_lists({dst}, [{', '.join(lists)}], until_exhausted={early})")
 
 
+@LOWERINGS.of("pack")
 def pack(w: Writer, op: Operation) -> None:
     source, target = element(w, op, "src"), element(w, op)
     ints = {16: "torch.int16", 32: "torch.int32", 8: "torch.int8"}
@@ -102,6 +110,7 @@ def pack(w: Writer, op: Operation) -> None:
     w.assign(op, f"{raw}.to({low}).view({dtypes.torch_dtype(target)})")
 
 
+@LOWERINGS.of("quantize:scale")
 def quantize(w: Writer, op: Operation) -> None:
     kind = case_of(op.attrs.get("quantType", op.attrs.get("quant_type")), "INT8_SYM")
     if not kind.startswith("INT8"):
@@ -113,12 +122,14 @@ def quantize(w: Writer, op: Operation) -> None:
     w.assign(op, f'to_integer({text}, {dtype}, "rint", True)')
 
 
+@LOWERINGS.of("quantize:restore")
 def dequantize(w: Writer, op: Operation) -> None:
     src = w.operand(op, "src")
     scale, offset = (f"row_parameter({w.operand(op, role)}, {src}.valid)" for role in ("scale", "offset"))
     w.assign(op, f"({src}[:].float() - {offset}) * {scale}")
 
 
+@LOWERINGS.of("histogram")
 def histogram(w: Writer, op: Operation) -> None:
     byte = int_value(op.attrs.get("byte", op.attrs.get("isMSB")), 1)
     width = dtypes.bits(element(w, op, "src")) // 8

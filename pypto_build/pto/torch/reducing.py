@@ -8,9 +8,10 @@ from ..ops.functions import Reduction
 from . import dtypes
 from .effects import is_column, narrow_role, valid_extents
 from .elementwise import element, expression, kept
-from .writer import Writer
+from .writer import LOWERINGS, Writer
 
 
+@LOWERINGS.of("rowreduce", "colreduce")
 def reduce(w: Writer, op: Operation) -> None:
     """Along the rows or columns of the source's valid region."""
     definition = TABLE[op.name]
@@ -39,6 +40,7 @@ def reduce(w: Writer, op: Operation) -> None:
     w.assign(op, text, kept=same and reduction.keeps(is_float=dtypes.is_float(element(w, op))))
 
 
+@LOWERINGS.of("rowexpand")
 def row_expand(w: Writer, op: Operation) -> None:
     fn, type_, valid = TABLE[op.name].fn, element(w, op), w.valid(op, "dst")
     if fn == "copy":
@@ -63,6 +65,7 @@ def _same_rows(w: Writer, op: Operation, role: str) -> bool:
     return rows is not None and rows == w.resolved.extents(w.value(op, "dst"))[0]
 
 
+@LOWERINGS.of("colexpand")
 def col_expand(w: Writer, op: Operation) -> None:
     fn, role = TABLE[op.name].fn, "src" if TABLE[op.name].fn == "copy" else "src1"
     known, wanted = (w.resolved.extents(w.value(op, r)) for r in (role, "dst"))
@@ -79,11 +82,13 @@ def col_expand(w: Writer, op: Operation) -> None:
     )
 
 
+@LOWERINGS.of("partial")
 def partial(w: Writer, op: Operation) -> None:
     a, b, d = (w.operand(op, role) for role in ("src0", "src1", "dst"))
     w.assign(op, f"partial({TABLE[op.name].meaning.callable}, {a}, {b}, {d}.valid, {d}[:])")
 
 
+@LOWERINGS.of("partialarg")
 def partial_arg(w: Writer, op: Operation) -> None:
     tiles = [w.operand(op, role) for role in ("dst", "dstidx", "src0", "src1", "idx0", "idx1")]
     w.add(op, f"partial_arg({', '.join(tiles)}, greatest={TABLE[op.name].fn == 'max'})")

@@ -12,7 +12,7 @@ from ..ops.functions import COMPARE
 from ..types import Type
 from . import dtypes
 from .windows import joined
-from .writer import Unsupported, Writer
+from .writer import LOWERINGS, Unsupported, Writer
 
 
 def real(value: float, type_: Type | None) -> str:
@@ -26,6 +26,7 @@ def real(value: float, type_: Type | None) -> str:
     return repr(value)
 
 
+@LOWERINGS.of("constant")
 def constant(w: Writer, op: Operation) -> None:
     value = w.resolved.results(op)[0]
     attribute = op.attrs["value"]
@@ -55,6 +56,7 @@ def rounded(text: str, type_: Type | None) -> str:
     return f"{'float' if name == 'f64' else name}({text})"
 
 
+@LOWERINGS.of("arith")
 def arithmetic(w: Writer, op: Operation) -> None:
     type_, function = w.resolved.results(op)[0].type, TABLE[op.name].meaning
     texts = {role: _inner(w.operand(op, role)) for role in op.operands}
@@ -79,6 +81,7 @@ def _outer(text: str) -> str:
     return text[1:-1] if text.startswith("(-") else text
 
 
+@LOWERINGS.of("arith_compare")
 def compare(w: Writer, op: Operation) -> None:
     predicate, a, b = case_of(op.attrs["predicate"]), w.operand(op, "lhs"), w.operand(op, "rhs")
     if TABLE[op.name].fn == "float":
@@ -102,11 +105,13 @@ def _compare_floats(predicate: str, a: str, b: str) -> str:
     return f"not ({unordered}) and {test}" if predicate == "one" else test
 
 
+@LOWERINGS.of("arith_select")
 def select(w: Writer, op: Operation) -> None:
     cond, yes, no = (w.operand(op, role) for role in ("cond", "on_true", "on_false"))
     w.define(op, f"{yes} if {cond} else {no}")
 
 
+@LOWERINGS.of("cast")
 def cast(w: Writer, op: Operation) -> None:
     value, result = w.value(op, "in"), w.resolved.results(op)[0]
     source, target, text = value.type, result.type, w.operand(op, "in")
@@ -150,6 +155,7 @@ _CORE_IDS = {
 }  # fmt: skip
 
 
+@LOWERINGS.of("core_id")
 def core_id(w: Writer, op: Operation) -> None:
     w.define(op, _CORE_IDS[TABLE[op.name].fn])
 
@@ -158,6 +164,7 @@ def _tuple(items: list[str]) -> str:
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
+@LOWERINGS.of("view:tensor")
 def tensor_view(w: Writer, op: Operation) -> None:
     if id(w.resolved.results(op)[0]) in w.plain:
         return
@@ -188,6 +195,7 @@ def plain_window(w: Writer, op: Operation) -> None:
     w.define(op, f"window({w.operand(view, 'ptr')}, {_tuple(sizes)}, {_tuple(strides[-2:])}{more})")
 
 
+@LOWERINGS.of("view:partition")
 def partition_view(w: Writer, op: Operation) -> None:
     if id(w.resolved.results(op)[0]) in w.plain:
         plain_window(w, op)
@@ -195,14 +203,17 @@ def partition_view(w: Writer, op: Operation) -> None:
     window(w, op, w.operand(op, "view"), w.operands(op, "offsets"), w.operands(op, "sizes"))
 
 
+@LOWERINGS.of("view:dim")
 def view_dim(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'view')}.shape[{w.operand(op, 'dim')}]")
 
 
+@LOWERINGS.of("pointer:add")
 def add_pointer(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'ptr')} + {w.operand(op, 'offset')}")
 
 
+@LOWERINGS.of("pointer:cast")
 def cast_pointer(w: Writer, op: Operation) -> None:
     element = getattr(op.result_types[0], "element", None)
     source = getattr(w.value(op, "src").type, "element", None)
@@ -211,9 +222,11 @@ def cast_pointer(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'src')}.seen_as({dtypes.torch_dtype(element)})")
 
 
+@LOWERINGS.of("scalar:load")
 def load_scalar(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}]")
 
 
+@LOWERINGS.of("scalar:store")
 def store_scalar(w: Writer, op: Operation) -> None:
     w.add(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}] = {w.operand(op, 'value')}")

@@ -8,7 +8,7 @@ from ..model import Operation
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType
 from . import dtypes
 from .scalars import window
-from .writer import Unsupported, Writer, extent_text, shape_text
+from .writer import LOWERINGS, Unsupported, Writer, extent_text, shape_text
 
 
 def _tile_type(op: Operation) -> TileType:
@@ -31,6 +31,7 @@ def declare_popped(w: Writer, op: Operation, type_: TileType, address: str) -> s
     return _declare(w, op, type_, address, w.operand(op, "valid_row"), w.operand(op, "valid_col"))
 
 
+@LOWERINGS.of("tile:alloc")
 def alloc_tile(w: Writer, op: Operation) -> None:
     """A tile without an address lies in a memory of its own; one that is a variable in none."""
     type_, value = _tile_type(op), w.resolved.results(op)[0]
@@ -47,11 +48,13 @@ def alloc_tile(w: Writer, op: Operation) -> None:
     w.out.add(f"{w.name_result(op)} = {own}.tile(0, {shape_text(type_)}{extent_text(type_, rows, cols)})")
 
 
+@LOWERINGS.of("tile:declare")
 def declare_tile(w: Writer, op: Operation) -> None:
     """A tile that a pop or an assignment places."""
     alloc_tile(w, op)
 
 
+@LOWERINGS.of("tile:alloc_multi")
 def alloc_multi(w: Writer, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, MultiTileType) or not isinstance(type_.tile, TileType):
@@ -70,10 +73,12 @@ def alloc_multi(w: Writer, op: Operation) -> None:
     w.out.add(f"{name} = [{slot} for slot in range({type_.count})]")
 
 
+@LOWERINGS.of("tile:slot")
 def multi_slot(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'tiles')}[{w.operand(op, 'slot')}]")
 
 
+@LOWERINGS.of("tile:subview")
 def subview(w: Writer, op: Operation) -> None:
     """A window of a view, or of a tile, whose bytes it shares."""
     sizes = [getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ())]
@@ -86,12 +91,14 @@ def subview(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'src')}.window({row}, {col}, {', '.join(map(str, sizes))}{more})")
 
 
+@LOWERINGS.of("tile:reinterpret")
 def reinterpret(w: Writer, op: Operation) -> None:
     type_ = _tile_type(op)
     valid = extent_text(type_, "", "") if DYNAMIC not in (type_.v_row, type_.v_col) else ""
     w.define(op, f"{w.operand(op, 'src')}.seen_as({shape_text(type_)}{valid})")
 
 
+@LOWERINGS.of("tile:assign")
 def assign_tile(w: Writer, op: Operation) -> None:
     """A tile at an address of its memory, wherever it was before."""
     type_ = _tile_type(op)
@@ -99,29 +106,35 @@ def assign_tile(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.memory(type_.loc)}.tile({where})")
 
 
+@LOWERINGS.of("tile:address")
 def tile_address(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'tile')}.address")
 
 
+@LOWERINGS.of("tile:set_valid")
 def set_valid(w: Writer, op: Operation) -> None:
     w.add(op, f"{w.operand(op, 'tile')}.valid = ({w.operand(op, 'row')}, {w.operand(op, 'col')})")
 
 
+@LOWERINGS.of("tile:get_valid")
 def get_valid(w: Writer, op: Operation) -> None:
     tile = w.operand(op, "tile")
     names = [w.name_result(op, number) for number in range(2)]
     w.out.add(f"{', '.join(names)} = {tile}.valid")
 
 
+@LOWERINGS.of("element:get")
 def get_element(w: Writer, op: Operation) -> None:
     elements = f"{w.own(op, 'tile')}.flatten()" if w.is_variable(op, "tile") else f"{w.operand(op, 'tile')}.flat"
     w.define(op, f"{elements}[{w.operand(op, 'offset')}].item()")
 
 
+@LOWERINGS.of("element:set")
 def set_element(w: Writer, op: Operation) -> None:
     w.add(op, f"{w.operand(op, 'tile')}.flat[{w.operand(op, 'offset')}] = {w.operand(op, 'value')}")
 
 
+@LOWERINGS.of("array:declare")
 def declare_array(w: Writer, op: Operation) -> None:
     type_ = op.result_types[0]
     size = prod(type_.shape) if isinstance(type_, LocalArrayType) else 16
@@ -141,9 +154,11 @@ def _index(w: Writer, op: Operation) -> str:
     return " + ".join(terms)
 
 
+@LOWERINGS.of("array:get")
 def get_array(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.operand(op, 'array')}[{_index(w, op)}]")
 
 
+@LOWERINGS.of("array:set")
 def set_array(w: Writer, op: Operation) -> None:
     w.add(op, f"{w.operand(op, 'array')}[{_index(w, op)}] = {w.operand(op, 'value')}")

@@ -9,13 +9,15 @@ from ..types import Type
 from . import dtypes
 from .effects import clips, part_extents, valid_extents
 from .elementwise import element
-from .writer import Unsupported, Writer, sliced
+from .writer import LOWERINGS, Unsupported, Writer, sliced
 
 
+@LOWERINGS.of("transpose")
 def transpose(w: Writer, op: Operation) -> None:
     w.assign(op, f"{w.own(op, 'src')}.T", kept=element(w, op, "src") == element(w, op), view_of="src")
 
 
+@LOWERINGS.of("concat")
 def concat(w: Writer, op: Operation) -> None:
     if "idx0" in op.operands:
         tiles = [w.operand(op, role) for role in ("dst", "src0", "src1", "idx0", "idx1")]
@@ -25,6 +27,7 @@ def concat(w: Writer, op: Operation) -> None:
     w.assign(op, f"torch.cat(({w.own(op, 'src0')}, {w.own(op, 'src1')}), dim=1)", kept=same)
 
 
+@LOWERINGS.of("fillpad")
 def fillpad(w: Writer, op: Operation) -> None:
     if w.tile_type(op, "dst").pad == "0":
         raise Unsupported("the destination names no pad value")
@@ -39,6 +42,7 @@ def fillpad(w: Writer, op: Operation) -> None:
         w.add(op, f"fillpad({w.operand(op, 'dst')}, {w.operand(op, 'src')})")
 
 
+@LOWERINGS.of("transfer:load")
 def load(w: Writer, op: Operation) -> None:
     if w.value(op, "dst") not in w.promotion:
         w.add(op, f"load({w.operand(op, 'dst')}, {w.operand(op, 'src')})")
@@ -68,6 +72,7 @@ def _rescaled(w: Writer, op: Operation, text: str, target: Type) -> str:
     return f"scaled({text}, {_scale(w, op)}, {dtypes.torch_dtype(target)}, relu={relu})"
 
 
+@LOWERINGS.of("transfer:store", "transfer:store_fp")
 def store(w: Writer, op: Operation) -> None:
     add = case_of(op.attrs.get("atomicType")) == "atomic_add"
     src, dst = w.operand(op, "src"), w.operand(op, "dst")
@@ -103,6 +108,7 @@ def _store_variable(w: Writer, op: Operation, add: bool) -> None:
         w.add(op, f"{place}.copy_({value})")
 
 
+@LOWERINGS.of("move")
 def move(w: Writer, op: Operation) -> None:
     """A copy, an extract from, or an insert into a tile; elements are converted where the tiles' types differ."""
     source, target = element(w, op, "src"), element(w, op)

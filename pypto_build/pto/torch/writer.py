@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from ..lowerings import Lowerings
 from ..model import Function, Module, Operation, Region
 from ..ops import TABLE
 from ..resolve import Resolved, Value, resolve
@@ -40,6 +41,8 @@ class PythonLines:
 
 
 Lower = Callable[["Writer", Operation], None]
+#: Filled by the modules of this package.
+LOWERINGS: Lowerings[Lower] = Lowerings()
 Finder = Callable[[Operation], "Lower | None"]
 
 
