@@ -5,9 +5,10 @@
 Each PATH is a kernel or a directory that has kernels below kernels/aic and kernels/aiv, such as an artifact; by default
 those of the examples and generated ones. Seconds are of the processor, medians over the repeats, with the flags that
 replays compile with: once as replays do (with g++ the instruction header is precompiled, and instances are left to be
-linked in), and once from the header's text with instances of the kernel's own. The budget is 0.12 s for a typical kernel.
-A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the environment) is measured in turns with ours, by the same
-compiler and with the flags of its own simulator; the budget is then half of its time, and ours is that from the text.
+linked in), and once from the header's text with instances of the kernel's own. The budget is 0.12 s for a typical
+kernel. A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the environment) is measured in turns with ours, by the
+same compiler and with the flags of its own simulator; the budget is then half of its time, and ours is that from the
+text.
 """
 
 from __future__ import annotations

@@ -548,8 +548,8 @@ def change(file: Path, old: str, new: str) -> Callable[[], object]:
 def test_4_the_translation_to_pytorch(module: Space, tmp_path: Path) -> None:
     space = with_own_package(module, tmp_path / "package")
     passes(space, "RUNTIME=torch")
-    table = tmp_path / "package" / "pypto_build" / "pto" / "torch" / "elementwise.py"
-    undo = change(table, '"add": ("{a} + {b}", "{a} + {b}")', '"add": ("{a} - {b}", "{a} - {b}")')
+    table = tmp_path / "package" / "pypto_build" / "pto" / "ops" / "functions.py"
+    undo = change(table, 'ADD = Meaning("add", "{a} + {b}"', 'ADD = Meaning("add", "{a} - {b}"')
     fails(space, "RUNTIME=torch")
     undo()
     passes(space, "RUNTIME=torch")
@@ -559,8 +559,8 @@ def test_4_the_assembler(module: Space, tmp_path: Path) -> None:
     space = with_own_package(module, tmp_path / "package")
     space.edit("ptoas/add.pto", "module attributes", "// edited\nmodule attributes")
     passes(space)
-    table = tmp_path / "package" / "pypto_build" / "pto" / "ops" / "vector.py"
-    undo = change(table, '("tadd", "TADD", "add")', '("tadd", "TSUB", "add")')
+    table = tmp_path / "package" / "pypto_build" / "pto" / "cpp" / "instructions.py"
+    undo = change(table, "call(e, cpp, operands", 'call(e, cpp.replace("TADD", "TSUB"), operands')
     fails(space)
     undo()
     passes(space)

@@ -18,6 +18,7 @@ from SCons.Script import GetOption
 from pypto_build.proof import Action, Outcome, Place
 from pypto_build.proof.action import Aid
 from pypto_build.proof.place import Spawn
+from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import complain, run_captured, say
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
@@ -104,7 +105,7 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
     except IsADirectoryError as error:
         path = error.filename2 or error.filename
         complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
-        return Outcome("failed", 1)
+        return Outcome("failed", EXIT_STATUS["usage_error"])
     if outcome.how == "restored":
         say(*filter(None, [step.restored]))
         sys.stderr.write(outcome.said)
