@@ -22,17 +22,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.generated import write_chain
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.rules.instances import Instances, missing_instances
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import parse_options
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.units import compile_environment
 from pypto_build.toolchain.host import find_compiler, host_recipe
-from pypto_build.toolchain.recipe import Recipe
+from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _NULL_BUDGET_S = {3: 0.3, 50: 0.3, 400: 0.6}
@@ -166,9 +168,10 @@ def _write_ninja(directory: Path, artifact: Path) -> Path:
             f"  depfile = {depfile}",
         ]
         binary = target.with_suffix(".so")
+        linker, *link_words = link.argv(str(target), str(binary))
         lines += [
             f"build {binary}: link {target}",
-            f"  cmd = {shlex.join(link.argv(str(target), str(binary)))}",
+            f"  cmd = {shlex.join([linker, *_instances(entry), *link_words])}",
         ]
         binaries.append(str(binary))
     words = _replay_words(artifact, output, directory)
@@ -184,12 +187,28 @@ def _recipe() -> Recipe:
 
 
 def _compile_words(entry: dict[str, Any], target: Path) -> list[str]:
-    """What SCons runs for an entry of compile_commands.json, which leaves the precompiled header to the editor."""
-    recipe = _recipe()["orchestration" if "/orchestration/" in entry["output"] else "aiv"]
-    workspace = Workspace(_REPOSITORY, parse_options({}), whole_graph=False)
+    """What SCons runs for an entry of compile_commands.json, which has no precompiled header and leaves nothing out."""
+    recipe, workspace = _recipe_of(entry), _workspace()
     aid = Precompiled(workspace, recipe, compile_environment(workspace)).ready() if recipe.main_header else None
     words = entry["arguments"][:-1]
-    return [words[0], *(aid.words if aid else ()), *words[1:], str(target)]
+    return [words[0], *(aid.words if aid else ()), *recipe.calling, *words[1:], str(target)]
+
+
+def _instances(entry: dict[str, Any]) -> list[str]:
+    """The instances of instructions that SCons linked the object of an entry with."""
+    called, _ = missing_instances(Path(entry["output"]))
+    workspace = _workspace()
+    known = Instances(workspace, _recipe_of(entry), compile_environment(workspace), tuple)
+    return [word for aid in (known.of(called) or () if called else ()) for word in aid.words]
+
+
+def _recipe_of(entry: dict[str, Any]) -> UnitRecipe:
+    return _recipe()["orchestration" if "/orchestration/" in entry["output"] else "aiv"]
+
+
+@cache
+def _workspace() -> Workspace:
+    return Workspace(_REPOSITORY, parse_options({}), whole_graph=False)
 
 
 def _replay_words(artifact: Path, output: Path, directory: Path) -> list[str]:
