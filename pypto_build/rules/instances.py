@@ -8,12 +8,10 @@ linked into the binaries that call it. What it was made from counts as read by t
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
@@ -81,6 +79,8 @@ class Instances:
             write_bytes(self._directory / f"{_stem(symbol)}.cpp", text.encode())
         if wanted := [symbol for symbol in symbols if not self._proven(symbol)]:
             say(f"[instructions] instantiate {len(wanted)}, once for these flags")
+        from concurrent.futures import ThreadPoolExecutor  # an edit rarely needs a new instance
+
         with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
             list(pool.map(lambda symbol: self._compile(symbol, aids), wanted))
         for symbol in symbols:
@@ -133,6 +133,8 @@ def missing_instances(file: Path) -> tuple[list[str], list[str]]:
 
 def demangled(symbol: str) -> str:
     """What a symbol is in C++; the symbol itself where the C++ library cannot tell."""
+    import ctypes
+
     try:
         library = ctypes.CDLL("libstdc++.so.6")
         demangle, free = library.__cxa_demangle, library.free
