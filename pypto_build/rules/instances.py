@@ -27,9 +27,9 @@ from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.elf import ElfError, read_elf
 from pypto_build.toolchain.recipe import UnitRecipe
 
-# Namespaces whose templates the main header declares, as they begin in symbols.
 # The type _Float16, of which libstdc++ 12 knows no name: in symbols, and in C++, another builtin type stands for it.
 _HALF = (("DF16_", "g"), ("__float128", "_Float16"))
+# Namespaces whose templates the main header declares, as they begin in symbols.
 _OURS = ("_ZN3pto", "_ZNK3pto")
 
 

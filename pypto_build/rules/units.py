@@ -178,7 +178,7 @@ class Compilation:
         from pypto_build.rules.instances import missing_instances
 
         ours, others = missing_instances(file)
-        if others or not ours or not begins_with(plan.compiled, plan.recipe.main_header):
+        if others or not ours or not _only_calls(plan):
             return not (ours or others)
         return self._instances_for(plan.recipe).of(ours) is not None
 
@@ -220,6 +220,22 @@ def declare_unit(env: Environment, steps: list[Step]) -> Node:
 def ensure(workspace: Workspace, steps: list[Step]) -> int:
     """Do those steps of a unit that have to be done; the status of the first that fails."""
     return next((status for step in steps if (status := perform(workspace, step).status)), 0)
+
+
+def _only_calls(plan: Plan) -> bool:
+    """Whether nothing in a unit could give our templates another meaning: a specialisation, an overload, or a header of
+    the user's that may have either. Where the text leaves a doubt the answer is no.
+    """
+    if not begins_with(plan.compiled, plan.recipe.main_header):
+        return False
+    text = plan.compiled.read_text(encoding="utf-8", errors="replace").replace("\\\n", "")
+    headers = plan.recipe.include_dirs[0]
+    for found in re.finditer(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)")[ \t]*$', text):
+        name, beside = found[1] or found[2], found[2] and (plan.unit.source.parent / found[2]).exists()
+        if beside or not ((headers / name).is_file() or (found[1] and re.fullmatch(r"\w+(\.h)?", name))):
+            return False
+        text = text.replace(found[0], "", 1)
+    return not re.search(r"\b(include\w*|import|template|operator)\b|(?<!using )\bnamespace\b", text)
 
 
 def begins_with(source: Path, header: str) -> bool:

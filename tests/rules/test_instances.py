@@ -95,6 +95,27 @@ def test_templates_of_the_users_are_compiled_with_the_kernel(dag: Project) -> No
     assert own(dag) != set()
 
 
+MEANINGS = {
+    "overload": "namespace pto::detail { inline float helped(float x) { return x; } }",
+    "specialisation": "template <> struct pto::detail::FunctionOf<pto::detail::Add, double> { using type = void; };",
+    "header of the user's": '#include "mine.h"',
+    "header by a macro": '#define NAME "mine.h"\n#include NAME',
+    "header by a digraph": '%:include "mine.h"',
+    "continued": '#inc\\\nlude "mine.h"',
+}
+
+
+@pytest.mark.parametrize("meaning", sorted(MEANINGS))
+def test_what_may_give_templates_another_meaning_has_instances_of_its_own(dag: Project, meaning: str) -> None:
+    base = dag.artifact.relative_to(dag.root)
+    dag.write(f"{base}/kernels/aiv/mine.h", "namespace pto::detail {}\n")
+    dag.edit(f"{ADD}.cpp", "using namespace pto;", f"{MEANINGS[meaning]}\nusing namespace pto;")
+    run = build(dag)
+    assert run.status == 0, run.output
+    assert "[instructions]" not in run.output
+    assert own(dag) != set()
+
+
 def test_a_kernel_that_redefines_something_first_has_instances_of_its_own(dag: Project) -> None:
     dag.edit(f"{ADD}.cpp", "#include <pto/pto-inst.hpp>", "#define UNHEARD 1\n#include <pto/pto-inst.hpp>")
     run = build(dag)
