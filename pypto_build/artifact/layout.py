@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 from .errors import ArtifactError
-from .manifest import MANIFEST_NAME, read_manifest
+from .manifest import MANIFEST_NAME, Evaluated, read_manifest
 from .meta import META_NAME, read_meta
 from .records import Artifact
 
 CHILDREN_DIR = "next_levels"
 
 
-def load_artifact(path: str | Path) -> Artifact:
+def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artifact:
     """The artifact at directory ``path`` (or whose manifest ``path`` is).
 
     Raises a usage error, one line naming file and field, if the directory is no artifact, is a distributed build, was
@@ -23,7 +23,7 @@ def load_artifact(path: str | Path) -> Artifact:
     manifest_path = root / MANIFEST_NAME
     if not manifest_path.is_file():
         raise _not_loadable(root)
-    manifest = read_manifest(manifest_path, root)
+    manifest = read_manifest(manifest_path, root, evaluated)
     return Artifact(
         root=root,
         name=artifact_name(root),
@@ -35,14 +35,14 @@ def load_artifact(path: str | Path) -> Artifact:
     )
 
 
-def load_artifacts(path: str | Path) -> tuple[Artifact, ...]:
+def load_artifacts(path: str | Path, evaluated: Evaluated | None = None) -> tuple[Artifact, ...]:
     """The artifact at ``path``, or each of its sub-builds if it is a multi-orchestration build."""
     root = artifact_root(path)
     if not (root / MANIFEST_NAME).is_file() and not is_distributed(root):
         children = find_children(root)
         if children:
-            return tuple(load_artifact(child) for child in children)
-    return (load_artifact(root),)
+            return tuple(load_artifact(child, evaluated) for child in children)
+    return (load_artifact(root, evaluated),)
 
 
 def artifact_root(path: str | Path) -> Path:

@@ -7,8 +7,9 @@ simpler's nested ``CALLABLE = {"orchestration": ..., "incores": [...]}``.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from .errors import ArtifactError
 from .files import read_text
@@ -40,17 +41,39 @@ _LARGEST = 16 << 20
 _RUNTIME_NUMBERS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
 
 
-def read_manifest(path: Path, root: Path | None = None) -> Manifest:
+class Evaluated(Protocol):
+    """What manifests have been evaluated to, for whoever reads the same ones again and again."""
+
+    def find(self, path: Path, text: str) -> dict[str, Any] | None:
+        """The module globals of a manifest, without lines; None if they are not known."""
+
+    def keep(self, path: Path, text: str, names: dict[str, Any]) -> None:
+        """Remember the module globals of a manifest."""
+
+
+def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | None = None) -> Manifest:
     """The manifest at ``path``; its sources are looked up below ``root`` (default: the manifest's directory).
 
-    Raises a usage error, one line naming file, line and field, for anything that is not a complete manifest.
+    Raises a usage error, one line naming file, line and field, for anything that is not a complete manifest. What
+    is ``evaluated`` already is only checked.
     """
     root = path.parent if root is None else root
     try:
         text = read_text(path, _LARGEST)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", _COMPILE_AGAIN) from None
+    if evaluated is not None and (known := evaluated.find(path, text)) is not None:
+        with suppress(ArtifactError):  # which is raised again below, and names its line there
+            return _checked(path, root, known)
     names = evaluate(path, text)
+    manifest = _checked(path, root, names)
+    if evaluated is not None:
+        evaluated.keep(path, text, names)
+    return manifest
+
+
+def _checked(path: Path, root: Path, names: dict[str, Any]) -> Manifest:
+    """The manifest that has these module globals."""
     reader = _Reader(path, root)
     callable_ = names.get("CALLABLE", {})
     if not isinstance(callable_, dict):

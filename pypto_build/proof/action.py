@@ -106,6 +106,7 @@ class Roots:
         pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
         self._places = {token: path for path, token in pairs}
+        self._named: dict[str, str] = {}  # words that many commands have in common
         self._patterns = [(root, token, re.compile(re.escape(root) + _END_OF_NAME)) for root, token in self._pairs]
 
     def name(self, path: str) -> str:
@@ -119,10 +120,14 @@ class Roots:
 
     def word(self, word: str) -> str:
         """A word of a command line, with every root in it named."""
-        for root, token, pattern in self._patterns:
-            if root in word:
-                word = pattern.sub(token, word)
-        return word
+        named = self._named.get(word)
+        if named is None:
+            named = word
+            for root, token, pattern in self._patterns:
+                if root in named:
+                    named = pattern.sub(token, named)
+            self._named[word] = named
+        return named
 
     def path(self, name: str) -> str:
         """The path of ``name`` here; a root that this place does not have leads nowhere."""

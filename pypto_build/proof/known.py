@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 
-from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain, plain_settings
+from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain, plain_settings
 from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest
 from .reason import NEVER, difference, explain
 from .store import sealed, unsealed
@@ -32,6 +32,7 @@ class Record(msgspec.Struct, array_like=True):
     digests: dict[str, tuple[Identity, str]] = {}
     sets: dict[str, InputSet] = {}
     results: dict[str, Result] = {}
+    schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Known:
     def __init__(self, directory: Path, roots: Roots) -> None:
         self.directory, self.roots = directory, roots
         self._words: dict[tuple[str, ...], str] = {}
-        self._matched: dict[str, tuple[Action, str]] = {}
+        self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
         self._saved_at = time.monotonic()
         self.load()
 
@@ -107,15 +108,12 @@ class Known:
         return known if all(self.digest(name) == digest for name, digest in known.outputs.items()) else None
 
     def _is_of(self, known: Result, action: Action) -> bool:
-        """Whether a result has the key that ``action`` has now. Once it has, only its inputs can change that."""
-        matched, key = self._matched.get(action.name, (None, ""))
-        if matched is action and key == known.key:
-            name_of, digest_of = self.roots.name, self.digests.of
-            return all(known.declared.get(name_of(path)) == digest_of(path) for path in action.inputs)
-        matches = known.key == self.state(action).key
-        if matches:
-            self._matched[action.name] = action, known.key
-        return matches
+        """Whether a result has the key that ``action`` has now: whether all that the key is made of is the same."""
+        return (
+            known.words == self._digest_of(action.argv)
+            and known.settings == self._plain(action)
+            and known.declared == self._declared(action)
+        )
 
     def holds(self, result: Result) -> bool:
         """Whether a result belongs to this place, and what its tool was seen to read is unchanged."""
@@ -132,11 +130,25 @@ class Known:
 
     def state(self, action: Action) -> State:
         """The inputs of an action as they are now."""
-        declared = {self.roots.name(path): self.digests.of(path) for path in action.inputs}
-        if action.argv not in self._words:
-            self._words[action.argv] = digest_words([self.roots.word(word) for word in action.argv])
-        words = self._words[action.argv]
+        declared, words = self._declared(action), self._digest_of(action.argv)
         return State(make_key(action, words, declared), words, declared)
+
+    def _declared(self, action: Action) -> dict[str, str]:
+        name_of, digest_of = self.roots.name, self.digests.of
+        return {name_of(path): digest_of(path) for path in action.inputs}
+
+    def _digest_of(self, argv: tuple[str, ...]) -> str:
+        if argv not in self._words:
+            self._words[argv] = digest_words(list(map(self.roots.word, argv)))
+        return self._words[argv]
+
+    def _plain(self, action: Action) -> dict[str, str]:
+        """The settings of an action as they are written; actions have theirs in common."""
+        settings, plain_ones = self._settings.get(id(action.settings), (None, {}))
+        if settings is not action.settings:
+            plain_ones = plain_settings(action)
+            self._settings[id(action.settings)] = action.settings, plain_ones
+        return plain_ones
 
     def _difference_of(self, known: Result) -> str:
         """What changed among the inputs that a tool was seen to read, as a phrase; empty if nothing did."""
@@ -215,6 +227,7 @@ def read_record(path: Path) -> Record:
     """The record at ``path``; an empty one if it is missing or damaged, which costs a look at the store."""
     try:
         data = unsealed(path.read_bytes()) if path.is_file() else None
-        return msgspec.msgpack.decode(data, type=Record) if data is not None else Record()
+        record = msgspec.msgpack.decode(data, type=Record) if data is not None else Record()
+        return record if record.schema == SCHEMA else Record()
     except (OSError, ValueError, RecursionError):
         return Record()

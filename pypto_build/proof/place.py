@@ -17,8 +17,10 @@ from typing import Literal
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.trace import span
 
 from .action import Action, Aid, InputSet, Result, Roots, plain, plain_settings
+from .ahead import Ahead, Start
 from .digests import ABSENT, TICK_S, Identity, bytes_digest, changed_since
 from .known import Known, State
 from .locks import open_lock
@@ -75,6 +77,7 @@ class Place:
         self._known = Known(directory, Roots({**roots, "out": directory}))
         self._lock = threading.RLock()
         self._numbers = itertools.count()
+        self._ahead: dict[str, Ahead] = {}  # by the names of actions
 
     def path(self, name: str) -> Path:
         """The path of an output."""
@@ -140,11 +143,14 @@ class Place:
         Without ``record`` nothing is remembered.
         """
         if not again:
-            if self.proven(action):
-                return Outcome("kept")
-            if (said := self._restore(action)) is not None:
-                return Outcome("restored", said=said)
-        aids = begin()
+            with span(f"look at {action.name}"):
+                if self.proven(action):
+                    return Outcome("kept")
+            with span(f"look in the store for {action.name}"):
+                if (said := self._restore(action)) is not None:
+                    return Outcome("restored", said=said)
+        with span(f"begin {action.name}"):
+            aids = begin()
         outcome = Outcome("failed", _UNSTABLE)
         for _ in range(_ATTEMPTS):
             outcome, unstable = self._build(action, spawn, aids, record)
@@ -152,6 +158,20 @@ class Place:
                 return outcome
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
+
+    def start_ahead(self, action: Action, start: Start) -> None:
+        """Start the process of an action that will most likely be performed; it waits for its turn."""
+        started, work = time.time_ns(), self._new_work()
+        self._ahead[action.name] = Ahead(
+            action, work, started, start(action.command(), self._environment(action, work))
+        )
+
+    def cancel_ahead(self) -> None:
+        """End the processes that nobody needed."""
+        while self._ahead:
+            _, unused = self._ahead.popitem()
+            unused.process.cancel()
+            shutil.rmtree(unused.work, ignore_errors=True)
 
     # From the store
 
@@ -207,6 +227,7 @@ class Place:
 
     def _build(self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool) -> tuple[Outcome, str]:
         """Do it once; the outcome, and an input that changed meanwhile."""
+        ahead = self._ahead_for(action, aids)
         with self._lock:
             # Identities first: whatever changes from here on shows in them.
             seen = {path: self._known.digests.identity_of(path) for path in action.inputs}
@@ -216,18 +237,32 @@ class Place:
                 # What it writes is not looked at afterwards, so a run that is killed must not leave what held before.
                 self._known.doubt(action.name)
                 self._known.save()
-            started = time.time_ns()
-        work = self.directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
+            started = ahead.started if ahead else time.time_ns()
+        work = ahead.work if ahead else self._new_work()
         try:
-            work.mkdir(parents=True)
-            (work / "log").touch()
             command = action.command(aids)
-            status, said = spawn(command, self._environment(action, work))
-            with self._lock:
+            with span(f"run {action.name}", "command"):
+                ended = ahead.process.go() if ahead else None
+                status, said = ended or spawn(command, self._environment(action, work))
+            with self._lock, span(f"judge {action.name}"):
                 account = read_account(work / "log", command, [str(work), *self._private(action, aids)])
                 return self._judge(_Attempt(action, aids, seen, state, account, started, record), status, said)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+    def _new_work(self) -> Path:
+        """A directory for one run of a command: its temporary files, and the log of what it reads."""
+        work = self.directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
+        work.mkdir(parents=True)
+        (work / "log").touch()
+        return work
+
+    def _ahead_for(self, action: Action, aids: Sequence[Aid]) -> Ahead | None:
+        """The process that waits for just this action."""
+        ahead = self._ahead.get(action.name)
+        if ahead is None or ahead.action != action or aids:
+            return None
+        return self._ahead.pop(action.name)
 
     def _clear(self, action: Action) -> None:
         for name in action.outputs:

@@ -22,6 +22,8 @@ from pypto_build.replay.run_options import add_run_options, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import Request, replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
+from pypto_build.trace import note_start
+from pypto_build.turn import await_turn
 
 
 class _Parser(argparse.ArgumentParser):
@@ -125,6 +127,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, terminate)
+    note_start("start Python and the replay")
+    if not await_turn():
+        return 0
     try:
         request = request_from(words)
     except ArtifactError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pypto_build.replay.verdict import OutputResult, Verdict
+from pypto_build.trace import span
 
 Print = Callable[[str], None]
 
@@ -33,7 +34,8 @@ class Log:
         """`[RUN] name ...` before the block and `[RUN] name done (0.01s)` after it."""
         self.line(f"{name} ...")
         start = time.perf_counter()
-        yield
+        with span(name):
+            yield
         self.line(f"{name} done ({time.perf_counter() - start:.2f}s)")
 
     @property

@@ -48,6 +48,7 @@ class ArtifactTargets:
     binaries: list[Node]  # the nodes of what has to be built
     signing: Step
     config: Nodes  # [signed kernel_config.py, interface.json]
+    is_stale: bool  # whether a unit has to be built
     embedded: Node | None  # the embedded runtime's module; None where simpler's runtime is used
 
     @property
@@ -118,6 +119,7 @@ def declare_loaded(
         plans, steps = _plans(workspace, place, artifact, platform, variant, splices)
         spliced = twin.spliced if twin else declare_splices(env, place, splices)
         signing = twin.signing if twin else sign_step(workspace, place, artifact)
+        built = _declare_binaries(env, plans, steps, spliced, announced) if plans else _prebuilt(env, artifact)
         declared[variant] = ArtifactTargets(
             artifact,
             platform,
@@ -127,9 +129,10 @@ def declare_loaded(
             splices,
             tuple(map(tuple, steps)),
             spliced,
-            _declare_binaries(env, plans, steps, spliced, announced) if plans else _prebuilt(env, artifact),
+            built,
             signing,
             twin.config if twin else declare_config(env, signing),
+            bool(plans and built) and not workspace.whole_graph,
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
     return declared[variant]

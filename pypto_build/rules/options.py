@@ -52,6 +52,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("BUILD_DIR", TEXT, "build", "where everything built goes"),
         Option("VERBOSE", SWITCH, False, "1: print full command lines", ("-v", "--verbose")),
         Option("STORE_SIZE", NOT_NEGATIVE, 5.0, "gigabytes that the store of results may take; 0: it keeps nothing"),
+        Option("PROFILE", SWITCH, False, "1: say where the time went; BUILD_DIR/profile.json is a Chrome trace of it"),
         Option("WATCH", SWITCH, False, "1: again whenever a source or the data are saved, until Ctrl-C"),
     ),
     Group.BUILD: (

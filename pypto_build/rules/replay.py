@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from SCons.Action import Action
+from SCons.Script import GetOption
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
@@ -18,12 +19,12 @@ from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets
-from pypto_build.rules.machinery.actions import run_streaming, run_whole
+from pypto_build.rules.machinery.actions import WaitingTool, run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, perform
-from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 
 
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -93,7 +94,15 @@ def declare_replay(
     env.Precious(node)
     replay.nodes = env.AlwaysBuild(node)
     replays.by_results[results] = replay
+    if _starts_ahead(workspace, targets) and alone:
+        step.place.start_ahead(step.action, WaitingTool)
     return replay.nodes
+
+
+def _starts_ahead(workspace: Workspace, targets: ArtifactTargets) -> bool:
+    """Whether a replay will most likely run once something is built, and can load its modules meanwhile."""
+    plain = workspace.confine is as_it_is and targets.embedded is not None
+    return targets.is_stale and plain and not GetOption("no_exec")
 
 
 @dataclass

@@ -23,6 +23,7 @@ from pypto_build.rules.options import Options, parse_options
 from pypto_build.rules.replay import Replays
 from pypto_build.rules.selection import declare_selected
 from pypto_build.rules.targets import check_taken
+from pypto_build.trace import note_start, span
 
 #: Rules by the name by which an environment has them: the module that is loaded when one is called, and its function.
 RULES: dict[str, tuple[str, str]] = {
@@ -46,6 +47,9 @@ def generate(env: Environment) -> None:
             check_taken(ARGUMENTS, list(map(str, COMMAND_LINE_TARGETS)))
         if options["WATCH"]:
             _INVOCATION.watch()
+        if options["PROFILE"]:
+            _INVOCATION.profile(options)
+        note_start("start Python, SCons and the rules")
         SCons.Script.DefaultEnvironment(tools=[])
         SetOption("no_progress", True)
         if GetOption("num_jobs") == 1:
@@ -71,7 +75,8 @@ def generate(env: Environment) -> None:
 
             clean_outputs(workspace, options["JIT"])
         else:
-            declare_selected(env, _INVOCATION.verdicts)
+            with span("declare"):
+                declare_selected(env, _INVOCATION.verdicts)
 
 
 def _open_workspace(options: Options) -> Workspace:

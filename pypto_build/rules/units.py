@@ -91,6 +91,9 @@ class Compilation:
         self._environment = compile_environment(workspace)
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
         self._instances: dict[tuple[str, ...], Instances] = {}
+        self._searched = search_paths(self._environment, _OF_TOOLKITS)
+        self._settings: dict[tuple[str, str], dict[str, str]] = {}
+        self._maps = {kind: self._mapped(unit) for kind, unit in recipe.items()}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
 
@@ -104,7 +107,7 @@ class Compilation:
 
     def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
         recipe = self._recipe[kind]
-        return Plan(Unit(name, source, recipe.suffix), recipe, extra_dirs, self._mapped(recipe))
+        return Plan(Unit(name, source, recipe.suffix), recipe, extra_dirs, self._maps[kind])
 
     def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
         """The flag by which what is compiled does not tell where the artifact lies, unless it has line numbers."""
@@ -119,10 +122,10 @@ class Compilation:
             source = str(self._place.path(before))
             argv = step.argv(source, f"{self._place.path(name)}.tmp")
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
-            action = self._action(plan, name, argv, (source, *also), main=source)
+            calls = plan.recipe.calling and len(found) == 1
+            action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
             aids = None
-            if plan.recipe.calling and len(found) == 1:
-                action = replace(action, settings={**action.settings, "the instructions": self._called(plan)})
+            if calls:
                 aids = partial(self._callees, plan, before)
             subject = f"{plan.unit.name}{step.suffix}"
             back = f"[cpp->.so] restored {subject}  (as it was made before)" if name.endswith(plan.unit.suffix) else ""
@@ -142,17 +145,27 @@ class Compilation:
             aids=lambda: self._aids(plan),
         )
 
-    def _action(self, plan: Plan, name: str, argv: list[str], inputs: tuple[str, ...], main: str) -> Action:
+    def _action(
+        self, plan: Plan, name: str, argv: list[str], inputs: tuple[str, ...], main: str, called: str = ""
+    ) -> Action:
         return Action(
             name=name,
             argv=tuple(argv),
             prefix=tuple(self._workspace.launcher),
             inputs=inputs,
             outputs=(name,),
-            settings={"the compiler": plan.recipe.identity, **search_paths(self._environment, _OF_TOOLKITS)},
+            settings=self._settings_of(plan.recipe.identity, called),
             environment=self._environment,
             main=main,
         )
+
+    def _settings_of(self, compiler: str, called: str) -> dict[str, str]:
+        """What decides besides the command: the same for all units of a kind."""
+        key = (compiler, called)
+        if key not in self._settings:
+            self._settings[key] = {"the compiler": compiler, **self._searched}
+            self._settings[key] |= {"the instructions": called} if called else {}
+        return self._settings[key]
 
     def _called(self, plan: Plan) -> str:
         """What decides about the instances that an object is linked with, besides its symbols."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from pypto_build.turn import waiting_environment, without_interrupts
 
 #: The words that are run for a command, which may write to another place than OUT.
 Confine = Callable[[list[str], Path | None], list[str]]
@@ -60,6 +63,36 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     except OSError as error:
         complain(f"scons: {command[0]}: {error.strerror}")
         return 127, ""
+
+
+class WaitingTool:
+    """One of our own tools that loads what it needs and waits for its turn; it prints as ``run_streaming`` does."""
+
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self.status: int | None = None  # of one that was cancelled
+        reader, self._writer = os.pipe()
+        try:
+            with without_interrupts():
+                waiting = {**env, **waiting_environment(reader)}
+                self._process = subprocess.Popen(command, env=waiting, pass_fds=[reader])
+        finally:
+            os.close(reader)
+
+    def go(self) -> tuple[int, str] | None:
+        """Let it work; None if it is gone."""
+        sys.stdout.flush()
+        try:
+            os.write(self._writer, b"1")
+        except BrokenPipeError:
+            return None
+        finally:
+            os.close(self._writer)
+        return self._process.wait(), ""
+
+    def cancel(self) -> None:
+        """End it."""
+        os.close(self._writer)
+        self.status = self._process.wait()
 
 
 def spawner(confine: Confine) -> Callable[..., int]:

@@ -7,20 +7,24 @@ import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import SCons.Node.Alias
+import SCons.Script
 from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.rules.machinery.attributes import RuleError
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace
-from pypto_build.rules.options import OptionError
+from pypto_build.rules.options import OptionError, Options
 from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS
 from pypto_build.toolchain import ToolchainError
+from pypto_build.trace import span
 
 if TYPE_CHECKING:
+    from pypto_build.rules.machinery.profile import Profile
     from pypto_build.rules.machinery.watch import Round
 
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
@@ -33,12 +37,22 @@ class Invocation:
         self.verdicts = Verdicts(OF_AN_ARTIFACT)
         self._workspaces: list[Workspace] = []
         self._round: Round | None = None
+        self._profile: Profile | None = None
 
     def watch(self) -> None:
         """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
         from pypto_build.rules.machinery.watch import each_round
 
         self._round = self._round or each_round()
+
+    def profile(self, options: Options) -> None:
+        """With PROFILE=1, say at the very end where the time went."""
+        from pypto_build.rules.machinery.profile import Profile
+
+        if self._profile is None:
+            top = Path(SCons.Script.Dir("#").abspath)
+            self._profile = Profile(top / options["BUILD_DIR"])
+            atexit.register(self._profile.report)
 
     def open(self, workspace: Workspace) -> None:
         """Finish what was done in ``workspace`` when this process ends."""
@@ -51,8 +65,9 @@ class Invocation:
         self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
 
     def _save(self) -> None:
-        for workspace in self._workspaces:
-            workspace.save()
+        with span("save what is proven"):
+            for workspace in self._workspaces:
+                workspace.save()
 
     def _report_round(self) -> None:
         if self._round:

@@ -55,13 +55,14 @@ class Workspace:
         self.options = options
         self.whole_graph = whole_graph
         self.environment = passed_environment()  # of commands
-        self.confine: Confine = _as_it_is
+        self.confine: Confine = as_it_is
         self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.selected: Path | None = None  # the artifact of JIT=
         self.data_dirs: set[Path] = set()  # that replays were given
         self.include_dirs: set[Path] = set()  # where the headers of the units are looked for
         self.progress = Progress()
+        self._shortened: dict[str, str] = {}  # directories, for people
 
     @property
     def build_dir(self) -> Path:
@@ -104,6 +105,7 @@ class Workspace:
     def save(self) -> None:
         """Keep what this run has proven."""
         for place in self.places.values():
+            place.cancel_ahead()
             _save(place)
         self.store.close()
 
@@ -152,18 +154,28 @@ class Workspace:
                 reason = f"nothing can be built there: {error.strerror or error}"
                 raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
             self.outputs[path] = root
+            self._shortened.clear()
         return path
 
     def short(self, path: str | os.PathLike[str]) -> str:
         """``path`` for people: below an artifact or OUT, relative to it; below the workspace, relative to that."""
+        directory, name = os.path.split(path)
+        if name in ("", ".", ".."):
+            return self._short(os.fspath(path))
+        if directory not in self._shortened:
+            self._shortened[directory] = self._short(directory)
+        return os.path.normpath(os.path.join(self._shortened[directory], name))
+
+    def _short(self, path: str) -> str:
         absolute = os.path.abspath(os.path.join(self.top, path))
         for root in (*map(str, self.outputs), *map(str, self.outputs.values()), str(self.top)):
-            if absolute.startswith(root + os.sep):
+            if f"{absolute}/".startswith(f"{root}/"):
                 return os.path.relpath(absolute, root)
-        return str(path)
+        return path
 
 
-def _as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:
+def as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:
+    """What is run for a command without a sandbox."""
     return words
 
 

@@ -1,0 +1,119 @@
+"""A process that is started before its turn does what one started in time does, and nothing before it is told to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pypto_build.proof import Action, Place, Store
+from pypto_build.proof.digests import TICK_S
+from pypto_build.proof.witness import library
+from pypto_build.rules.machinery.actions import WaitingTool
+from pypto_build.toolchain.host import find_compiler
+
+_TOOL = """import sys
+from pypto_build.turn import await_turn
+import extra
+if not await_turn():
+    sys.exit(9)
+with open(sys.argv[1]) as source, open(sys.argv[2], "w") as target:
+    target.write(extra.WORD + source.read())
+"""
+
+
+class Rig:
+    """A tool of ours that imports a module before its turn and reads its input after it."""
+
+    def __init__(self, root: Path, store: Store) -> None:
+        self.root, self.out = root, root / "out"
+        self.out.mkdir()
+        watcher = library(find_compiler().path, root / "witness", os.environ)
+        self.place = Place(self.out, store, {"root": root}, watcher)
+        self.spawned: list[list[str]] = []
+        self.write("tool.py", _TOOL)
+        self.write("extra.py", "WORD = 'first '\n")
+        self.write("source", "text")
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text)
+        time.sleep(2 * TICK_S)
+
+    @property
+    def action(self) -> Action:
+        source, target = str(self.root / "source"), self.out / "built"
+        words = (sys.executable, str(self.root / "tool.py"), source, f"{target}.tmp")
+        package = Path(__file__).resolve().parents[2]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+        return Action("built", words, (source,), ("built",), environment=environment)
+
+    def spawn(self, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+        self.spawned.append(command)
+        return subprocess.run(command, env=environment, check=False).returncode, ""
+
+    def perform(self) -> str:
+        return self.place.perform(self.action, self.spawn, tuple).how
+
+    @property
+    def built(self) -> str:
+        return (self.out / "built").read_text()
+
+    @property
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.out.glob(".work.*"))
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path, Store(tmp_path / "store"))
+
+
+def test_what_is_started_before_its_turn_is_used_and_recorded(rig: Rig) -> None:
+    rig.place.start_ahead(rig.action, WaitingTool)
+    assert (rig.perform(), rig.built, rig.spawned, rig.left) == ("built", "first text", [], [])
+    assert rig.perform() == "kept"
+
+
+def test_it_reads_its_input_when_its_turn_comes(rig: Rig) -> None:
+    rig.place.start_ahead(rig.action, WaitingTool)
+    time.sleep(0.3)
+    rig.write("source", "other")
+    assert (rig.perform(), rig.built) == ("built", "first other")
+
+
+def test_a_module_that_changes_after_it_was_loaded_is_seen(rig: Rig) -> None:
+    rig.place.start_ahead(rig.action, WaitingTool)
+    time.sleep(0.5)  # it has loaded the module by now
+    rig.write("extra.py", "WORD = 'second '\n")
+    assert (rig.perform(), rig.built) == ("built", "second text")
+    assert len(rig.spawned) == 1  # what the waiting one made was not taken
+
+
+def test_one_that_is_gone_is_replaced(rig: Rig) -> None:
+    rig.write("extra.py", "import os\nWORD = 'x '\nif 'PYPTO_BUILD_TURN' in os.environ: os._exit(1)\n")
+    rig.place.start_ahead(rig.action, WaitingTool)
+    time.sleep(0.5)
+    assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "x text", 1)
+
+
+def test_one_that_nobody_needs_ends(rig: Rig) -> None:
+    processes: list[WaitingTool] = []
+
+    def start(command: list[str], environment: dict[str, str]) -> WaitingTool:
+        processes.append(WaitingTool(command, environment))
+        return processes[0]
+
+    rig.place.start_ahead(rig.action, start)
+    rig.place.cancel_ahead()
+    assert (processes[0].status, (rig.out / "built").exists(), rig.left) == (9, False, [])
+
+
+def test_another_action_of_the_same_name_starts_its_own(rig: Rig) -> None:
+    other = Action(rig.action.name, ("/bin/false",), (), outputs=("built",), environment=rig.action.environment)
+    rig.place.start_ahead(other, WaitingTool)
+    assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "first text", 1)
+    rig.place.cancel_ahead()
