@@ -7,6 +7,9 @@ PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build
 
 ``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs;
 ``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
+
+A process stays behind that has everything loaded, so the next command starts at once; it ends itself when nobody asks.
+--no-server, or PYPTO_BUILD_SERVER=0, does without it, ``pypto-build shutdown`` ends it.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,8 +51,12 @@ _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit status."""
+#: Runs SCons with the words of a command line in an environment; its exit status.
+Scons = Callable[[Sequence[str], dict[str, str]], int]
+
+
+def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
+    """Run one verb, by ``scons`` or in a process of its own; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in _TOOLS:
         return _run([*own_tool(_TOOLS[words[0]]), *words[1:]], os.environ)
@@ -71,11 +79,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
         file = Path(directory, "status")
         environment = {**os.environ, STATUS_VARIABLE: str(file)}
-        status = _run(scons_command(given), environment)
+        status = (scons or _scons)(scons_words(given), environment)
         status = int(file.read_text(encoding="utf-8")) if status and file.exists() else status
     if packed and given.verb == "replay" and status != EXIT_STATUS[packed]:
         print(f"[pack] the packed run ended otherwise: {packed}")
     return status
+
+
+def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
+    return _run([*own_tool("SCons"), *words], environment)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -124,8 +136,8 @@ def _choose_sandbox(given: argparse.Namespace) -> None:
         print(f"[pack] {error}: what is in the archive runs with your rights")
 
 
-def scons_command(given: argparse.Namespace) -> list[str]:
-    """The SCons run that does what ``given`` asks for."""
+def scons_words(given: argparse.Namespace) -> list[str]:
+    """The command line of SCons that does what ``given`` asks for."""
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     if given.old_dump:
         ours = given.RUNTIME != SIMPLER and _is_simulated(given.PLATFORM)
@@ -134,8 +146,7 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     jobs = [f"-j{given.jobs}"] if given.jobs else []
     named = "PROGRAM" if given.verb == "compile" else "JIT"
     what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
-    command = [*own_tool("SCons"), "--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb]
-    return [*command, *what, *words, *given.assigned]
+    return ["--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, *what, *words, *given.assigned]
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -177,6 +188,7 @@ class _Parser(argparse.ArgumentParser):
         return [flag for action in self._actions for flag in action.option_strings]
 
 
+@cache
 def parser() -> _Parser:
     """The command line's flags."""
     flags = _Parser(

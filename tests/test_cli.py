@@ -32,12 +32,12 @@ from tests.rules.project import Project
     ],
 )
 def test_flags_become_options(flags: list[str], words: list[str]) -> None:
-    command = cli.scons_command(cli.parse(["replay", "x", *flags]))
+    command = cli.scons_words(cli.parse(["replay", "x", *flags]))
     assert command[command.index("replay") :] == ["replay", "JIT=x", *words]
 
 
 def test_the_artifact_by_upstreams_flag() -> None:
-    command = cli.scons_command(cli.parse(["replay", "--runtime-dir", "dir"]))
+    command = cli.scons_words(cli.parse(["replay", "--runtime-dir", "dir"]))
     assert command[-1] == "JIT=dir"
 
 
@@ -51,7 +51,7 @@ def test_the_artifact_by_upstreams_flag() -> None:
     ],
 )
 def test_words_as_scons_takes_them(words: list[str], command: list[str]) -> None:
-    typed = cli.scons_command(cli.parse(words))
+    typed = cli.scons_words(cli.parse(words))
     assert typed[typed.index(command[0]) :] == command
 
 

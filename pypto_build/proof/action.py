@@ -107,7 +107,6 @@ class Roots:
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
         self._places = {token: path for path, token in pairs}
         self._named: dict[str, str] = {}  # words that many commands have in common
-        self._patterns = [(root, token, re.compile(re.escape(root) + _END_OF_NAME)) for root, token in self._pairs]
 
     def name(self, path: str) -> str:
         """``path`` by the root it lies in; one that is no text, by its bytes."""
@@ -123,9 +122,9 @@ class Roots:
         named = self._named.get(word)
         if named is None:
             named = word
-            for root, token, pattern in self._patterns:
+            for root, token in self._pairs:
                 if root in named:
-                    named = pattern.sub(token, named)
+                    named = re.sub(re.escape(root) + _END_OF_NAME, token, named)
             self._named[word] = named
         return named
 

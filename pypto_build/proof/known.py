@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -44,6 +44,15 @@ class State:
     declared: dict[str, str]  # by name
 
 
+@dataclass
+class _Glance:
+    """What files held just now, and which are there, by name: sets have most of theirs in common."""
+
+    begun: float = field(default_factory=time.monotonic)
+    held: dict[str, str] = field(default_factory=dict)
+    there: dict[str, bool] = field(default_factory=dict)
+
+
 class Known:
     """The results in ``directory``. ``roots`` are the directories that names are told by. Not thread-safe."""
 
@@ -59,6 +68,7 @@ class Known:
         self.record = read_record(self.directory / RECORD)
         self.digests = Digests(self.record.digests)
         self._looked: dict[str, tuple[float, str]] = {}
+        self._glance = _Glance()
         self._changed = False
 
     def save(self) -> None:
@@ -170,11 +180,20 @@ class Known:
         return ""
 
     def _first_difference(self, known: InputSet) -> str:
-        path_of, digest_of, is_there = self.roots.path, self.digests.of, os.access
+        if time.monotonic() - self._glance.begun > _GLANCE_S:
+            self._glance = _Glance()
+        held, there = self._glance.held, self._glance.there
         for name, digest in known.files:
-            path = path_of(name)
-            if is_there(path, os.F_OK) if digest == ABSENT else digest_of(path) != digest:
-                return path
+            if digest == ABSENT:
+                if name not in there:
+                    there[name] = os.access(self.roots.path(name), os.F_OK)
+                if there[name]:
+                    return self.roots.path(name)
+            else:
+                if name not in held:
+                    held[name] = self.digests.of(self.roots.path(name))
+                if held[name] != digest:
+                    return self.roots.path(name)
         return ""
 
     # Input sets

@@ -37,6 +37,8 @@ RULES: dict[str, tuple[str, str]] = {
 
 # The only state of this package: SCons has one process for all environments of an SConstruct.
 _INVOCATION = Invocation()
+#: What is done when SCons has ended, for a process that goes on then.
+finish = _INVOCATION.finish
 
 
 def generate(env: Environment) -> None:

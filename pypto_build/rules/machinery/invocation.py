@@ -52,14 +52,22 @@ class Invocation:
         if self._profile is None:
             top = Path(SCons.Script.Dir("#").abspath)
             self._profile = Profile(top / options["BUILD_DIR"])
-            atexit.register(self._profile.report)
 
     def open(self, workspace: Workspace) -> None:
         """Finish what was done in ``workspace`` when this process ends."""
-        if not self._workspaces:  # functions registered with atexit run last to first
-            for step in (self._report_round, self._save, _explain_unknown_targets, self._record_failures):
-                atexit.register(step)
+        if not self._workspaces:
+            atexit.register(self.finish)
         self._workspaces.append(workspace)
+
+    def finish(self) -> None:
+        """Record, save and report what this run came to; once, when SCons has ended."""
+        atexit.unregister(self.finish)
+        self._record_failures()
+        _explain_unknown_targets()
+        self._save()
+        self._report_round()
+        if self._profile:
+            self._profile.report()
 
     def _record_failures(self) -> None:
         self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])

@@ -1,0 +1,97 @@
+"""Where a command and the resident process meet: one socket for each user, version and way of being run.
+
+What a process cannot take over from another with a message is part of the socket's name: whoever differs in it meets
+another process. Standard library only, and little of that: every command pays for these imports.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import stat
+import struct
+import sys
+import zlib
+from contextlib import suppress
+
+#: Set to 0, commands do without a resident process; it must not be there in automation either.
+VARIABLE = "PYPTO_BUILD_SERVER"
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What decides how Python starts, and where things are looked for when modules are loaded.
+_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_TUNABLES", "TZ", "VIRTUAL_ENV", "COVERAGE_", "ASAN_")
+_PEER = struct.Struct("3i")  # process, user, group
+
+
+def is_wanted() -> bool:
+    """Whether this command may use a resident process: not where a machine's jobs run, which would wait for its end."""
+    chosen = os.environ.get(VARIABLE, "")
+    return chosen not in ("0", "no", "off", "false") and (bool(chosen) or not os.environ.get("CI"))
+
+
+def directory() -> str | None:
+    """The directory of this user's sockets, which nobody else may enter; None where there cannot be one."""
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    place = f"{base}/pypto-build" if _is_mine(base) else f"/tmp/pypto-build-{os.getuid()}"
+    with suppress(OSError):
+        os.mkdir(place, 0o700)
+    return place if _is_mine(place) else None
+
+
+def _is_mine(place: str) -> bool:
+    try:
+        status = os.lstat(place)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
+def address(place: str, situation: str) -> str:
+    """The socket in ``place`` of those in this situation; two situations may have the same one."""
+    data = situation.encode(errors="surrogateescape")
+    return f"{place}/{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
+
+
+def describe_situation() -> str:
+    """All that a process cannot take over from another by a message: only those who agree may share one."""
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_AT_START)}
+    return repr(
+        (
+            sys.version,
+            sys.executable,
+            sys.flags,
+            _PACKAGE,
+            sorted(environment.items()),
+            os.getresuid(),
+            os.getresgid(),
+            sorted(os.getgroups()),
+            os.nice(0),
+            sorted(os.sched_getaffinity(0)),
+            [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
+            [_read("/proc/self/cgroup"), _read("/proc/self/oom_score_adj"), _read("/proc/self/attr/current")],
+            [_link(f"/proc/self/ns/{name}") for name in ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")],
+            _link("/proc/self/root"),
+        )
+    )
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def same_user(connection: socket.socket) -> bool:
+    """Whether the process at the other end belongs to this user."""
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return bool(_PEER.unpack(peer)[1] == os.getuid())

@@ -1,0 +1,303 @@
+"""The resident process: loads what every command needs, then forks for each one that comes.
+
+It has one thread and keeps no state of any command, so a fork is as good as a new process. Each works in a process
+group of its own, with the streams, environment and directory of whoever asked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from types import FrameType
+from typing import Any, NoReturn
+
+from pypto_build.resident.client import NUMBER
+from pypto_build.resident.meeting import describe_situation, same_user
+
+IDLE_S = 900.0
+_REQUEST_S = 5.0
+_LARGEST_REQUEST = 16 << 20
+# A command whose caller is gone is asked to end, and made to after this time.
+_GRACE_S = 5.0
+_TICK_NS = 50_000_000
+
+# What commands need; the rest is loaded by those that want it.
+_LOADED = (
+    "pypto_build.cli",
+    "pypto_build.diagnose.pack.opened",
+    "pypto_build.proof.place",
+    "pypto_build.rules.instances",
+    "pypto_build.rules.machinery.help",
+    "pypto_build.rules.pto_targets",
+    "pypto_build.rules.replay_test",
+    "pypto_build.rules.run",
+    "pypto_build.rules.splice",
+    "pypto_build.rules.tool",
+    "pypto_build.rules.verb_targets",
+)
+
+#: (inode, size, time of change, time of status change)
+_Stamp = tuple[int, int, int, int]
+
+
+@dataclass
+class _Command:
+    """A command that is being worked on: its process group leader, its caller's connection."""
+
+    process: int
+    connection: socket.socket
+    asked_to_end: float = 0.0
+
+
+class _Server:
+    def __init__(self, listening: socket.socket, loaded: dict[str, _Stamp]) -> None:
+        self._listening, self._loaded = listening, loaded
+        self._commands: dict[int, _Command] = {}  # by the descriptor of the process
+        self._poll = select.poll()
+        self._poll.register(listening, select.POLLIN)
+        self._last = time.monotonic()
+
+    def serve(self) -> None:
+        """Until nobody has come for long, or a file that is loaded has changed."""
+        while self._commands or time.monotonic() - self._last < IDLE_S:
+            events = [descriptor for descriptor, _ in self._poll.poll(1000 if self._commands else 60_000)]
+            for descriptor in sorted(
+                events, key=self._listening.fileno().__eq__
+            ):  # those who come last: numbers return
+                if descriptor == self._listening.fileno():
+                    if not self._accept():
+                        return
+                elif descriptor in self._commands:
+                    self._finish(descriptor)
+                else:
+                    self._lose(descriptor)
+            self._end_abandoned()
+            if not self._commands and _stamps(self._loaded) != self._loaded:
+                return
+
+    def _accept(self) -> bool:
+        """Take one request; false if this process is out of date, and leaves its place to a new one."""
+        connection, _ = self._listening.accept()
+        self._last = time.monotonic()
+        if _stamps(self._loaded) != self._loaded:
+            connection.close()
+            return False
+        if not same_user(connection):
+            connection.close()
+            return True
+        process = os.fork()
+        if not process:
+            self._listening.close()
+            for command in self._commands.values():
+                command.connection.close()
+            _work(connection)
+        with suppress(OSError):
+            os.setpgid(process, process)
+        descriptor = os.pidfd_open(process)
+        self._commands[descriptor] = _Command(process, connection)
+        self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(connection, select.POLLHUP | select.POLLRDHUP)
+        return True
+
+    def _finish(self, descriptor: int) -> None:
+        """A command has ended, and has told its caller how; what it left behind ends too."""
+        command = self._commands.pop(descriptor)
+        self._poll.unregister(descriptor)
+        os.close(descriptor)
+        if command.connection.fileno() >= 0:
+            with suppress(KeyError):
+                self._poll.unregister(command.connection)
+            command.connection.close()
+        os.waitpid(command.process, 0)
+        self._last = time.monotonic()
+
+    def _lose(self, descriptor: int) -> None:
+        """A caller is gone, most likely killed: its command is not wanted any more."""
+        for command in self._commands.values():
+            if command.connection.fileno() == descriptor:
+                self._poll.unregister(descriptor)
+                command.connection.close()
+                command.asked_to_end = time.monotonic()
+                _signal(command.process, signal.SIGTERM)
+                return
+
+    def _end_abandoned(self) -> None:
+        for command in self._commands.values():
+            if command.asked_to_end and time.monotonic() - command.asked_to_end > _GRACE_S:
+                _signal(command.process, signal.SIGKILL)
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(OSError):
+        os.killpg(group, number)
+
+
+def _work(connection: socket.socket) -> NoReturn:
+    """Do what the caller asks for, in this process, which ends with it."""
+    status = 1
+    with suppress(OSError):
+        os.setpgid(0, 0)
+    try:
+        connection.sendall(NUMBER.pack(os.getpid()))
+        request, streams = _receive(connection)
+        words = _take_over(request, streams)
+        connection.settimeout(None)
+        status = _run(words)
+    except (OSError, ValueError, EOFError, TypeError):
+        os._exit(1)
+    with suppress(OSError):
+        connection.sendall(NUMBER.pack(status))
+    os._exit(status)
+
+
+def _receive(connection: socket.socket) -> tuple[Any, Sequence[int]]:
+    connection.settimeout(_REQUEST_S)
+    head, streams, _, _ = socket.recv_fds(connection, NUMBER.size, 3)
+    (size,) = NUMBER.unpack(head)
+    if len(streams) != 3 or not 0 < size <= _LARGEST_REQUEST:
+        raise ValueError(size)
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise EOFError
+        data += piece
+    return marshal.loads(bytes(data)), streams
+
+
+def _take_over(request: Any, streams: Sequence[int]) -> list[str]:
+    """Be as the caller is: streams, directory, environment, umask. Its words."""
+    situation, words, environment, directory, umask = request
+    if situation != describe_situation():
+        raise ValueError(situation)
+    for target, stream in enumerate(streams):
+        os.dup2(stream, target)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    os.umask(umask)
+    sys.stdin = _stream(0, "r", sys.stdin)
+    sys.stdout = _stream(1, "w", sys.stdout)
+    sys.stderr = _stream(2, "w", sys.stderr, always_by_line=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    return [str(word) for word in words]
+
+
+def _stream(descriptor: int, mode: str, like: Any, always_by_line: bool = False) -> Any:
+    """A standard stream as Python opens it at its start."""
+    by_line = always_by_line or os.isatty(descriptor)
+    encoding, errors = like.encoding, like.errors
+    return os.fdopen(descriptor, mode, 1 if by_line else -1, encoding=encoding, errors=errors, closefd=False)
+
+
+def _run(words: list[str]) -> int:
+    """The command line in this process; what is done at its end is done here too."""
+    from pypto_build import cli
+
+    status: object = 1
+    try:
+        status = cli.main(words, _scons)
+    except SystemExit as exit_:
+        status = _status(exit_)
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    return status if isinstance(status, int) else 1
+
+
+def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
+    from pypto_build.rules.run import run_scons
+
+    os.environ.clear()
+    os.environ.update(environment)
+    return run_scons(words)
+
+
+def _status(exit_: SystemExit) -> int:
+    if exit_.code is None or isinstance(exit_.code, int):
+        return exit_.code or 0
+    print(exit_.code, file=sys.stderr)
+    return 1
+
+
+# Its start
+
+
+def load() -> None:
+    """Import what commands need. Nothing of it may look at the environment or the working directory."""
+    for module in _LOADED:
+        import_module(module)
+    from pypto_build import cli
+
+    cli.parser()
+
+
+def loaded_files() -> list[str]:
+    """The files of all that is loaded, and the interpreter itself."""
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return sorted({sys.executable, *filter(None, modules)})
+
+
+def _stamps(paths: dict[str, _Stamp] | list[str]) -> dict[str, _Stamp]:
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            status = os.stat(path)
+            found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    """Answer at the socket ``argv[0]``, unless another process does."""
+    signal.signal(signal.SIGTERM, _leave)
+    (path,) = argv
+    with open(f"{path}.pid", "a", encoding="ascii") as note:
+        try:
+            fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return 0  # another one is there, or is just starting
+        note.truncate(0)
+        note.write(str(os.getpid()))
+        note.flush()
+        started = time.time_ns()
+        load()
+        stamps = _stamps(loaded_files())
+        if any(max(stamp[2:]) + _TICK_NS > started for stamp in stamps.values()):
+            return 0  # a file changed while it was loaded: nobody knows which text it was
+        with suppress(OSError):
+            os.unlink(path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(path)
+            os.chmod(path, 0o600)
+            listening.listen(16)
+            gc.collect()
+            gc.freeze()
+            try:
+                _Server(listening, stamps).serve()
+            finally:
+                with suppress(OSError):
+                    os.unlink(path)
+    return 0
+
+
+def _leave(_signal_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

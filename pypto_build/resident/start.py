@@ -1,0 +1,38 @@
+"""Starts the resident process, and ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from pypto_build.resident.meeting import directory
+from pypto_build.toolchain.python import own_tool
+
+
+def start_server(socket_path: str) -> None:
+    """Start the process that answers at ``socket_path``; it goes on by itself. Where it cannot, nothing is lost."""
+    with suppress(OSError):
+        subprocess.Popen(
+            [*own_tool("pypto_build.resident.server"), socket_path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def end_servers() -> int:
+    """End this user's resident processes; how many there were."""
+    place = directory()
+    ended = 0
+    for note in sorted(Path(place).glob("*.pid")) if place else ():
+        with suppress(OSError, ValueError):
+            process = int(note.read_text(encoding="ascii"))
+            if "pypto_build.resident.server" in Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8"):
+                os.kill(process, signal.SIGTERM)
+                ended += 1
+    return ended

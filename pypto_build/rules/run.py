@@ -1,0 +1,26 @@
+"""One run of SCons in a process that goes on when it has ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import SCons.Defaults  # noqa: F401  so that it is loaded before there is anything to do
+import SCons.Script
+
+from pypto_build.rules.tool import finish
+
+
+def run_scons(words: Sequence[str]) -> int:
+    """Run a command line of SCons in this process, which has run none before; the exit status."""
+    sys.argv = ["scons", *words]
+    sys.orig_argv = [sys.executable, "-m", "SCons", *words]
+    status = 0
+    try:
+        SCons.Script.main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    finish()
+    return status
