@@ -62,9 +62,10 @@ class Store:
             return []
         _touch(path)
         try:
-            return msgspec.msgpack.decode(payload, type=list[bytes])
+            of, results = msgspec.msgpack.decode(payload, type=tuple[str, list[bytes]])
         except (ValueError, RecursionError):
             return []
+        return results if of == key else []  # else somebody copied the file of another action to this place
 
     def read(self, digest: str) -> bytes | None:
         """The content with this digest; None where it is not there, or is not what it was."""
@@ -89,7 +90,7 @@ class Store:
                 if len(data) <= self.largest and not path.exists():
                     self._write(path, data)
             results = [result, *(known for known in self.find(key) if known != result)][:_KEPT_RESULTS]
-            self._write(self._path("actions", key), sealed(msgspec.msgpack.encode(results)))
+            self._write(self._path("actions", key), sealed(msgspec.msgpack.encode((key, results))))
 
     def close(self) -> None:
         """Note what was written, and evict what is too much."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +14,10 @@ from pypto_build.toolchain.python import own_tool
 
 
 def start_server(socket_path: str) -> None:
-    """Start the process that answers at ``socket_path``; it goes on by itself. Where it cannot, nothing is lost."""
-    with suppress(OSError):
+    """Start the process that answers at ``socket_path``, if there is none. Where it cannot start, nothing is lost."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        if connection.connect_ex(socket_path) == 0:
+            return
         subprocess.Popen(
             [*own_tool("pypto_build.resident.server"), socket_path],
             stdin=subprocess.DEVNULL,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import SCons.Defaults  # noqa: F401  so that it is loaded before there is anything to do
 import SCons.Script
 
 from pypto_build.rules.tool import finish

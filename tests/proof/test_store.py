@@ -132,3 +132,14 @@ def test_two_at_once(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(3)]
     assert [process.wait() for process in running] == [0, 0, 0]
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_what_is_known_of_one_action_is_not_taken_for_another(tmp_path: Path) -> None:
+    store, other = Store(tmp_path), "cd" * 32
+    store.publish(KEY, b"of this", [])
+    store.publish(other, b"of the other", [])
+    this, that = (next(path for path in files(tmp_path) if path.name == key) for key in (KEY, other))
+    this.write_bytes(that.read_bytes())  # whole, and sealed
+    assert (store.find(KEY), store.find(other)) == ([], [b"of the other"])
+    store.publish(KEY, b"again", [])
+    assert store.find(KEY) == [b"again"]

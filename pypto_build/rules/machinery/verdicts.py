@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import SCons.Script.Main
 from SCons.Script import GetBuildFailures
 from SCons.Taskmaster.Job import interrupt_msg
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # The exit status of a command that Ctrl-C ended, as in a shell.
 _INTERRUPTED = 130
 
+# That of SCons when it was interrupted between two commands, and none failed.
+_STOPPED = 2
+
 _FIRST_ERROR = r"(?m)^.*?\b(?:fatal error|error|undefined reference)\b.*$"
 
 
@@ -37,6 +41,7 @@ class Verdicts:
         self._results = results
         self._options: Options | None = None
         self._outputs: Sequence[Path] = ()
+        self._told = False  # how the run ends
 
     def concern(self, options: Options, outputs: Iterable[Path]) -> None:
         """From now on, ``outputs`` (named like their artifacts) are what is being worked on."""
@@ -44,6 +49,7 @@ class Verdicts:
 
     def record_error(self, error: Exception) -> None:
         """The run ends with ``error`` before anything was built."""
+        self._told = True
         kind: Status = getattr(error, "kind", "usage_error")
         report_status(EXIT_STATUS[kind])
         info = ErrorInfo(kind=kind, message=getattr(error, "message", str(error)), hint=getattr(error, "hint", ""))
@@ -55,7 +61,8 @@ class Verdicts:
         if self._options is None:
             return
         failures = [failure for failure in GetBuildFailures() if failure.node]
-        if any(failure.errstr == interrupt_msg or failure.status == -signal.SIGINT for failure in failures):
+        interrupted = not (failures or self._told) and SCons.Script.Main.exit_status == _STOPPED
+        if interrupted or any(f.errstr == interrupt_msg or f.status == -signal.SIGINT for f in failures):
             report_status(_INTERRUPTED)
             for output in self._outputs:  # an earlier run's verdict is about other files
                 (output / "verdict.json").unlink(missing_ok=True)
