@@ -101,10 +101,9 @@ def _gone(process: int, seconds: float = 10.0) -> bool:
 def desk(tmp_path: Path, runtime: Path) -> Iterator[Desk]:
     desk = Desk(tmp_path)
     yield desk
-    notes = (desk.sockets / "pypto-build").glob("*.pid")
     for _ in range(10):  # one may be just starting
         desk.run("shutdown")
-        if all([_gone(int(note.read_text() or 0), 1.0) for note in notes]):
+        if all(_gone(int(note.read_text() or 0), 1.0) for note in (desk.sockets / "pypto-build").glob("*.pid")):
             return
     raise AssertionError("a resident process stays")
 
