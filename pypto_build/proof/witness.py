@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
 
-from .digests import LISTING, Identity
+from .digests import LISTING, TICK_S, Identity
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
@@ -75,6 +76,7 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> P
             return None
         write_bytes(note, hashlib.sha256(unfinished.read_bytes()).hexdigest().encode())
         unfinished.replace(watcher)
+        time.sleep(2 * TICK_S)  # else it would look as if it changed during the first commands that load it
     except OSError:
         return None
     finally:
