@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import read_bytes
 
 from .digests import LISTING, TICK_S, Identity
 
@@ -65,7 +66,7 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> P
     key = hashlib.sha256(SOURCE.read_bytes() + f"{compiler} {_FLAGS}".encode()).hexdigest()[:32]
     watcher, note = directory / f"{key}.so", directory / f"{key}.sha256"
     with suppress(OSError):
-        if hashlib.sha256(watcher.read_bytes()).hexdigest() == note.read_text(encoding="ascii", errors="replace"):
+        if hashlib.sha256(read_bytes(watcher)).hexdigest().encode() == read_bytes(note):
             return watcher
     unfinished = directory / f".{key}.{os.getpid()}.tmp"
     try:
@@ -74,6 +75,8 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> P
         run = subprocess.run(command, capture_output=True, env=dict(environment), check=False)
         if run.returncode:
             return None
+        for path in filter(Path.is_dir, (watcher, note)):  # nothing of ours
+            path.rename(f"{path}.{os.getpid()}.aside")
         write_bytes(note, hashlib.sha256(unfinished.read_bytes()).hexdigest().encode())
         unfinished.replace(watcher)
         time.sleep(2 * TICK_S)  # else it would look as if it changed during the first commands that load it

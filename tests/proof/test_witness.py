@@ -122,3 +122,21 @@ def test_without_a_compiler_there_is_none(tmp_path: Path) -> None:
     assert library("/bin/false", tmp_path, os.environ) is None
     assert library(str(tmp_path / "missing"), tmp_path, os.environ) is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["pipe", "directory", "empty"])
+@pytest.mark.parametrize("suffix", [".so", ".sha256"])
+def test_a_damaged_library_is_built_again(tmp_path: Path, damage: str, suffix: str) -> None:
+    compiler = find_compiler().path
+    watcher = library(compiler, tmp_path, os.environ)
+    assert watcher is not None
+    victim, content = watcher.with_suffix(suffix), watcher.read_bytes()
+    victim.unlink()
+    match damage:
+        case "pipe":
+            os.mkfifo(victim)
+        case "directory":
+            victim.mkdir()
+        case "empty":
+            victim.write_bytes(b"")
+    assert library(compiler, tmp_path, os.environ) == watcher and watcher.read_bytes() == content
