@@ -32,6 +32,7 @@ from pypto_build.rules.options import GROUP, OPTIONS
 from pypto_build.rules.targets import SECTIONS, STATUS_VARIABLE, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.devices import sign_of_hardware
 from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.sandbox import find_sandbox
 
@@ -128,7 +129,8 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     """The SCons run that does what ``given`` asks for."""
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     if given.old_dump:
-        ours = given.RUNTIME != SIMPLER and _is_simulated(given.PLATFORM)
+        here = not (given.DEVICE or given.HARDWARE or sign_of_hardware())  # rules.platform_choice
+        ours = given.RUNTIME != SIMPLER and (_is_simulated(given.PLATFORM) or here)
         options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []

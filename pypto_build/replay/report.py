@@ -82,14 +82,16 @@ def last_line(verdict: Verdict, elapsed_s: float) -> str:
     """The line that says how it ended."""
     match verdict.status:
         case "pass":
-            return f"PASS ({elapsed_s:.2f}s)"
+            return f"PASS{verdict.where} ({elapsed_s:.2f}s)"
         case "unchecked":
-            return f"UNCHECKED ({elapsed_s:.2f}s): no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
+            return (
+                f"UNCHECKED{verdict.where} ({elapsed_s:.2f}s): no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
+            )
         case "mismatch":
             names = [output.name for output in verdict.outputs if output.status == "mismatch"]
-            return f"FAIL ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"
+            return f"FAIL{verdict.where} ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"
         case status:
-            return f"FAIL ({elapsed_s:.2f}s): {status}: {verdict.error}"
+            return f"FAIL{verdict.where} ({elapsed_s:.2f}s): {status}: {verdict.error}"
 
 
 def rounds_line(times_s: Sequence[float]) -> str:

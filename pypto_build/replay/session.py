@@ -82,6 +82,7 @@ class Request:
     build_dir: Path
     embedded: Path
     platform: str = "a2a3sim"
+    requested: str = ""  # the platform that the user asked for, if another one
     runtime: str = "embedded"
     binaries: Path | None = None
     results: Path | None = None
@@ -127,6 +128,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     """
     log = Log(write or (lambda _: None))
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
+    verdict.requested = request.requested or request.platform
     try:
         request.verdict_path.unlink(missing_ok=True)
         _Session(request, verdict, log).run()

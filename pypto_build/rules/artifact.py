@@ -115,7 +115,8 @@ def declare_loaded(
         twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
         place = workspace.place(output, artifact=artifact.root)
-        plans, steps = _plans(workspace, place, artifact, platform, variant, splices)
+        needed = announced or platform.simulated  # who needs no binaries needs no toolkit
+        plans, steps = _plans(workspace, place, artifact, platform, variant, splices) if needed else ([], [])
         spliced = twin.spliced if twin else declare_splices(env, place, splices)
         signing = twin.signing if twin else sign_step(workspace, place, artifact)
         declared[variant] = ArtifactTargets(

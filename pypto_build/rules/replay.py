@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from SCons.Action import Action
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
 from pypto_build.replay.results import REPLAYS, show
-from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.actions import run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
@@ -40,6 +41,8 @@ def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
     """Let OUT show the results of the replays in ``source``, those that did not have to run too."""
     for replay in _replays_of(env, source):
+        if not replay.ran:
+            _amend_verdict(replay, requested=workspace_of(env).options.requested or replay.targets.platform.name)
         show(replay.results)
         note_use(replay.results, replay.of_a_test)
 
@@ -141,7 +144,7 @@ def _replay_step(
         tree=f"{REPLAYS}/{way.name}",
         good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
-        unkeyed=("--timeout", str(workspace.options["TIMEOUT"])),
+        unkeyed=_unkeyed(workspace),
         private=(str(targets.output / REPLAYS),),
     )
     return Step(
@@ -154,6 +157,13 @@ def _replay_step(
         again=workspace.options["FORCE"] or not targets.platform.simulated,
         recorded=targets.platform.simulated,
     )
+
+
+def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
+    """The words of a replay that change nothing of its results but how they are told."""
+    words = ["--timeout", str(workspace.options["TIMEOUT"])]
+    words += ["--requested", workspace.options.requested] if workspace.options.requested else []
+    return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
 def _why_again(workspace: Workspace, verdict: Path) -> str:
@@ -186,20 +196,26 @@ def _status(workspace: Workspace, status: int) -> int:
     return 0 if allowed else status
 
 
-def _show_cached(replay: Replay) -> None:
-    """Say what an unchanged replay gave, and mark it in its verdict."""
+def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
+    """What an earlier run gave, with what is said of it now: results are shared by platforms and by runs."""
     verdict, step = replay.results / "verdict.json", replay.step
     result = read_verdict(verdict)
-    if not result.cached:
-        result.cached = True
+    changed = {name: value for name, value in said.items() if getattr(result, name) != value}
+    if changed:
+        result = msgspec.structs.replace(result, **changed)
         write_verdict(result, verdict)
         step.place.amend(step.action, f"{step.action.tree}/{verdict.name}")
+    return result
+
+
+def _show_cached(replay: Replay) -> None:
+    """Say what an unchanged replay gave, and mark it in its verdict."""
+    result = _amend_verdict(replay, cached=True)
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
     subject = f"{result.artifact} {result.platform} {replay.way}".rstrip()
-    line = f"[RUN] {word} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again\n"
-    sys.stdout.write(line)  # whole, while other threads print too
+    terminal.say(f"[RUN] {word}{result.where} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again")
 
 
 def _argv(

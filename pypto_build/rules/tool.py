@@ -12,6 +12,8 @@ import SCons.Script
 from SCons.Action import Action
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, GetOption, SetOption
 
+from pypto_build import terminal
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.artifact import Artifacts
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError
@@ -42,8 +44,9 @@ def generate(env: Environment) -> None:
     """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
     with _INVOCATION.user_errors():
         options = parse_options(ARGUMENTS)
+        terminal.show_details(options["VERBOSE"])
         if not GetOption("clean"):
-            check_taken(ARGUMENTS, list(map(str, COMMAND_LINE_TARGETS)))
+            options = _check(options, list(map(str, COMMAND_LINE_TARGETS)))
         if options["WATCH"]:
             _INVOCATION.watch()
         SCons.Script.DefaultEnvironment(tools=[])
@@ -72,6 +75,16 @@ def generate(env: Environment) -> None:
             clean_outputs(workspace, options["JIT"])
         else:
             declare_selected(env, _INVOCATION.verdicts)
+
+
+def _check(options: Options, targets: list[str]) -> Options:
+    """What was given, for the platform that it means here."""
+    check_taken(ARGUMENTS, targets)
+    if options["HARDWARE"] or not PLATFORMS[options["PLATFORM"]].simulated:
+        from pypto_build.rules.platform_choice import choose_platform
+
+        return choose_platform(options, ARGUMENTS, targets, bool(GetOption("no_exec")))
+    return options
 
 
 def _open_workspace(options: Options) -> Workspace:

@@ -23,7 +23,8 @@ CASES = {
     ),
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],
-        "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; PLATFORM is a2a3sim, a5sim, a2a3 or a5",
+        "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; "
+        "PLATFORM is a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
@@ -38,7 +39,7 @@ CASES = {
         "ATOL=nan: is not a number that is 0 or more; ATOL is absolute tolerance (1e-5, or what the artifact says)",
     ),
     "hardware without a toolchain": (
-        ["JIT=_jit_chain", "PLATFORM=a2a3"],
+        ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
         "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; "
         "set it to the toolkit's directory, or replay with PLATFORM=a2a3sim",
     ),
