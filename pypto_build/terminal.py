@@ -62,7 +62,7 @@ def paint(line: str) -> str:
     """``line`` with the colours of what it says."""
     if "\x1b" in line:
         return line
-    spans = {}
+    spans: dict[tuple[int, int], str] = {}
     for pattern, colour in _COLOURS:
         found = pattern.search(line)
         if found and not any(start < found.end(1) and found.start(1) < end for start, end in spans):
@@ -92,7 +92,7 @@ class _Shown:
         self.thread: threading.Thread | None = None
 
     def send(self, text: str, error: bool, colour: bool) -> None:
-        """Write ``text`` in one piece. Lines of ours get their colours, others' lose them where there are to be none."""
+        """Write ``text`` in one piece: lines of ours with their colours, all without any where there are to be none."""
         with self.lock:
             self.erase()
             if self.write is not None:
@@ -209,7 +209,7 @@ def colours_of_commands() -> bool:
 def progress(doing: Callable[[], str] | None) -> Iterator[None]:
     """While the block runs and takes longer than two seconds, a line on the terminal says what is being done.
 
-    None hides the line of an outer block, for one that lets somebody else write. Nothing is shown where output is piped.
+    None hides the line of an outer block, for one that lets somebody else write. Where output is piped there is none.
     """
     if not (_is_terminal(sys.stdout) and _is_terminal(sys.stderr)) or _SHOWN.write is not None:
         yield

@@ -1,4 +1,4 @@
-"""PLATFORM=a2a3 where there is neither toolkit nor device: the same semantics on the CPU, and nobody believes otherwise."""
+"""PLATFORM=a2a3 where there is neither toolkit nor device: the same semantics on the CPU, and it says so."""
 
 from __future__ import annotations
 
