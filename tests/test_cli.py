@@ -90,7 +90,7 @@ def test_what_a_run_leaves(tmp_path: Path) -> None:
     assert dump["total_args"] == len(dump["args"]) == 4
     assert len(json.loads((left / "deps.json").read_bytes())["edges"]) == 3
     assert (left / "chip_swimlane_records.json").exists()
-    run = project.cli("replay", "_jit_chain")
+    run = project.cli("replay", "_jit_chain", "--verbose")
     assert run.actions == ["run _jit_chain"]
     assert not left.exists()
 

@@ -76,6 +76,8 @@ def parser() -> argparse.ArgumentParser:
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
     add("--threads", type=_above(0, int), default=0, metavar="N", help="threads that run kernels (this machine's)")
     add("--memory", type=_above(1, int), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
+    add("--golden", type=Path, metavar="DIR", help="where the goldens are, if not in out/ of the data")
+    add("--verbose", action="store_true", help="say what is done at every stage, not only what came of it")
     add("--runtime", default=EMBEDDED, metavar="NAME", help="what executes the replay: embedded, or torch")
     add(
         "--comparator",
@@ -106,10 +108,12 @@ def request_from(argv: Sequence[str]) -> Request:
         embedded=given.embedded,
         platform=given.platform,
         requested=given.requested,
+        verbose=given.verbose,
         runtime=given.runtime,
         binaries=given.binaries,
         results=given.build_dir / REPLAYS / given.results if given.results else None,
         data=Path(given.data) if given.data else None,
+        golden=given.golden,
         rtol=given.rtol,
         atol=given.atol,
         seed=given.seed,

@@ -6,21 +6,31 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from pypto_build import terminal
 from pypto_build.replay.verdict import OutputResult, Verdict
 
 Print = Callable[[str], None]
 
 
 class Log:
-    """Prints through `write`; measures stages. A stage that raises has no "done" line."""
+    """Prints through `write`; measures stages. A stage that raises has no "done" line.
 
-    def __init__(self, write: Print) -> None:
+    One that is not `verbose` leaves out stages and what else only says that all is as usual.
+    """
+
+    def __init__(self, write: Print, verbose: bool = True) -> None:
         self._write = write
+        self._verbose = verbose
         self._start = time.perf_counter()
 
     def line(self, text: str) -> None:
         """One line under the run's tag."""
         self._write(f"[RUN] {text}")
+
+    def detail(self, text: str) -> None:
+        """One line under the run's tag that says that all is as usual."""
+        if self._verbose:
+            self.line(text)
 
     def text_lines(self, *lines: str) -> None:
         """Lines without a tag; empty ones are left out."""
@@ -31,10 +41,11 @@ class Log:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """`[RUN] name ...` before the block and `[RUN] name done (0.01s)` after it."""
-        self.line(f"{name} ...")
+        self.detail(f"{name} ...")
         start = time.perf_counter()
-        yield
-        self.line(f"{name} done ({time.perf_counter() - start:.2f}s)")
+        with terminal.progress(lambda: f"[RUN] {name}"):
+            yield
+        self.detail(f"{name} done ({time.perf_counter() - start:.2f}s)")
 
     @property
     def elapsed_s(self) -> float:
@@ -50,9 +61,8 @@ def output_line(result: OutputResult) -> str:
 
 
 def mismatch_block(result: OutputResult, rtol: float, atol: float) -> list[str]:
-    """The details of an output that does not match."""
+    """What an output that does not match differs in; `output_line` comes before."""
     lines = [
-        f"  '{result.name}' FAIL  shape={tuple(result.shape)} dtype=torch.{result.dtype}",
         f"    Mismatched elements: {result.mismatched}/{result.numel}  rtol={rtol:g} atol={atol:g}",
         f"    max abs error {result.max_abs:.6g}, max rel error {result.max_rel:.6g}",
     ]

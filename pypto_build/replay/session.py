@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -74,7 +75,8 @@ class Request:
     is not `build_dir`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
     `options` are those of the runtime (`pypto_build.runtime`); a callable among them is called in the child process.
     `engine` executes the rounds in place of the embedded runtime. `all_goldens`: outputs without a golden, where others
-    have one, are an error. `meanwhile` is called in this process while the first round runs, for what its caller has to
+    have one, are an error. A run that is not `verbose` prints its outputs and its end
+    alone. `meanwhile` is called in this process while the first round runs, for what its caller has to
     get ready.
     """
 
@@ -87,6 +89,7 @@ class Request:
     binaries: Path | None = None
     results: Path | None = None
     data: Path | None = None
+    golden: Path | None = None  # goldens from there, not from the data's out/
     rtol: float | None = None
     atol: float | None = None
     seed: int = 0
@@ -100,6 +103,7 @@ class Request:
     engine: Engine | None = None
     all_goldens: bool = True
     meanwhile: Callable[[], object] | None = None
+    verbose: bool = True
 
     @property
     def verdict_path(self) -> Path:
@@ -115,7 +119,7 @@ class Request:
 def _print(line: str) -> None:
     """Print at once, so that the lines of kernels come in between where they belong."""
     try:
-        print(line, flush=True)
+        terminal.say(line)
     except BrokenPipeError:  # whoever read them has seen enough; the verdict is written all the same
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -126,7 +130,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
     the log, line by line; None runs silently.
     """
-    log = Log(write or (lambda _: None))
+    log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
     verdict.requested = request.requested or request.platform
     try:
@@ -176,8 +180,8 @@ class _Session:
         interface = read_interface(request.build_dir / "interface.json")
         verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
         verdict.rtol, verdict.atol = tolerances(request.artifact_dir, request.rtol, request.atol)
-        self._log.line(f"runtime_only: skipping compile, using {request.artifact_dir}")
-        binding = self._bind(interface, snapshot(request.artifact_dir, self._data()))
+        self._log.detail(f"runtime_only: skipping compile, using {request.artifact_dir}")
+        binding = self._bind(interface, snapshot(request.artifact_dir, self._data(), request.golden))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
         arena = Arena([tensor.nbytes for tensor in binding.tensors])
@@ -216,16 +220,17 @@ class _Session:
         with self._log.stage("generate inputs"):
             binding = bind(interface, data, seed=self._request.seed, scalars=self._request.scalars)
             hit = binding.seed is None
-            self._log.line(
-                f"  cache hit: {data.root / 'in'}" if hit else f"  no data/in: made up from seed {binding.seed}"
-            )
+            if hit:
+                self._log.detail(f"  cache hit: {data.root / 'in'}")
+            else:
+                self._log.line(f"  no data/in: made up from seed {binding.seed}")
             for name in binding.unknown:
                 self._log.line(f"  note: the snapshot's '{name}' is no parameter of the artifact")
         if hit and data.outputs:
             with self._log.stage("compute golden"):
                 compared = compared_outputs(self._request.artifact_dir)
                 binding = with_goldens(binding, data, all_of_them=self._request.all_goldens, compared=compared)
-                self._log.line(f"  cache hit: {data.root / 'out'}")
+                self._log.detail(f"  cache hit: {data.root / 'out'}")
                 for tensor in binding.tensors:
                     if compared and tensor.is_output and tensor.golden is None:
                         self._log.line(
@@ -293,11 +298,11 @@ class _Session:
         with log.stage("validate") if binding.checked else contextlib.nullcontext():
             for output in verdict.outputs:
                 log.line(output_line(output))
-                if output.status != "mismatch":
+                if output.status == "mismatch":
+                    log.text_lines(*mismatch_block(output, verdict.rtol, verdict.atol))
+                else:
                     log.text_lines(f"    {output.detail}" if output.detail else "", *output_hints(output))
         failed = [output for output in verdict.outputs if output.status == "mismatch"]
-        for output in failed:
-            log.text_lines(*mismatch_block(output, verdict.rtol, verdict.atol))
         if verdict.error is not None:
             verdict.status = "runtime_error"
         else:
@@ -371,8 +376,8 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         tuple(scalar.bits for scalar in binding.scalars),
         request.threads,
         {
-            **request.options,
             "seed": request.seed,
+            **request.options,
             "output_dir": str(request.results_dir / "dfx_outputs"),
             "parameter_order": interface.parameter_order,
         },

@@ -122,9 +122,17 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("GOOD", TEXT, "", "bisect: an end that passes"),
         Option("BAD", TEXT, "", "bisect: an end that fails"),
         Option("REPEATS", whole(1), 1, "bisect: runs of each step"),
-        Option("JSON", TEXT, "", "a file for the findings as JSON"),
-        Option("SARIF", TEXT, "", "a file for the findings as SARIF, for editors and CI"),
+        Option("JSON", TEXT, "", "a file for findings, or what came of replays and tests, as JSON"),
+        Option("SARIF", TEXT, "", "the same as SARIF, for editors and CI"),
         Option("TAGS", TEXT, "", "scons test: only replay tests with one of these tags (comma separated)"),
+        Option("FAILED", SWITCH, False, "1: scons test: only the tests that failed when they last ran"),
+        Option("JUNIT", TEXT, "", "a file for what came of replays and tests, as JUnit's XML"),
+        Option(
+            "ANNOTATE",
+            one_of("", "0", "1", "github", "gitlab"),
+            "",
+            "1: what is wrong as annotations of GitHub or GitLab (where they run it, unless it is 0)",
+        ),
     ),
 }
 OPTIONS: dict[str, Option] = {option.name: option for options in _TABLE.values() for option in options}

@@ -1,7 +1,8 @@
 """What ``PLATFORM=a2a3`` and ``a5`` mean on this machine: hardware, or the same semantics on its CPU.
 
 Where there is neither a toolkit nor a device, nobody can mean hardware, so what would run there runs here; it is said
-in the first line and in the verdict. ``HARDWARE=1``, ``DEVICE=`` and any sign of hardware keep a missing toolkit an error.
+in the first line and in the verdict. With ``HARDWARE=1``, ``DEVICE=`` or a sign of hardware a missing toolkit is an
+error.
 """
 
 from __future__ import annotations

@@ -14,15 +14,16 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
+from pypto_build import terminal
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
-from pypto_build.rules.machinery.workspace import MARKER, Workspace
+from pypto_build.rules.machinery.workspace import FAILED_TESTS, MARKER, Workspace
 from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 # Directories in which tools keep what only they write.
-_WORK = (REPLAYS, "findings", "diverge", "flaky", "reference", "torch", "completed", "bisect.mix")
+_WORK = (REPLAYS, "findings", "diverge", "flaky", "triage", "reference", "torch", "completed", "bisect.mix")
 _FILES = (
     "kernel_config.py",
     "interface.json",
@@ -45,6 +46,9 @@ def clean_outputs(workspace: Workspace, name: str) -> None:
     commands = workspace.build_dir / "compile_commands.json"
     if not name and commands.exists():
         _remove(commands, workspace)
+    for path in (workspace.build_dir / file for file in (FAILED_TESTS, "gl-code-quality-report.json")):
+        if not name and path.exists():
+            _remove(path, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)
 
@@ -77,7 +81,7 @@ def _built_files(output: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path, workspace: Workspace) -> None:
-    print(f"Removed {os.path.relpath(path, workspace.top)}")
+    terminal.say(f"Removed {os.path.relpath(path, workspace.top)}")
     if GetOption("no_exec"):
         return
     if path.is_dir() and not path.is_symlink():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import difflib
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import SCons.Node.Alias
 from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.rules.machinery.attributes import RuleError
 from pypto_build.rules.machinery.verdicts import Verdicts
@@ -43,12 +43,31 @@ class Invocation:
     def open(self, workspace: Workspace) -> None:
         """Finish what was done in ``workspace`` when this process ends."""
         if not self._workspaces:  # functions registered with atexit run last to first
-            for step in (self._report_round, self._save, _explain_unknown_targets, self._record_failures):
+            for step in (
+                self._report_round,
+                self._save,
+                _explain_unknown_targets,
+                self._suggest,
+                self._record_failures,
+                self._finish,
+            ):
                 atexit.register(step)
         self._workspaces.append(workspace)
 
+    def _finish(self) -> None:
+        for workspace in self._workspaces:
+            for step in workspace.at_end:
+                step()
+
     def _record_failures(self) -> None:
         self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
+
+    def _suggest(self) -> None:
+        """The last line of a replay that did not pass."""
+        commands = [command for each in self._workspaces for command in each.progress.unexplained]
+        if commands:
+            more = f"  (and {len(commands) - 1} more)" if len(commands) > 1 else ""
+            terminal.say(f"[RUN] why: {commands[0]}{more}")
 
     def _save(self) -> None:
         for workspace in self._workspaces:
@@ -66,8 +85,7 @@ class Invocation:
         except (*_USER_ERRORS, OSError) as error:
             if isinstance(error, OSError):  # a full disk, a place that is read-only
                 error = ArtifactError(error.filename or "", error.strerror or str(error))
-            sys.stdout.flush()
-            print(f"scons: *** {error}", file=sys.stderr, flush=True)
+            terminal.complain(f"scons: *** {error}")
             self.verdicts.record_error(error)
             Exit(2)
 
@@ -79,4 +97,4 @@ def _explain_unknown_targets() -> None:
         if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):
             near = difflib.get_close_matches(name, {*TARGETS, *SCons.Node.Alias.default_ans}, n=1)
             meant = f"did you mean {near[0]}?" if near else "'scons' alone lists them"
-            print(f"scons: there is no target {name}; {meant}", file=sys.stderr, flush=True)
+            terminal.complain(f"scons: there is no target {name}; {meant}")
