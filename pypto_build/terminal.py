@@ -36,7 +36,7 @@ _COLOURS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
         (r"^\[test\] .{10}.*?  (\S.*)$", _DIM),
         (r"^(    hint:)", _BOLD),
-        (r"^(Usage:|[A-Z][\w ]+:)$", _BOLD),
+        (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
     )
 )
 

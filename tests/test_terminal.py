@@ -56,7 +56,7 @@ def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colour
         ("[RUN]   'y' FAIL  shape=(3,)", "[RUN]   'y' {red}FAIL{end}  shape=(3,)"),
         (
             "[test] FAIL      b  0.51 s  1 of 2 outputs differ",
-            "[test] {red}FAIL{end}      b  0.51 s  1 of 2 outputs differ",
+            "[test] {red}FAIL{end}      b  {dim}0.51 s  1 of 2 outputs differ{end}",
         ),
         (
             "[cpp->.so] compile a.cpp  (content of a.cpp changed)",

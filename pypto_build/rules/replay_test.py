@@ -78,23 +78,31 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
         replays.broken[name] = str(error)
         test = env.Alias(name, [], Action(_report_broken, None))
     env.AlwaysBuild(test)
-    outcomes.expect(name, output)
+    if _is_named(name, chosen):
+        outcomes.expect(name, output)
     if chosen:
         env.Alias("test", test)
     return test
 
 
 def _prepare(env: Environment) -> None:
-    """Before the first test: what `scons test` does besides running tests."""
+    """Before the first test: what `scons test` does besides running tests. All of them run, whatever fails."""
     workspace = workspace_of(env)
-    checks = [
-        check for option, check in (("TAGS", _check_tags), ("FAILED", _check_failed)) if workspace.options[option]
-    ]
-    if checks:
-        env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in checks]))
-    if "test" in map(str, COMMAND_LINE_TARGETS):
+    known = {"TAGS": _check_tags, "FAILED": _check_failed}
+    checks = [check for option, check in known.items() if workspace.options[option]]
+    env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, _check_all)]))
+    if _all_are_run():
         workspace.progress.hold = True  # until the others have run
         OptionsParser.values.keep_going = True
+
+
+def _all_are_run() -> bool:
+    return "test" in map(str, COMMAND_LINE_TARGETS)
+
+
+def _check_all(target: Nodes, source: Nodes, env: Environment) -> int:
+    """The status of `scons test`: tests that failed have let the others run."""
+    return int(any(outcome.failed for outcome in outcomes_of(workspace_of(env)).tests))
 
 
 def _chosen(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
@@ -114,9 +122,12 @@ def _missing_platform(workspace: Workspace, platform: str | None) -> str:
 def _asked_for(name: str, chosen: bool) -> bool:
     """Whether a test may have to run. A target that is not ours may be an alias of the workspace's own."""
     targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target != "help"]
-    if name in targets or any(target not in TARGETS for target in targets):
-        return True
-    return "test" in targets and chosen
+    return _is_named(name, chosen) or any(target not in TARGETS for target in targets)
+
+
+def _is_named(name: str, chosen: bool) -> bool:
+    """Whether a test has to run."""
+    return name in map(str, COMMAND_LINE_TARGETS) or (_all_are_run() and chosen)
 
 
 def _declare_test(env: Environment, values: Mapping[str, Any]) -> Nodes:
@@ -146,7 +157,7 @@ def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
     status = finish_replays(target, source, env)
     for replay in replays_of(env, source):
         outcomes.add(outcome_of_replay(workspace, replay, name))
-    return status
+    return 0 if _all_are_run() else status
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -170,10 +181,10 @@ def _check_failed(target: Nodes, source: Nodes, env: Environment) -> None:
 def _report_broken(target: Nodes, source: Nodes, env: Environment) -> int:
     replays: Replays = env["PYPTO_REPLAYS"]
     name = str(target[0])
-    said = replays.broken[name]
-    reason = said.removeprefix(f"{name}: ").partition(";")[0]
+    said = replays.broken[name].removeprefix(f"{name}: ")
+    reason, said = said.partition(";")[0], f"{name}: {said}"
     outcomes_of(workspace_of(env)).add(Outcome(name, "ERROR", reason=reason, text=f"{said}\n", failed=True))
-    return EXIT_STATUS["usage_error"]
+    return 0 if _all_are_run() else EXIT_STATUS["usage_error"]
 
 
 def _unread(target: Nodes, source: Nodes, env: Environment) -> int:

@@ -26,7 +26,7 @@ def overview(workspace: Workspace, tests: Collection[str]) -> str:
     """What ``scons`` alone prints: 80 columns, and a terminal of 24 lines with a few artifacts and tests."""
     shown = [name for names in _FIRST.values() for name in names]
     width = max(len(TARGETS[name].usage) for name in shown)
-    lines = ["Usage: scons VERB [NAME=value ...]", ""]
+    lines = ["Usage: scons VERB [NAME=value ...]"]
     for heading, names in _FIRST.items():
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
         lines += [heading, *_table(rows, width)]

@@ -126,7 +126,7 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         progress.end(step.place.directory, step.action)
     if outcome.how == "restored":
         terminal.detail(*filter(None, [step.restored]))
-    if outcome.how == "failed":
+    if outcome.how == "failed" and outcome.said:
         line = step.line(reasons[0] if reasons else "")
         progress.failed.append((step.place.directory, f"{line}\n{outcome.said}"))
     if not (outcome.how == "failed" and progress.hold):
