@@ -19,6 +19,7 @@ from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
+from pypto_build.rules.machinery.staleness import find_units
 from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
@@ -129,7 +130,7 @@ def declare_loaded(
             splices,
             tuple(map(tuple, steps)),
             spliced,
-            _declare_binaries(env, plans, steps, spliced) if plans else _prebuilt(env, artifact),
+            _declare_binaries(env, artifact, plans, steps, spliced) if plans else _prebuilt(env, artifact),
             signing,
             twin.config if twin else declare_config(env, signing),
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
@@ -193,7 +194,9 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
     return [*plans, compilation.orchestration(artifact.orchestration)]
 
 
-def _declare_binaries(env: Environment, plans: list[Plan], steps: list[list[Step]], spliced: Spliced) -> list[Node]:
+def _declare_binaries(
+    env: Environment, artifact: Artifact, plans: list[Plan], steps: list[list[Step]], spliced: Spliced
+) -> list[Node]:
     """The nodes of the units that have to be built; of all units if the whole graph is wanted.
 
     SCons spends a millisecond on every node, so what is proven has none.
@@ -207,7 +210,16 @@ def _declare_binaries(env: Environment, plans: list[Plan], steps: list[list[Step
     stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
     workspace.progress.expect((directory, name) for name in stale)
     wanted = [workspace.whole_graph or stale for stale in unsettled]
+    if workspace.whole_graph:
+        _declare_modules(env, artifact)
     return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]
+
+
+def _declare_modules(env: Environment, artifact: Artifact) -> None:
+    """Modules that nobody edited made their kernels too: for drawing the tree. They decide nothing."""
+    for unit in find_units(artifact):
+        for kernel in unit.kernels:
+            env.Depends(env.File(escape(str(kernel.source))), env.File(escape(str(unit.path))))
 
 
 def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") -> None:

@@ -104,6 +104,10 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
         declare_splice(env, selected)
     if "replay" in wanted and wants_files(workspace) and not looked_at:
         outcomes_of(workspace)  # written at the end, even if nothing comes of it
+    if "graph" in wanted:
+        from pypto_build.rules.graph import declare_graph
+
+        declare_graph(env, selected)
     if verdicts:
         env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(finish_replays, None)))
 

@@ -67,6 +67,7 @@ TARGETS: dict[str, Target] = {
     "pto_diff": Target(
         "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})
     ),
+    "graph": Target("graph JIT=x", "what is made from what, and what would be built", frozenset(_of(Group.BUILD))),
     **{verb.name: _of_verb(verb) for verb in VERBS.values()},
     "fetch": Target(
         "fetch",
@@ -81,7 +82,7 @@ TARGETS: dict[str, Target] = {
 
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Build and replay": ("build", "replay", "test", "compile", "splice"),
+    "Build and replay": ("build", "replay", "test", "compile", "splice", "graph"),
     "What is wrong": ("triage", "lint", "hazards", "diverge", "flaky", "passes", "pto_check", "pto_diff", "bisect"),
     "What a run did": ("report", "dump", "deps", "torch", "pack"),
     "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
@@ -90,7 +91,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 #: Targets that work on the artifact of JIT=.
-OF_AN_ARTIFACT = ("build", "replay", "splice", "pto_diff", *VERBS)
+OF_AN_ARTIFACT = ("build", "replay", "splice", "graph", "pto_diff", *VERBS)
 
 
 def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:

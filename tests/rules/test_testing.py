@@ -100,7 +100,7 @@ def test_a_test_that_does_not_build(saved: Saved) -> None:
         "uri": "build_output/_jit_chain/kernels/aiv/twice.cpp",
         "uriBaseId": "ARTIFACT",
     }
-    assert place["region"] == {"startLine": 9}
+    assert place["region"] == {"startLine": 11}
     assert sarif["originalUriBaseIds"]["ARTIFACT"]["uri"] == f"{project.root.as_uri()}/"
 
 
