@@ -44,6 +44,8 @@ _TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fe
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
+# What one of them means without a level: they were switches, and dumped everything.
+_OLD_LEVEL = 2
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
 
@@ -146,9 +148,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Ends with status 2 and one line for what is no verb or no flag.
     """
     flags = parser()
-    given, rest = flags.parse_known_args(words)
+    given, rest = flags.parse_known_args(_levelled(words))
     if given.verb not in _VERBS:
         flags.error(f"there is no verb {given.verb}{_meant(given.verb, [*_VERBS, *_TOOLS])}")
+    others = [word for word in rest if not (word.startswith("-") or _ASSIGNMENT.match(word))]
+    if given.path is None and len(others) == 1:  # after a flag, where argparse expects it no more
+        given.path = rest.pop(rest.index(others[0]))
     if given.path and _ASSIGNMENT.match(given.path):
         rest, given.path = [given.path, *rest], None
     given.assigned = [word for word in rest if _ASSIGNMENT.match(word)]
@@ -159,6 +164,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
     return given
+
+
+def _levelled(words: Sequence[str]) -> list[str]:
+    """The words with the level of every flag that stands alone: what follows it is another word of the command."""
+    bare = {flag: option.bare for option in _OPTIONS if option.bare is not None for flag in option.flags}
+    bare |= dict.fromkeys(_OLD_DUMP, _OLD_LEVEL)
+    following = [*words[1:], ""] if words else []
+    return [
+        f"{word}={bare[word]}" if word in bare and not after.isdecimal() else word
+        for word, after in zip(words, following, strict=True)
+    ]
 
 
 def _meant(word: str, known: Sequence[str]) -> str:
@@ -208,7 +224,7 @@ def parser() -> _Parser:
             group.add_argument(*names, metavar="VALUE", **about)
     older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
     about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
-    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=OPTIONS["DUMP"].bare, **about)
+    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_OLD_LEVEL, **about)
     return flags
 
 

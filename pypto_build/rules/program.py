@@ -57,8 +57,9 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
         place,
         action,
         "[py->pto] compile",
-        workspace.short(source),
+        f"{workspace.short(source)}{_by(settings['the assembler'], workspace)}",
         spawn=run_streaming,
+        shown=True,
         again=not _is_there(artifact),
         otherwise="a file of the artifact is missing",
     )
@@ -130,6 +131,13 @@ def _assembler(workspace: Workspace, platform: Platform) -> str:
         return ""
     found = find_ptoas(options["PTOAS"], os.environ)
     return found.identity if found else ""
+
+
+def _by(assembler: str, workspace: Workspace) -> str:
+    """Who assembles what is compiled, where anything is."""
+    if workspace.options["SKIP_PTOAS"] or workspace.options["COMPILER"] == "pypto":
+        return ""
+    return f" with {assembler or 'our own assembler'}"
 
 
 def _is_there(artifact: Path) -> bool:

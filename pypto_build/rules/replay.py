@@ -330,5 +330,5 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
 
 
 def _files(targets: ArtifactTargets, found: Snapshot) -> list[Path]:
-    beside = [targets.artifact.root / name for name in ("compiled_meta.json", "golden.py")]
-    return [*found.inputs.values(), *found.outputs.values(), *(path for path in beside if path.exists())]
+    beside = [path for path in [targets.artifact.root / "golden.py"] if path.exists()]
+    return [*found.inputs.values(), *found.outputs.values(), *beside]

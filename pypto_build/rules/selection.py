@@ -14,6 +14,7 @@ from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace, examples_dir, workspace_of
+from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.targets import OF_AN_ARTIFACT
@@ -42,7 +43,8 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
         return
     root = workspace.selected = resolve_jit(jit, *places)
-    verdicts.concern(workspace.options, [workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)])
+    output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
+    verdicts.concern(workspace.options, [output] if output != root else [])
     _declare_verbs(env, without_nodes, root)
     if "pto_diff" in wanted:
         from pypto_build.rules.pto_targets import declare_pto_diff
@@ -74,7 +76,8 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
     only = variants.pop() if len(variants) == 1 else None
     selected = [declare_loaded(env, artifact, variant=only, needed=builds) for artifact in artifacts]
     built = [node for targets in selected for node in targets.all]
-    chosen = {name: value for verb in verbs for name, value in verb.replay_with.items()}
+    wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
+    chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []
     if "replay" in wanted or not wanted or looked_at:

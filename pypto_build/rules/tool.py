@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,15 @@ def generate(env: Environment) -> None:
             env.AddMethod(_rule(module, function), name)
         _declare_help(env, workspace)
         if GetOption("clean"):
-            from pypto_build.rules.machinery.cleaning import clean_outputs
-
-            clean_outputs(workspace, options["JIT"])
+            workspace.at_end.append(partial(_clean, workspace))  # after the rules, which open what they declare
         else:
             declare_selected(env, _INVOCATION.verdicts)
+
+
+def _clean(workspace: Workspace) -> None:
+    from pypto_build.rules.machinery.cleaning import clean_outputs
+
+    clean_outputs(workspace, workspace.options["PLATFORM"] if "PLATFORM" in ARGUMENTS else "")
 
 
 def _check(options: Options, targets: list[str]) -> Options:

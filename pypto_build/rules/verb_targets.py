@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from SCons.Action import Action
+from SCons.Script import ARGUMENTS
 
 from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.facts.run_options import OF_SIMPLER
@@ -66,8 +67,8 @@ def verb_flags(env: Environment, verb: Verb) -> list[str]:
     words = []
     for name, flag in verb.flags.items():
         value = options[name]
-        if value != OPTIONS[name].default:
-            words += [flag] if value is True else [f"{flag}={value}"]
+        if value != OPTIONS[name].default or name in ARGUMENTS:
+            words += [flag] if value is True else [] if value is False else [f"{flag}={value}"]
         elif name in verb.required:
             raise ArtifactError(
                 f"{name}=",

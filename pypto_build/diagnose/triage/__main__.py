@@ -28,7 +28,13 @@ from pypto_build.toolchain.python import own_tool
 
 # More than this in the list of what else was found is for the instruments themselves to tell.
 _ALSO = 6
-_ENDED = {"pass": "it passes", "unchecked": "there is no golden", "hang": "it hangs", "runtime_error": "it ends early"}
+_ENDED = {
+    "pass": "it passes",
+    "unchecked": "there is no golden",
+    "hang": "it hangs",
+    "runtime_error": "it ends early",
+    "build_error": "it does not build",
+}
 # A run that takes longer is not repeated in other orders.
 _SHORT_S = 10.0
 
@@ -153,7 +159,7 @@ def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
-    found = [finding for weight, finding in triage.answer.found if weight]
+    found = triage.answer.ranked
     _keep(given, found)
     print("\n".join(_lines(triage)))
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
@@ -171,8 +177,8 @@ def _keep(given: argparse.Namespace, found: Sequence[Finding]) -> None:
 def _lines(triage: _Triage) -> Iterator[str]:
     """The answer: the cause, what else was found, what is excluded, what was not looked at."""
     answer, verdict = triage.answer, triage.verdict
-    told = [finding for weight, finding in answer.found if weight and finding.level == "error"]
-    also = [finding for weight, finding in answer.found if weight and finding not in told[:1]]
+    told = [finding for finding in answer.ranked if finding.level == "error"]
+    also = [finding for finding in answer.ranked if finding not in told[:1]]
     if told:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if answer.certain else 'most likely'}:"
         yield from told[0].lines

@@ -39,15 +39,21 @@ _FILES = (
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 
 
-def clean_outputs(workspace: Workspace, name: str) -> None:
-    """Remove the outputs of artifact ``name`` on every platform, or of all artifacts when it is empty."""
-    for output in sorted(workspace.build_dir.glob(f"*/{name or '*'}/{MARKER}")):
+def clean_outputs(workspace: Workspace, platform: str) -> None:
+    """Remove the outputs of the artifact of ``JIT=``, or of all artifacts; of all platforms unless one is given."""
+    name = Path(workspace.options["JIT"]).name
+    found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
+    for output in found:
         _clean(output.parent, workspace)
+    if name and not found:
+        built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
+        there = f"there are: {', '.join(built)}" if built else "nothing is built"
+        terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
     commands = workspace.build_dir / "compile_commands.json"
-    if not name and commands.exists():
+    if not (name or platform) and commands.exists():
         _remove(commands, workspace)
     for path in (workspace.build_dir / file for file in (FAILED_TESTS, "gl-code-quality-report.json")):
-        if not name and path.exists():
+        if not (name or platform) and path.exists():
             _remove(path, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import SCons.Node.Alias
-from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures
+from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
@@ -70,7 +70,7 @@ class Invocation:
             terminal.say(f"[RUN] why: {commands[0]}{more}")
 
     def _save(self) -> None:
-        for workspace in self._workspaces:
+        for workspace in self._workspaces if not GetOption("clean") else ():
             workspace.save()
 
     def _report_round(self) -> None:

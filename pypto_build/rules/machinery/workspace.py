@@ -141,6 +141,9 @@ class Workspace:
         """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
         path = self.build_dir / platform.name / name
         if path not in self.outputs:
+            if path == root or root.is_relative_to(path):
+                reason = "the artifact lies where what is built of it would go"
+                raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             try:
                 mark_output(path)
                 lock_output(path)
