@@ -111,10 +111,6 @@ def test_a_signature_that_the_orchestration_contradicts(saved: Saved) -> None:
     project.edit("kernel_config.py", '"core_type": "aiv"}', '"core_type": "aiv", "signature": [D.IN, D.INOUT]}')
     imports = "from pathlib import Path\n"
     project.edit("kernel_config.py", imports, f"{imports}from simpler.task_interface import ArgDirection as D\n")
-        "kernel_config.py",
-        "from pathlib import Path\n",
-        "from pathlib import Path\nfrom simpler.task_interface import ArgDirection as D\n",
-    )
     run = project.quiet("replay", "JIT=_jit_chain")
     note = "note: kernel_config.py: the signature of 'twice' is [IN, INOUT], the orchestration passes [IN, OUT]\n"
     assert (run.status, run.output.count(note)) == (0, 1), run.output
