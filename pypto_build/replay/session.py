@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -34,7 +34,7 @@ from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import compared_outputs, tolerances
-from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict, write_verdict
 from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ class _Session:
             raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")
+        if verdict.error is not None and verdict.error.kind == OUT_OF_BOUNDS and request.engine is None:
+            self._name_culprit(verdict.error, interface, binding)
         self._finish(binding, left)
 
     def _data(self) -> Path | None:
@@ -283,6 +285,22 @@ class _Session:
         verdict.error = check_memory(binding, arena, reply.input_writes)
         rules = Rules(verdict.rtol, verdict.atol, comparators)
         verdict.outputs = check_outputs(binding, arena, rules, reply.unwritten)
+
+    def _name_culprit(self, error: ErrorInfo, interface: Interface, binding: Binding) -> None:
+        """Say which task wrote next to a tensor, by a run task by task."""
+        from pypto_build.replay.overruns import FirstOverrun
+
+        arena = Arena([tensor.nbytes for tensor in binding.tensors])
+        first = FirstOverrun(arena)
+        again = replace(self._request, options={"on_task": first}, rounds=1)
+        with contextlib.suppress(RunFault), _open_embedded(again, interface, binding, arena) as worker:
+            for index, tensor in enumerate(binding.tensors):
+                arena.fill(index, tensor.initial)
+            worker.start_round()
+            worker.finish_round()
+        if first.culprit is not None:
+            error.task, error.kernel = first.culprit
+            error.message = error.message.replace("a kernel wrote", f"kernel '{error.kernel}' wrote", 1)
 
     def _finish(self, binding: Binding, arena: Arena) -> None:
         """Keep what was computed, report it, decide."""

@@ -22,6 +22,8 @@ OutputStatus = Literal["pass", "mismatch", "unchecked"]
 Number = float | int | bool | str
 
 SCHEMA = 1
+#: The kind of an error: a kernel wrote next to a tensor.
+OUT_OF_BOUNDS = "out_of_bounds"
 
 #: Exit status of `python -m pypto_build.replay` and of `pypto-build` for each verdict.
 EXIT_STATUS: dict[Status, int] = {

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from pypto_build.rules.options import OptionError, parse_options
+from pypto_build.rules.platform_choice import choose_platform
 from pypto_build.toolchain.devices import sign_of_hardware
-from tests.rules.project import Project
+from tests.rules.project import Project, Saved
 
 FIRST = "[RUN] PLATFORM=a2a3: no toolkit and no device here; on the CPU, as a2a3sim"
 
 pytestmark = pytest.mark.skipif(bool(sign_of_hardware()), reason="this machine has signs of hardware")
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project that was replayed with PLATFORM=a2a3."""
-    project = Project(tmp_path_factory.mktemp("platform"))
-    run = project.replay("PLATFORM=a2a3")
-    assert run.status == 0, run.output
-    assert run.output.splitlines()[0] == FIRST
-    assert "\n[RUN] PASS on the CPU, as a2a3sim (" in run.output
-    return project
 
 
 def told(project: Project) -> tuple[object, object]:
@@ -32,66 +22,65 @@ def told(project: Project) -> tuple[object, object]:
     return verdict["platform"], verdict["requested"]
 
 
-def test_results_are_those_of_the_simulated_platform(built: Project) -> None:
-    run = built.replay("PLATFORM=a2a3")
-    assert (run.status, run.actions, told(built)) == (0, [], ("a2a3sim", "a2a3"))
+def test_it_is_the_simulated_platform_and_says_so(chain: Saved, tmp_path: Path) -> None:
+    project = chain.again()
+    run = project.replay("PLATFORM=a2a3", "FORCE=1")
+    assert (run.status, run.output.splitlines()[0], told(project)) == (0, FIRST, ("a2a3sim", "a2a3"))
+    assert "\n[RUN] PASS on the CPU, as a2a3sim (" in run.output
+    run = project.replay("PLATFORM=a2a3")
+    assert (run.status, run.actions, told(project)) == (0, [], ("a2a3sim", "a2a3"))
     assert "\n[RUN] PASS on the CPU, as a2a3sim (cached)  _jit_chain a2a3sim: 'y'" in run.output
-    run = built.replay("PLATFORM=a2a3sim")
-    assert (run.status, run.actions, told(built)) == (0, [], ("a2a3sim", "a2a3sim"))
-    assert "\n[RUN] PASS (cached)  _jit_chain a2a3sim: 'y'" in run.output
-    assert not (built.root / "build" / "a2a3").exists()
+    clone = Project(tmp_path)  # takes it from the store, where the verdict tells what was asked for then
+    run = clone.scons("replay", "JIT=_jit_chain", env={"PYPTO_BUILD_STORE": project.store})
+    assert (run.status, told(clone)) == (0, ("a2a3sim", "a2a3sim")), run.output
+    assert "[RUN] PASS (cached)  _jit_chain a2a3sim: 'y'" in run.output
+    assert not (project.root / "build" / "a2a3").exists()
 
 
-def test_a_clone_takes_it_from_the_store(built: Project, tmp_path: Path) -> None:
-    """A verdict in the store tells which platform was asked for then, not now."""
-    clone = Project(tmp_path)
-    run = clone.scons("replay", "JIT=_jit_chain", env={"PYPTO_BUILD_STORE": built.store})
-    assert run.status == 0, run.output
-    assert "[RUN] PASS (cached)" in run.output
-    assert told(clone) == ("a2a3sim", "a2a3sim")
-
-
-@pytest.mark.parametrize(
-    "words, environment",
-    [
-        (("DEVICE=0",), {}),
-        (("HARDWARE=1",), {}),
-        ((), {"ASCEND_RT_VISIBLE_DEVICES": "0"}),
-    ],
-)
-def test_who_means_hardware_gets_no_cpu(built: Project, words: tuple[str, ...], environment: dict[str, str]) -> None:
-    run = built.scons("replay", "JIT=_jit_chain", "PLATFORM=a2a3", *words, env=environment)
-    assert run.status == 2
+def test_who_means_hardware_gets_no_cpu(chain: Saved, tmp_path: Path) -> None:
+    project = chain.again()
+    run = project.replay("PLATFORM=a2a3", "DEVICE=0")
+    assert run.status == 2 and "PASS" not in run.output
     assert "scons: *** PLATFORM=a2a3: ASCEND_HOME_PATH is not set; set it to the toolkit's directory" in run.output
-    assert "PASS" not in run.output
+    words = ("replay", "JIT=_jit_chain", "PLATFORM=a2a3")
+    run = project.scons(*words, env={"ASCEND_HOME_PATH": str(tmp_path)})
+    assert run.status == 2 and f"{tmp_path}/bin/ccec does not exist" in run.output
+    run = project.scons("scene_test", *words[1:], env={"ASCEND_RT_VISIBLE_DEVICES": "0"})
+    assert run.status == 0, run.output  # it runs nothing, and is for hardware
 
 
-def test_a_broken_toolkit_is_a_sign(built: Project, tmp_path: Path) -> None:
-    run = built.scons("replay", "JIT=_jit_chain", "PLATFORM=a2a3", env={"ASCEND_HOME_PATH": str(tmp_path)})
-    assert run.status == 2
-    assert f"{tmp_path}/bin/ccec does not exist" in run.output
+def meant(target: str, *, sign: str = "", dry: bool = False, **given: str) -> str:
+    """What PLATFORM=a2a3 comes to, as the platform and what was requested."""
+    given = {"PLATFORM": "a2a3", **given}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pypto_build.rules.platform_choice.sign_of_hardware", lambda: sign)
+        options = choose_platform(parse_options(given), given, [target], dry)
+    return f"{options['PLATFORM']} {options.requested}".strip()
 
 
-def test_hardware_of_a_simulated_platform(built: Project) -> None:
-    run = built.replay("HARDWARE=1")
-    assert (run.status, run.output) == (
-        2,
-        "scons: *** HARDWARE=1: PLATFORM=a2a3sim is simulated; name PLATFORM=a2a3 or a5, or leave it out\n",
-    )
+@pytest.mark.parametrize("target", ["replay", "build", "test", "report", "dump", "triage", "splice", "own-alias"])
+def test_what_runs(target: str) -> None:
+    assert meant(target) == "a2a3sim a2a3"
+    for given in ({"HARDWARE": "1"}, {"DEVICE": "0"}):
+        assert meant(target, **given) == "a2a3"  # type: ignore[arg-type]
+    assert meant(target, sign="/dev/davinci0") == "a2a3"
+    assert meant(target, sign="/dev/davinci0", dry=True, DEVICE="3") == "a2a3sim a2a3"
+    assert meant(target, sign="/dev/davinci0", RUNTIME="torch") == "a2a3sim a2a3"
 
 
-@pytest.mark.parametrize("verb", ["lint", "scene_test", "hazards", "replay -n DEVICE=0"])
-def test_who_needs_no_toolkit_asks_for_none(built: Project, verb: str) -> None:
-    environment = {"ASCEND_RT_VISIBLE_DEVICES": "0"}
-    run = built.scons(*verb.split(), "JIT=_jit_chain", "PLATFORM=a2a3", env=environment)
-    assert run.status == (2 if verb == "hazards" else 0), run.output  # what it finds in plain C++
-    assert "ASCEND_HOME_PATH" not in run.output
+@pytest.mark.parametrize("target", ["hazards", "diverge", "flaky", "torch"])
+def test_what_runs_here_in_any_case(target: str) -> None:
+    assert meant(target, sign="ASCEND_HOME_PATH") == "a2a3sim a2a3"
 
 
-def test_a_failing_run_says_where_it_ran(built: Project) -> None:
-    run = built.replay("PLATFORM=a2a3", "RTOL=0", "ATOL=0", "DATA=wrong")
-    assert run.status == 2  # there is no such directory, and the verdict says what was asked for
-    assert run.output.splitlines()[0] == FIRST
+@pytest.mark.parametrize("target", ["lint", "scene_test", "compile", "passes", "install", "hang"])
+def test_what_runs_nothing(target: str) -> None:
+    assert meant(target) == "a2a3"
+
+
+def test_hardware_of_a_simulated_platform() -> None:
+    with pytest.raises(OptionError, match="HARDWARE=1: PLATFORM=a2a3sim is simulated; name PLATFORM=a2a3 or a5"):
+        meant("replay", PLATFORM="a2a3sim", HARDWARE="1")
 
 
 @pytest.mark.parametrize("node", ["davinci0", "davinci_manager", "devmm_svm", "hisi_hdc"])
@@ -99,8 +88,4 @@ def test_signs_of_a_device(tmp_path: Path, node: str) -> None:
     assert sign_of_hardware({}, tmp_path) == ""
     (tmp_path / node).touch()
     assert sign_of_hardware({}, tmp_path) == str(tmp_path / node)
-
-
-def test_a_variable_that_is_empty_is_a_sign(tmp_path: Path) -> None:
     assert sign_of_hardware({"ASCEND_HOME_PATH": ""}, tmp_path) == "ASCEND_HOME_PATH"
-    assert "ASCEND_HOME_PATH" not in os.environ or sign_of_hardware() == "ASCEND_HOME_PATH"

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
-
-import pytest
 
 from tests.rules.project import Project, Saved
 
 _TIME = re.compile(r"\(\d+\.\d\ds\)")
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    """A project that was replayed."""
-    project = Project(tmp_path_factory.mktemp("screens") / "here")
-    assert project.replay().status == 0
-    return Saved(project)
 
 
 def shown(project: Project, *words: str) -> list[str]:
@@ -29,8 +18,8 @@ def shown(project: Project, *words: str) -> list[str]:
 OUTPUT = "[RUN]   'y' PASS  shape=(16,) dtype=torch.float32"
 
 
-def test_a_passing_replay_is_three_lines(saved: Saved) -> None:
-    project = saved.again()
+def test_a_passing_replay_is_three_lines(chain: Saved) -> None:
+    project = chain.again()
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "in[i] * 2.0f + 0.0f")
     detected = "[cpp->.so] cpp edits or missing binaries detected"
     assert shown(project) == [
@@ -54,8 +43,8 @@ def test_a_passing_replay_is_three_lines(saved: Saved) -> None:
     ]
 
 
-def test_the_rest_is_there_for_who_asks(saved: Saved) -> None:
-    project = saved.again()
+def test_the_rest_is_there_for_who_asks(chain: Saved) -> None:
+    project = chain.again()
     project.edit("kernels/aiv/twice.cpp", "2.0f", "2.00f")
     run = project.replay("FORCE=1", "VERBOSE=1")
     for line in ("[RUN] generate inputs ...", "[RUN] validate ...", f"[RUN]   cache hit: {project.artifact}/data/in"):
@@ -64,8 +53,8 @@ def test_the_rest_is_there_for_who_asks(saved: Saved) -> None:
     assert run.output.count("[cpp->.so] cpp edits or missing binaries detected") == 1
 
 
-def test_a_failing_replay_ends_with_what_to_type_next(saved: Saved) -> None:
-    project = saved.again()
+def test_a_failing_replay_ends_with_what_to_type_next(chain: Saved) -> None:
+    project = chain.again()
     project.edit("kernels/aiv/plus_one.cpp", "1.0f", "3.0f")
     lines = shown(project, "RTOL=0.001", "PLATFORM=a2a3sim")
     assert sum("'y' FAIL" in line for line in lines) == 1
@@ -75,8 +64,8 @@ def test_a_failing_replay_ends_with_what_to_type_next(saved: Saved) -> None:
     assert (run.status, run.output.splitlines()[-1]) == (1, "[RUN] why: pypto-build triage _jit_chain")
 
 
-def test_an_error_of_the_compiler_comes_with_its_file_and_reason(saved: Saved) -> None:
-    project = saved.again()
+def test_an_error_of_the_compiler_comes_with_its_file_and_reason(chain: Saved) -> None:
+    project = chain.again()
     project.edit("kernels/aiv/twice.cpp", "2.0f *", "2.0f * nothing *")
     lines = shown(project)
     assert lines[0] == "[cpp->.so] compile kernels/aiv/twice.cpp  (content of kernels/aiv/twice.cpp changed)"
@@ -121,13 +110,3 @@ def test_help_on_a_verb_and_an_option(project: Project) -> None:
         2,
         "scons: *** help relay: no such verb or option; did you mean replay?",
     )
-
-
-def test_a_module_that_was_edited(tmp_path: Path) -> None:
-    """Four lines: what was assembled comes before what is compiled from it."""
-    project = Project(tmp_path)
-    project.use_example("_jit_vector_dag")
-    assert shown(project)[-1] == "[RUN] PASS (T)"
-    project.edit("ptoas/kernel_mul.pto", "module ", "module  ")
-    assert shown(project)[0] == "[pto->cpp] regenerating from ptoas/kernel_mul.pto  (not built before)"
-    assert shown(project)[0] == "[cpp->.so] no cpp edits since last build; reusing cached binaries"

@@ -25,14 +25,12 @@ env.ReplayTest(name='hardware', artifact=base, platform='a2a3')
 _VERDICT = "build/a2a3sim/_jit_chain/replays/golden=golden-"
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+def with_tests(chain: Saved) -> Project:
     """A project with four tests: one each that passes, fails, cannot be read, and cannot run here."""
-    project = Project(tmp_path_factory.mktemp("testing") / "here")
+    project = chain.again()
     project.write("SConstruct", _TESTS)
     project.write_tensor("../../../golden/y", [0.0] * 16)
-    assert project.scons("build", "JIT=_jit_chain").status == 0
-    return Saved(project)
+    return project
 
 
 def lines(run: Run) -> list[str]:
@@ -43,8 +41,8 @@ def lines(run: Run) -> list[str]:
 
 
 @pytest.mark.skipif(bool(sign_of_hardware()), reason="this machine has signs of hardware")
-def test_every_test_has_its_line_and_failures_come_last(saved: Saved) -> None:
-    project = saved.again()
+def test_every_test_has_its_line_and_failures_come_last(chain: Saved) -> None:
+    project = with_tests(chain)
     run = project.quiet("test")
     there = f"{project.root}/build_output/_jit_gone: no such directory"
     assert run.status == 2
@@ -52,7 +50,7 @@ def test_every_test_has_its_line_and_failures_come_last(saved: Saved) -> None:
     assert told[0].startswith(f"[test] ERROR gone {there[:30]}")
     assert told[1:] == [
         "[test] FAIL wrong 1 of 1 outputs differ",
-        "[test] PASS right",
+        "[test] PASS right cached",
         "[test] SKIPPED hardware a2a3: no toolkit and no device here",
     ]
     text = run.output
@@ -60,7 +58,7 @@ def test_every_test_has_its_line_and_failures_come_last(saved: Saved) -> None:
     assert f"{' wrong '.center(80, '_')}\n[RUN]   'y' FAIL  shape=(16,) dtype=torch.float32\n" in text
     assert f"\n    verdict  {_VERDICT}" in text
     assert "\n    why      scons triage JIT=build_output/_jit_chain\n" in text
-    assert re.search(r"\n=== 2 failed, 1 passed, 1 skipped in \d+\.\d s ===\n", text)
+    assert re.search(r"\n=== 2 failed, 1 passed \(1 cached\), 1 skipped in \d+\.\d s ===\n", text)
     assert text.endswith("\nthose that failed, again: scons test FAILED=1\n")
     assert text.count("scons: ***") == 1
 
@@ -74,15 +72,15 @@ def test_every_test_has_its_line_and_failures_come_last(saved: Saved) -> None:
     assert (again.status, again.output) == (0, "[test] no test failed when it last ran; scons test runs all of them\n")
 
 
-def test_a_test_by_its_name_decides_the_status(saved: Saved) -> None:
-    project = saved.again()
+def test_a_test_by_its_name_decides_the_status(chain: Saved) -> None:
+    project = with_tests(chain)
     assert project.quiet("right").status == 0
     run = project.quiet("wrong")
     assert (run.status, lines(run)) == (2, ["[test] FAIL wrong 1 of 1 outputs differ"])
 
 
-def test_a_test_that_does_not_build(saved: Saved) -> None:
-    project = saved.again()
+def test_a_test_that_does_not_build(chain: Saved) -> None:
+    project = with_tests(chain)
     project.edit("kernels/aiv/twice.cpp", "2.0f *", "2.0f * nothing *")
     run = project.quiet("test", "SARIF=out.sarif", "JUNIT=out.xml")
     assert run.status == 2
@@ -104,8 +102,8 @@ def test_a_test_that_does_not_build(saved: Saved) -> None:
     assert sarif["originalUriBaseIds"]["ARTIFACT"]["uri"] == f"{project.root.as_uri()}/"
 
 
-def test_files_for_ci(saved: Saved) -> None:
-    project = saved.again()
+def test_files_for_ci(chain: Saved) -> None:
+    project = with_tests(chain)
     environment = {**os.environ, "GITHUB_ACTIONS": "true"}
     run = project.quiet("test", "JUNIT=o/out.xml", "JSON=o/out.json", env=environment)
     suite = ElementTree.parse(project.root / "o" / "out.xml").getroot()[0]
@@ -126,8 +124,8 @@ def test_files_for_ci(saved: Saved) -> None:
     assert "::error" not in project.quiet("test", "ANNOTATE=0", env=environment).output
 
 
-def test_files_of_a_replay(saved: Saved) -> None:
-    project = saved.again()
+def test_files_of_a_replay(chain: Saved) -> None:
+    project = with_tests(chain)
     project.edit("kernels/aiv/plus_one.cpp", "1.0f", "3.0f")
     run = project.quiet("replay", "JIT=_jit_chain", "JUNIT=out.xml", "ANNOTATE=gitlab")
     assert run.status == 2
@@ -149,8 +147,8 @@ CONTRADICTIONS = {
 }
 
 
-def test_what_a_test_says_of_its_artifact_is_held_to_it(saved: Saved) -> None:
-    project = saved.again()
+def test_what_a_test_says_of_its_artifact_is_held_to_it(chain: Saved) -> None:
+    project = with_tests(chain)
     tests = [
         f"env.ReplayTest(name='t{number}', artifact=base, {words})\n" for number, words in enumerate(CONTRADICTIONS)
     ]

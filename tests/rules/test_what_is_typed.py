@@ -5,18 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from pypto_build import cli
 from tests.rules.project import Project, Saved
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
-    """A project that was replayed."""
-    project = Project(tmp_path_factory.mktemp("typed") / "here")
-    assert project.replay().status == 0
-    return Saved(project)
 
 
 def test_a_flag_that_stands_alone_takes_no_other_word() -> None:
@@ -27,22 +17,22 @@ def test_a_flag_that_stands_alone_takes_no_other_word() -> None:
     assert command[command.index("replay") :] == ["replay", "JIT=dir", "DUMP=3", "SWIMLANE=4", "RTOL=0"]
 
 
-def test_dump_keeps_the_level_that_was_given(saved: Saved) -> None:
-    project = saved.again()
+def test_dump_keeps_the_level_that_was_given(chain: Saved) -> None:
+    project = chain.again()
     assert project.scons("dump", "JIT=_jit_chain").status == 0
     assert json.loads((project.out / "dfx_outputs/args_dump/args_dump.json").read_bytes())["total_args"] == 4
     run = project.scons("dump", "JIT=_jit_chain", "DUMP=3")
     assert "run _jit_chain DUMP=3" in run.actions, run.output
 
 
-def test_a_mistyped_artifact(saved: Saved) -> None:
-    run = saved.again().scons("replay", "JIT=_jit_cahin")
+def test_a_mistyped_artifact(chain: Saved) -> None:
+    run = chain.again().scons("replay", "JIT=_jit_cahin")
     assert run.output.endswith("did you mean _jit_chain? there are: _jit_chain\n")
 
 
-def test_white_space_in_what_the_compiler_declared(saved: Saved) -> None:
+def test_white_space_in_what_the_compiler_declared(chain: Saved) -> None:
     """It decides by what it says: nothing is run again."""
-    project = saved.again()
+    project = chain.again()
     path = project.artifact / "compiled_meta.json"
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=4))
     assert project.replay().actions == ["sign kernel_config.py"]
@@ -51,8 +41,8 @@ def test_white_space_in_what_the_compiler_declared(saved: Saved) -> None:
     assert project.replay().status != 0
 
 
-def test_a_kernel_by_its_name(saved: Saved) -> None:
-    project = saved.again()
+def test_a_kernel_by_its_name(chain: Saved) -> None:
+    project = chain.again()
     source = "build_output/_jit_chain/kernels/aiv/twice.cpp"
     project.write(
         "SConstruct",
@@ -63,10 +53,10 @@ def test_a_kernel_by_its_name(saved: Saved) -> None:
     assert (project.root / "build/a2a3sim/units/kernels/aiv/k.so").is_file()
 
 
-def test_an_option_that_is_empty_is_given(saved: Saved) -> None:
-    run = saved.again().scons("bisect", "JIT=_jit_chain", "AXIS=flags", "GOOD=", "BAD=-O0")
+def test_an_option_that_is_empty_is_given(chain: Saved) -> None:
+    run = chain.again().scons("bisect", "JIT=_jit_chain", "AXIS=flags", "GOOD=", "BAD=-O0")
     assert "GOOD=: 'scons bisect' needs it" not in run.output
-    assert "GOOD=: 'scons bisect' needs it" in saved.project.scons("bisect", "JIT=_jit_chain", "AXIS=flags").output
+    assert "GOOD=: 'scons bisect' needs it" in chain.project.scons("bisect", "JIT=_jit_chain", "AXIS=flags").output
 
 
 def test_an_artifact_where_its_outputs_would_go(tmp_path: Path) -> None:
@@ -83,8 +73,8 @@ def test_an_artifact_where_its_outputs_would_go(tmp_path: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == before
 
 
-def test_clean_with_declared_rules_leaves_nothing(saved: Saved) -> None:
-    project = saved.again()
+def test_clean_with_declared_rules_leaves_nothing(chain: Saved) -> None:
+    project = chain.again()
     project.write(
         "SConstruct",
         "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
@@ -95,8 +85,8 @@ def test_clean_with_declared_rules_leaves_nothing(saved: Saved) -> None:
     assert not (project.root / "build").exists()
 
 
-def test_clean_of_what_was_named(saved: Saved) -> None:
-    project = saved.again()
+def test_clean_of_what_was_named(chain: Saved) -> None:
+    project = chain.again()
     other = project.root / "build/a5sim/_jit_chain"
     other.mkdir(parents=True)
     (other / ".pypto-build").write_text("")
@@ -106,8 +96,8 @@ def test_clean_of_what_was_named(saved: Saved) -> None:
     assert (run.status, run.output) == (0, "scons: JIT=nope: nothing of it is built; there are: _jit_chain\n")
 
 
-def test_a_signature_that_the_orchestration_contradicts(saved: Saved) -> None:
-    project = saved.again()
+def test_a_signature_that_the_orchestration_contradicts(chain: Saved) -> None:
+    project = chain.again()
     project.edit("kernel_config.py", '"core_type": "aiv"}', '"core_type": "aiv", "signature": [D.IN, D.INOUT]}')
     imports = "from pathlib import Path\n"
     project.edit("kernel_config.py", imports, f"{imports}from simpler.task_interface import ArgDirection as D\n")

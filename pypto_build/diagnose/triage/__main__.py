@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-class _Triage:
+class Triage:
     """The instruments on one artifact, and what they said."""
 
     def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
@@ -64,15 +64,19 @@ class _Triage:
 
     def run(self) -> None:
         """Run what is needed, cheapest first."""
-        steps: list[tuple[str, Callable[[], None]]] = [("lint", self._lint)]
-        if self.given.until != "lint":
-            steps += [("other orders", self._orders), ("hazards", self._hazards)]
-            steps += [("diverge", self._diverge), ("flaky", self._flaky)]
-        for name, step in steps:
-            if self.answer.certain:
-                self.answer.left_out.append(f"{name} (the cause is certain)")
-            else:
-                step()
+        steps: dict[str, Callable[[], None]] = {
+            "lint": self._lint,
+            "other orders": self._orders,
+            "hazards": self._hazards,
+            "diverge": self._diverge,
+            "flaky": self._flaky,
+        }
+        for number, (name, step) in enumerate(steps.items(), 1):
+            step()
+            if self.answer.certain and number < len(steps):
+                self.answer.left_out.append(f"{', '.join(list(steps)[number:])} (the cause is certain)")
+            if self.answer.certain or name == self.given.until:
+                return
 
     def _lint(self) -> None:
         from pypto_build.diagnose.lint.__main__ import lint
@@ -155,13 +159,13 @@ class _Triage:
 
 def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
     verdict = read_verdict(given.build_dir / "verdict.json")
-    triage = _Triage(given, verdict, given_options(words))
+    triage = Triage(given, verdict, given_options(words))
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
     found = triage.answer.ranked
     _keep(given, found)
-    print("\n".join(_lines(triage)))
+    print("\n".join(lines_of(triage)))
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 
@@ -174,7 +178,7 @@ def _keep(given: argparse.Namespace, found: Sequence[Finding]) -> None:
             write_bytes(path, data)
 
 
-def _lines(triage: _Triage) -> Iterator[str]:
+def lines_of(triage: Triage) -> Iterator[str]:
     """The answer: the cause, what else was found, what is excluded, what was not looked at."""
     answer, verdict = triage.answer, triage.verdict
     told = [finding for finding in answer.ranked if finding.level == "error"]

@@ -90,7 +90,7 @@ def weigh(finding: Finding, evidence: Evidence) -> int:
     if finding.rule in _ORDER:
         return _BESIDE if evidence.order_excluded else _LIKELY
     if finding.rule in _VALUES:
-        return 100 if finding.line else CERTAIN
+        return 98 if finding.line else CERTAIN
     if finding.rule == "lint/artifact":
         return 100  # it cannot even be read
     if evidence.ended:
