@@ -69,8 +69,6 @@ def test_logs_without_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert hang.main(["--log", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"{line}    they end before the runtime's first line; what writes one: ")
-        f"{line}    they end before the runtime's first line; what writes one: ASCEND_PROCESS_LOG_PATH=dir"
-    )
 
 
 @pytest.mark.parametrize(
