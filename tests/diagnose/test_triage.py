@@ -11,7 +11,7 @@ import pytest
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.repeat import given_options
 from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
-from pypto_build.diagnose.triage.causes import Answer, Evidence, weigh
+from pypto_build.diagnose.triage.causes import Answer, Circumstances, weigh
 from pypto_build.replay.verdict import Status, Verdict
 from tests.rules.project import Project
 
@@ -31,12 +31,12 @@ WARNING = Finding("hazards/untouched", "never touched", "orchestration/x.cpp", 7
 
 FIRST = {
     "a race that other orders show, and a kernel that is wrong": (
-        Evidence(verdict("mismatch"), 2, "one by one"), [KERNEL, UNORDERED, RUNS], UNORDERED,
+        Circumstances(verdict("mismatch"), 2, "one by one"), [KERNEL, UNORDERED, RUNS], UNORDERED,
     ),
-    "a race that no order shows": (Evidence(verdict("mismatch"), 5), [UNORDERED, KERNEL], KERNEL),
-    "the declaration rather than the runs that show it": (Evidence(verdict("pass"), 5), [RUNS, DECLARED], DECLARED),
-    "what contradicts itself rather than where it ended": (Evidence(verdict("runtime_error")), [FAULT, LINT], LINT),
-    "an error rather than a warning": (Evidence(verdict("mismatch"), 5), [WARNING, UNORDERED], UNORDERED),
+    "a race that no order shows": (Circumstances(verdict("mismatch"), 5), [UNORDERED, KERNEL], KERNEL),
+    "the declaration rather than the runs": (Circumstances(verdict("pass"), 5), [RUNS, DECLARED], DECLARED),
+    "what contradicts itself rather than the end": (Circumstances(verdict("runtime_error")), [FAULT, LINT], LINT),
+    "an error rather than a warning": (Circumstances(verdict("mismatch"), 5), [WARNING, UNORDERED], UNORDERED),
 }  # fmt: skip
 
 
@@ -49,8 +49,8 @@ def test_what_comes_first(case: str) -> None:
 
 
 def test_what_is_certain() -> None:
-    assert weigh(Finding("lint/x", "a note", level="note"), Evidence(verdict("mismatch"))) == 0
-    answer = Answer(Evidence(verdict("mismatch"), 5))
+    assert weigh(Finding("lint/x", "a note", level="note"), Circumstances(verdict("mismatch"))) == 0
+    answer = Answer(Circumstances(verdict("mismatch"), 5))
     answer.add([UNORDERED, WARNING])
     assert not answer.certain
     answer.add([KERNEL])

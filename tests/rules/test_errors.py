@@ -13,7 +13,8 @@ from tests.rules.project import Project
 CASES = {
     "no such artifact": (
         ["JIT=_jit_chan"],
-        "JIT=_jit_chan: no such artifact in build_output or examples/artifacts; there are: _jit_chain",
+        "JIT=_jit_chan: no such artifact in build_output or examples/artifacts; "
+        "did you mean _jit_chain? there are: _jit_chain",
     ),
     "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one of: _jit_chain"),
     "unknown option": (["JIT=_jit_chain", "PLATFROM=a5sim"], "PLATFROM=a5sim: no such option; did you mean PLATFORM=?"),

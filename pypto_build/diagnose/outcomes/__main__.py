@@ -19,7 +19,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_sarif
 from pypto_build.diagnose.outcomes.formats import as_code_quality, as_json, as_junit, github_lines
-from pypto_build.diagnose.outcomes.outcome import Outcome
+from pypto_build.diagnose.outcomes.outcome import TestOutcome
 
 #: In BUILD_DIR: what GitLab takes as a report of code quality.
 CODE_QUALITY = "gl-code-quality-report.json"
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _run(given: argparse.Namespace) -> int:
     try:
-        outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Outcome])
+        outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
         raise ArtifactError("standard input", f"tells no outcomes: {error}") from None
     findings = [_in_workspace(found, given.top) for outcome in outcomes for found in outcome.findings(given.top)]

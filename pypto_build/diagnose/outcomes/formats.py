@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import msgspec
 
 from pypto_build.diagnose.findings import Finding
-from pypto_build.diagnose.outcomes.outcome import Outcome, report_text
+from pypto_build.diagnose.outcomes.outcome import TestOutcome, report_text
 
 SCHEMA = 1
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def as_junit(outcomes: Sequence[Outcome], top: Path) -> bytes:
+def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
     """One suite with a case for each outcome. Mismatches are failures; what did not run to its end is an error."""
     failures = sum(_element(outcome) == "failure" for outcome in outcomes)
     errors = sum(_element(outcome) == "error" for outcome in outcomes)
@@ -45,7 +45,7 @@ def as_junit(outcomes: Sequence[Outcome], top: Path) -> bytes:
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _element(outcome: Outcome) -> str:
+def _element(outcome: TestOutcome) -> str:
     """The element of JUnit that tells an outcome; none for one that passed."""
     if outcome.word == "SKIPPED":
         return "skipped"
@@ -58,7 +58,7 @@ def _xml(text: str) -> str:
     return _NOT_IN_XML.sub("?", text)
 
 
-def as_json(outcomes: Sequence[Outcome], top: Path) -> bytes:
+def as_json(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
     """All outcomes, each with its whole verdict."""
     tests = []
     for outcome in outcomes:

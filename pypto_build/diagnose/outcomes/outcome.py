@@ -18,7 +18,7 @@ _DIAGNOSTIC = re.compile(r"(?m)^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? 
 _FRAME = re.compile(r"\((?P<path>[^()\s]+\.(?:cpp|h|hpp)):(?P<line>\d+)")
 
 
-class Outcome(msgspec.Struct):
+class TestOutcome(msgspec.Struct):
     """What the build says of one test (``pypto_build.rules.outcomes`` has the same fields)."""
 
     name: str
@@ -102,7 +102,7 @@ def difference(output: OutputResult) -> str:
     return f"output '{output.name}': {output.mismatched} of {output.numel} elements differ{where}"
 
 
-def report_text(outcome: Outcome, top: Path) -> str:
+def report_text(outcome: TestOutcome, top: Path) -> str:
     """What a person would read of a failure: what the run printed, else what the verdict says."""
     if outcome.text:
         return outcome.text

@@ -20,7 +20,7 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
 from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
-from pypto_build.diagnose.triage.causes import Answer, Evidence
+from pypto_build.diagnose.triage.causes import Answer, Circumstances
 from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
@@ -60,7 +60,7 @@ class Triage:
 
     def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
         self.given, self.verdict, self.repeat = given, verdict, repeat
-        self.answer = Answer(Evidence(verdict))
+        self.answer = Answer(Circumstances(verdict))
 
     def run(self) -> None:
         """Run what is needed, cheapest first."""
@@ -88,7 +88,7 @@ class Triage:
             self.answer.left_out.append("other orders (the run does not end, or takes long)")
             return
         orders = try_orders(self._request())
-        self.answer.evidence = Evidence(self.verdict, orders.runs, orders.varied)
+        self.answer.evidence = Circumstances(self.verdict, orders.runs, orders.varied)
         if not orders.varied:
             self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders: the same bits)")
 

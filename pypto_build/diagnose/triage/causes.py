@@ -23,7 +23,7 @@ _LIKELY, _POSSIBLE, _BESIDE = 70, 50, 20
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Circumstances:
     """What is known besides findings: how the replay ended, and what other orders of its tasks gave.
 
     ``orders`` is how many were run; ``varied`` says which of them gave other bits than the first, empty for none.
@@ -48,7 +48,7 @@ class Evidence:
 class Answer:
     """The findings of all instruments, and what was excluded or not looked at."""
 
-    evidence: Evidence
+    evidence: Circumstances
     findings: list[Finding] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Answer:
         return any(weigh(finding, self.evidence) >= CERTAIN for finding in self.findings)
 
 
-def weigh(finding: Finding, evidence: Evidence) -> int:
+def weigh(finding: Finding, evidence: Circumstances) -> int:
     """How much ``finding`` explains of how the run ended, from 0 to 100."""
     if finding.level == "note":
         return 0
