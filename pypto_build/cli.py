@@ -138,8 +138,21 @@ def scons_command(given: argparse.Namespace) -> list[str]:
     jobs = [f"-j{given.jobs}"] if given.jobs else []
     named = "PROGRAM" if given.verb == "compile" else "JIT"
     what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
+    words += _beside_artifact(given) if not options["BUILD_DIR"] else []
     command = [*own_tool("SCons"), "--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb]
     return [*command, *what, *words, *given.assigned]
+
+
+def _beside_artifact(given: argparse.Namespace) -> list[str]:
+    """Where to build for who stands in the artifact itself, whose directory is never written to."""
+    named = given.path or given.runtime_dir
+    root = Path(os.path.abspath(named)) if named and given.verb != "compile" else None
+    if root is None or not root.is_dir() or not Path.cwd().is_relative_to(root):
+        return []
+    if any(word.startswith("BUILD_DIR=") for word in given.assigned):
+        return []
+    place = root.parent.parent if root.parent.name == "build_output" else root.parent
+    return [f"BUILD_DIR={place / 'build'}"]
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

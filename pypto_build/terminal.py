@@ -35,7 +35,9 @@ _COLOURS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^(scons: \*\*\*|[\w-]+: error:|error:)", _BOLD + _RED),
         (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
         (r"^\[test\] .{10}.*?  (\S.*)$", _DIM),
-        (r"^(    hint:)", _BOLD),
+        (r"^(?:\S+: )?(error): ", _BOLD + _RED),
+        (r"^(?:\S+: )?(warning): ", _BOLD + _YELLOW),
+        (r"^(    (?:hint|do|edit [^:]+:\d+):)", _BOLD),
         (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
     )
 )
@@ -150,7 +152,7 @@ def _draw(text: str) -> None:
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(2).columns
+        return os.get_terminal_size(2).columns or 80  # a terminal may not know
     except OSError:
         return 80
 

@@ -113,3 +113,18 @@ def test_two_artifacts_or_none_is_a_usage_error(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == 2 * "pypto-build: name one artifact, as PATH or with --runtime-dir\n"
     assert cli.main(["compile"]) == 2
     assert capsys.readouterr().err == "pypto-build: name one program, as PATH\n"
+
+
+def test_who_stands_in_the_artifact_builds_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pypto-build replay .` and `pytest kernel_config.py` write nothing into the artifact."""
+    artifact = tmp_path / "build_output" / "_jit_x"
+    (artifact / "kernels").mkdir(parents=True)
+    for place in (artifact, artifact / "kernels"):
+        monkeypatch.chdir(place)
+        assert f"BUILD_DIR={tmp_path}/build" in cli.scons_command(cli.parse(["replay", str(artifact)]))
+    monkeypatch.chdir(artifact)
+    assert f"BUILD_DIR={tmp_path}/build" in cli.scons_command(cli.parse(["replay", "."]))
+    given = cli.scons_command(cli.parse(["replay", ".", "BUILD_DIR=here"]))
+    assert [word for word in given if word.startswith("BUILD_DIR=")] == ["BUILD_DIR=here"]
+    monkeypatch.chdir(tmp_path)
+    assert not any("BUILD_DIR" in word for word in cli.scons_command(cli.parse(["replay", str(artifact)])))

@@ -18,6 +18,7 @@ from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
+from pypto_build.rules.variants import FOR_SIMPLER
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class Compilation:
             self._workspace.short(plan.unit.source),
             spawn=partial(self._compile_calling, plan) if plan.recipe.calling else run_captured,
             aids=lambda: self._aids(plan),
+            hushed=self._variant == f"{FOR_SIMPLER.directory}/",
         )
 
     def _action(self, plan: Plan, name: str, argv: list[str], inputs: tuple[str, ...], main: str) -> Action:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -34,6 +35,13 @@ _ENDED = {
     "hang": "it hangs",
     "runtime_error": "it ends early",
     "build_error": "it does not build",
+}
+# What an instrument excludes that finds nothing.
+_LOOKED_FOR = {
+    "lint": "files that contradict each other",
+    "hazards": "accesses that are unordered, misdeclared or out of bounds",
+    "diverge": "kernels that compute something else than their modules",
+    "flaky": "outputs that vary with the order",
 }
 # A run that takes longer is not repeated in other orders.
 _SHORT_S = 10.0
@@ -90,7 +98,7 @@ class Triage:
         orders = try_orders(self._request())
         self.answer.evidence = Circumstances(self.verdict, orders.runs, orders.varied)
         if not orders.varied:
-            self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders: the same bits)")
+            self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders give the same bits)")
 
     def _hazards(self) -> None:
         if self.given.binaries is None:
@@ -140,7 +148,7 @@ class Triage:
     def _take(self, name: str, findings: Sequence[Finding]) -> None:
         self.answer.add(findings)
         if not any(finding.level != "note" for finding in findings):
-            self.answer.excluded.append(f"what {name} finds (nothing found)")
+            self.answer.excluded.append(f"{_LOOKED_FOR[name]} ({name})")
 
     def _request(self) -> Request:
         given = self.given
@@ -165,7 +173,7 @@ def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
         return 0
     found = triage.answer.ranked
     _keep(given, found)
-    print("\n".join(lines_of(triage)))
+    terminal.say(*lines_of(triage))
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 

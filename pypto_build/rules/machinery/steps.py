@@ -53,6 +53,7 @@ class Step:
     recorded: bool = True
     in_common: bool = False  # all workspaces of a user share the place: one run at a time works there
     shown: bool = False
+    hushed: bool = False  # what it says is a detail too, unless it fails: headers of others warn at every use
     lead: Callable[[str], None] | None = None
     writes_to: Path | None = None  # what a sandbox has to let it write to, if that is not OUT
 
@@ -130,9 +131,10 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         line = step.line(reasons[0] if reasons else "")
         progress.failed.append((step.place.directory, f"{line}\n{outcome.said}"))
     if not (outcome.how == "failed" and progress.hold):
-        if outcome.said and reasons and not (workspace.verbose or step.shown):
+        told = outcome.said if outcome.how == "failed" or workspace.verbose or not step.hushed else ""
+        if told and reasons and not (workspace.verbose or step.shown):
             terminal.say(step.line(reasons[0]))
-        terminal.pass_on(outcome.said)
+        terminal.pass_on(told)
     if outcome.how in ("built", "restored"):
         progress.note(step.place.directory, step.action, outcome.how)
     if outcome.how == "failed":
