@@ -21,25 +21,23 @@ _EVERY_S = 0.5
 
 _GREEN, _RED, _YELLOW, _DIM, _BOLD, _END = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 _ERASE = "\r\x1b[K"
-_CODES = re.compile(r"\x1b\[[0-9;]*[mK]")
-# Where a word stands for a result, and what is said besides. Groups are coloured, the rest of a line is not.
+_CODES = r"\x1b\[[0-9;]*[mK]"
+# Where a word stands for a result, and what is said besides. Groups are coloured, the rest of a line is not. None is
+# compiled where nothing is coloured.
 _RESULT = r"(?:^\[RUN\] (?:  '[^']*' )?|^  '[^']*' |^\[test\] )"
-_COLOURS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), colour)
-    for pattern, colour in (
-        (_RESULT + r"(PASS)\b", _BOLD + _GREEN),
-        (_RESULT + r"(FAIL|HANG|ERROR)\b", _BOLD + _RED),
-        (_RESULT + r"(UNCHECKED|SKIPPED)\b", _BOLD + _YELLOW),
-        (r"^=+ (?:[^=]*, )?([1-9]\d* failed)\b", _BOLD + _RED),
-        (r"^=+ (\d+ passed)\b", _BOLD + _GREEN),
-        (r"^(scons: \*\*\*|[\w-]+: error:|error:)", _BOLD + _RED),
-        (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
-        (r"^\[test\] .{10}.*?  (\S.*)$", _DIM),
-        (r"^(?:\S+: )?(error): ", _BOLD + _RED),
-        (r"^(?:\S+: )?(warning): ", _BOLD + _YELLOW),
-        (r"^(    (?:hint|do|edit [^:]+:\d+):)", _BOLD),
-        (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
-    )
+_COLOURS: tuple[tuple[str, str], ...] = (
+    (_RESULT + r"(PASS)\b", _BOLD + _GREEN),
+    (_RESULT + r"(FAIL|HANG|ERROR)\b", _BOLD + _RED),
+    (_RESULT + r"(UNCHECKED|SKIPPED)\b", _BOLD + _YELLOW),
+    (r"^=+ (?:[^=]*, )?([1-9]\d* failed)\b", _BOLD + _RED),
+    (r"^=+ (\d+ passed)\b", _BOLD + _GREEN),
+    (r"^(scons: \*\*\*|[\w-]+: error:|error:)", _BOLD + _RED),
+    (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
+    (r"^\[test\] .{10}.*?  (\S.*)$", _DIM),
+    (r"^(?:\S+: )?(error): ", _BOLD + _RED),
+    (r"^(?:\S+: )?(warning): ", _BOLD + _YELLOW),
+    (r"^(    (?:hint|do|edit [^:]+:\d+):)", _BOLD),
+    (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
 )
 
 #: Takes text, and whether it is error output.
@@ -57,7 +55,7 @@ def takes_colours(stream: IO[str], environment: Mapping[str, str] = os.environ) 
 
 def plain(text: str) -> str:
     """``text`` without colours."""
-    return _CODES.sub("", text) if "\x1b" in text else text
+    return re.sub(_CODES, "", text) if "\x1b" in text else text
 
 
 def paint(line: str) -> str:
@@ -66,7 +64,7 @@ def paint(line: str) -> str:
         return line
     spans: dict[tuple[int, int], str] = {}
     for pattern, colour in _COLOURS:
-        found = pattern.search(line)
+        found = re.search(pattern, line)
         if found and not any(start < found.end(1) and found.start(1) < end for start, end in spans):
             spans[found.span(1)] = colour
     for (start, end), colour in sorted(spans.items(), reverse=True):

@@ -90,6 +90,7 @@ class Compilation:
         self._place = place
         self._variant = f"{variant}/" if variant else ""
         self._root = root
+        self._hushed = variant == FOR_SIMPLER.directory  # simpler's own headers warn in every unit
         self._environment = compile_environment(workspace)
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
         self._instances: dict[tuple[str, ...], Instances] = {}
@@ -128,7 +129,17 @@ class Compilation:
                 aids = partial(self._callees, plan, before)
             subject = f"{plan.unit.name}{step.suffix}"
             back = f"[cpp->.so] restored {subject}  (as it was made before)" if name.endswith(plan.unit.suffix) else ""
-            found.append(Step(self._place, action, f"[cpp->.so] {step.label}", subject, aids=aids, restored=back))
+            found.append(
+                Step(
+                    self._place,
+                    action,
+                    f"[cpp->.so] {step.label}",
+                    subject,
+                    aids=aids,
+                    restored=back,
+                    hushed=self._hushed,
+                )
+            )
         return found
 
     def _compile(self, plan: Plan, name: str) -> Step:
@@ -142,7 +153,7 @@ class Compilation:
             self._workspace.short(plan.unit.source),
             spawn=partial(self._compile_calling, plan) if plan.recipe.calling else run_captured,
             aids=lambda: self._aids(plan),
-            hushed=self._variant == f"{FOR_SIMPLER.directory}/",
+            hushed=self._hushed,
         )
 
     def _action(self, plan: Plan, name: str, argv: list[str], inputs: tuple[str, ...], main: str) -> Action:
