@@ -36,6 +36,7 @@ from pypto_build.rules.options import GROUP, OPTIONS
 from pypto_build.rules.targets import SECTIONS, STATUS_VARIABLE, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.devices import sign_of_hardware
 from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.sandbox import find_sandbox
 
@@ -47,6 +48,8 @@ _TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fe
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
+# What one of them means without a level: they were switches, and dumped everything.
+_OLD_LEVEL = 2
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
 
@@ -140,13 +143,27 @@ def scons_words(given: argparse.Namespace) -> list[str]:
     """The command line of SCons that does what ``given`` asks for."""
     options = {option.name: getattr(given, option.name) for option in _OPTIONS}
     if given.old_dump:
-        ours = given.RUNTIME != SIMPLER and _is_simulated(given.PLATFORM)
+        here = not (given.DEVICE or given.HARDWARE or sign_of_hardware())  # rules.platform_choice
+        ours = given.RUNTIME != SIMPLER and (_is_simulated(given.PLATFORM) or here)
         options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [f"-j{given.jobs}"] if given.jobs else []
     named = "PROGRAM" if given.verb == "compile" else "JIT"
     what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
+    words += _beside_artifact(given) if not options["BUILD_DIR"] else []
     return ["--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, *what, *words, *given.assigned]
+
+
+def _beside_artifact(given: argparse.Namespace) -> list[str]:
+    """Where to build for who stands in the artifact itself, whose directory is never written to."""
+    named = given.path or given.runtime_dir
+    root = Path(os.path.abspath(named)) if named and given.verb != "compile" else None
+    if root is None or not root.is_dir() or not Path.cwd().is_relative_to(root):
+        return []
+    if any(word.startswith("BUILD_DIR=") for word in given.assigned):
+        return []
+    place = root.parent.parent if root.parent.name == "build_output" else root.parent
+    return [f"BUILD_DIR={place / 'build'}"]
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -155,9 +172,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Ends with status 2 and one line for what is no verb or no flag.
     """
     flags = parser()
-    given, rest = flags.parse_known_args(words)
+    given, rest = flags.parse_known_args(_levelled(words))
     if given.verb not in _VERBS:
         flags.error(f"there is no verb {given.verb}{_meant(given.verb, [*_VERBS, *_TOOLS])}")
+    others = [word for word in rest if not (word.startswith("-") or _ASSIGNMENT.match(word))]
+    if given.path is None and len(others) == 1:  # after a flag, where argparse expects it no more
+        given.path = rest.pop(rest.index(others[0]))
     if given.path and _ASSIGNMENT.match(given.path):
         rest, given.path = [given.path, *rest], None
     given.assigned = [word for word in rest if _ASSIGNMENT.match(word)]
@@ -168,6 +188,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
     return given
+
+
+def _levelled(words: Sequence[str]) -> list[str]:
+    """The words with the level of every flag that stands alone: what follows it is another word of the command."""
+    bare = {flag: option.bare for option in _OPTIONS if option.bare is not None for flag in option.flags}
+    bare |= dict.fromkeys(_OLD_DUMP, _OLD_LEVEL)
+    following = [*words[1:], ""] if words else []
+    return [
+        f"{word}={bare[word]}" if word in bare and not after.isdecimal() else word
+        for word, after in zip(words, following, strict=True)
+    ]
 
 
 def _meant(word: str, known: Sequence[str]) -> str:
@@ -218,7 +249,7 @@ def parser() -> _Parser:
             group.add_argument(*names, metavar="VALUE", **about)
     older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
     about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
-    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=OPTIONS["DUMP"].bare, **about)
+    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_OLD_LEVEL, **about)
     return flags
 
 

@@ -19,7 +19,9 @@ from tests.rules.project import Project
         (["--platform", "a5sim", "--golden-data", "d"], ["PLATFORM=a5sim", "DATA=d"]),
         (["--dump-args"], ["DUMP=1"]),
         (["--dump-tensor", "2"], ["DUMP=2", "DUMP_FORMAT=tensor"]),
-        (["--dump-tensor", "--runtime", "simpler"], ["RUNTIME=simpler", "DUMP=1"]),
+        (["--dump-tensor", "--runtime", "simpler"], ["RUNTIME=simpler", "DUMP=2"]),
+        (["--dump-tensor", "--platform", "a5sim"], ["PLATFORM=a5sim", "DUMP=2", "DUMP_FORMAT=tensor"]),
+        (["--dump-args"], ["DUMP=1"]),
         (["--dump-args", "3"], ["DUMP=3"]),
         (["--enable-chip-swimlane"], ["SWIMLANE=4"]),
         (["--enable-l2-swimlane", "2"], ["SWIMLANE=2"]),
@@ -90,7 +92,7 @@ def test_what_a_run_leaves(tmp_path: Path) -> None:
     assert dump["total_args"] == len(dump["args"]) == 4
     assert len(json.loads((left / "deps.json").read_bytes())["edges"]) == 3
     assert (left / "chip_swimlane_records.json").exists()
-    run = project.cli("replay", "_jit_chain")
+    run = project.cli("replay", "_jit_chain", "--verbose")
     assert run.actions == ["run _jit_chain"]
     assert not left.exists()
 
@@ -111,3 +113,18 @@ def test_two_artifacts_or_none_is_a_usage_error(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == 2 * "pypto-build: name one artifact, as PATH or with --runtime-dir\n"
     assert cli.main(["compile"]) == 2
     assert capsys.readouterr().err == "pypto-build: name one program, as PATH\n"
+
+
+def test_who_stands_in_the_artifact_builds_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pypto-build replay .` and `pytest kernel_config.py` write nothing into the artifact."""
+    artifact = tmp_path / "build_output" / "_jit_x"
+    (artifact / "kernels").mkdir(parents=True)
+    for place in (artifact, artifact / "kernels"):
+        monkeypatch.chdir(place)
+        assert f"BUILD_DIR={tmp_path}/build" in cli.scons_words(cli.parse(["replay", str(artifact)]))
+    monkeypatch.chdir(artifact)
+    assert f"BUILD_DIR={tmp_path}/build" in cli.scons_words(cli.parse(["replay", "."]))
+    given = cli.scons_words(cli.parse(["replay", ".", "BUILD_DIR=here"]))
+    assert [word for word in given if word.startswith("BUILD_DIR=")] == ["BUILD_DIR=here"]
+    monkeypatch.chdir(tmp_path)
+    assert not any("BUILD_DIR" in word for word in cli.scons_words(cli.parse(["replay", str(artifact)])))

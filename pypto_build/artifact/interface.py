@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +105,7 @@ def sign(artifact: Artifact) -> Signed:
     orchestration = msgspec.structs.replace(artifact.orchestration, signature=orchestration_signature(params))
     signed = msgspec.structs.replace(artifact, kernels=kernels, orchestration=orchestration)
     config = artifact.runtime_config
+    notes = (*derived.notes, *_contradictions(artifact, derived))
     interface = Interface(
         schema=INTERFACE_SCHEMA,
         artifact=artifact.name,
@@ -115,7 +116,7 @@ def sign(artifact: Artifact) -> Signed:
         block_dim=config.get("block_dim"),
         aicpu_thread_num=config.get("aicpu_thread_num"),
         runtime=artifact.runtime,
-        notes=tuple(note.replace(f"{artifact.root}/", "") for note in derived.notes),
+        notes=tuple(note.replace(f"{artifact.root}/", "") for note in notes),
         parameter_order=derived.order,
     )
     return Signed(signed, interface)
@@ -211,6 +212,16 @@ def _with_signature(kernel: Kernel, derived: Derived) -> Kernel:
     if kernel.signature is not None and (submitted is None or len(submitted) == len(kernel.signature)):
         return kernel
     return msgspec.structs.replace(kernel, signature=submitted)
+
+
+def _contradictions(artifact: Artifact, derived: Derived) -> Iterator[str]:
+    """Where the manifest declares other directions than the orchestration passes; what it declares stays."""
+    for kernel in artifact.kernels:
+        submitted = derived.signatures.get(kernel.func_id)
+        if kernel.signature is None or submitted is None or kernel.signature == submitted:
+            continue
+        declared, passed = (", ".join(_names(signature) or ()) for signature in (kernel.signature, submitted))
+        yield f"kernel_config.py: the signature of '{kernel.name}' is [{declared}], the orchestration passes [{passed}]"
 
 
 def _orchestration(orchestration: Orchestration, root: Path) -> OrchestrationInterface:

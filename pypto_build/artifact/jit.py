@@ -14,6 +14,7 @@ from .manifest import MANIFEST_NAME
 
 _TIMESTAMP = re.compile(r"(?P<name>.+)_(?P<stamp>\d{8}_\d{6})(?P<suffix>_.*)?\Z")
 _SHOWN = 10
+_ALIKE = 0.8
 
 
 def find_artifacts(build_output: str | Path | None, examples: str | Path | None = None) -> tuple[Path, ...]:
@@ -123,9 +124,12 @@ def _existing(jit: str, places: Sequence[Path]) -> str:
         return "there are none yet; `scons compile PROGRAM=...` makes one"
     import difflib
 
-    names = sorted(dict.fromkeys(names))
-    names.sort(key=lambda name: -difflib.SequenceMatcher(None, jit.lower(), name.lower()).ratio())
-    return f"there are: {_listed([Path(name) for name in names])}"
+    def likeness(name: str) -> float:
+        return difflib.SequenceMatcher(None, jit.lower(), name.lower()).ratio()
+
+    names = sorted(sorted(dict.fromkeys(names)), key=likeness, reverse=True)
+    meant = f"did you mean {names[0]}? " if likeness(names[0]) >= _ALIKE else ""
+    return f"{meant}there are: {_listed([Path(name) for name in names])}"
 
 
 def _listed(paths: Sequence[Path]) -> str:

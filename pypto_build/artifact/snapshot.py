@@ -23,15 +23,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     outputs: dict[str, Path]
 
 
-def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None) -> Snapshot:
+def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None, golden: Path | None = None) -> Snapshot:
     """The snapshot of ``artifact`` (read, or its directory): its own ``data/``, else ``data_dir`` (``DATA=``).
 
     ``data_dir`` may be the directory that holds ``in/`` and ``out/``, either of those two, or one that holds ``data/``
-    (another artifact). Raises a usage error if it is none of these.
+    (another artifact). Goldens are those in ``golden``, if it is given. Raises a usage error if it is none of these.
     """
     own = artifact if isinstance(artifact, Path) else artifact.root
     root = own / DATA_DIR if data_dir is None else _data_root(data_dir)
-    return Snapshot(root, _pt_files(root / "in"), _pt_files(root / "out"))
+    return Snapshot(root, _pt_files(root / "in"), _pt_files(golden or root / "out"))
 
 
 def is_reference(data: str | Path | None, base: Path = Path()) -> bool:

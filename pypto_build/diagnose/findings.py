@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from pypto_build import __version__
+from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
@@ -173,8 +173,8 @@ def deliver(
     ordered = in_order(findings)
     report = Report(tool, artifact.name, tuple(ordered), state=state_of(artifact))
     for finding in ordered:
-        print("\n".join(finding.lines))
-    print(f"[{tool}] {artifact.name}: {summary(ordered)}")
+        terminal.say(*finding.lines)
+    terminal.say(f"[{tool}] {artifact.name}: {summary(ordered)}")
     files = {given.json: as_json(report), given.sarif: as_sarif(report, artifact)}
     if build_dir is not None:
         files[build_dir / _DIRECTORY / f"{tool}.json"] = as_json(report)

@@ -169,6 +169,12 @@ def _pairs(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
     return [(ours[name], theirs[name]) for name in sorted(ours.keys() & theirs.keys())], alone
 
 
+def _short_names(a: Path, b: Path, root_a: Path, root_b: Path) -> tuple[str, str]:
+    """What two files are called: from the artifacts' names on, unless those are the same."""
+    names = [str(path.relative_to(root.parent)) for path, root in ((a, root_a), (b, root_b))]
+    return (names[0], names[1]) if names[0] != names[1] else (str(a), str(b))
+
+
 def main(argv: list[str] | None = None) -> int:
     """Exit status 0 when nothing differs, 1 when something does, 2 when a file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.diff", description=(__doc__ or "").splitlines()[0])
@@ -182,7 +188,8 @@ def main(argv: list[str] | None = None) -> int:
     status = int(bool(alone))
     try:
         for a, b in pairs:
-            text = format_differences(diff_modules(parse_file(a), parse_file(b)), str(a), str(b))
+            differences = diff_modules(parse_file(a), parse_file(b))
+            text = format_differences(differences, *_short_names(a, b, options.a, options.b))
             if text:
                 print(text)
                 status = 1

@@ -71,12 +71,15 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory, for its data/ and golden.py")
     add("--platform", required=True, metavar="P", help="a2a3sim or a5sim")
+    add("--requested", default="", metavar="P", help="the platform that was asked for, which this machine lacks")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built; gets verdict.json and actual/")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--results", metavar="NAME", help="they go to OUT/replays/NAME, and OUT links to them")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
     add("--threads", type=_above(0, int), default=0, metavar="N", help="threads that run kernels (this machine's)")
     add("--memory", type=_above(1, int), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
+    add("--golden", type=Path, metavar="DIR", help="where the goldens are, if not in out/ of the data")
+    add("--verbose", action="store_true", help="say what is done at every stage, not only what came of it")
     add("--runtime", default=EMBEDDED, metavar="NAME", help="what executes the replay: embedded, or torch")
     add(
         "--comparator",
@@ -106,10 +109,13 @@ def request_from(argv: Sequence[str]) -> Request:
         build_dir=given.build_dir,
         embedded=given.embedded,
         platform=given.platform,
+        requested=given.requested,
+        verbose=given.verbose,
         runtime=given.runtime,
         binaries=given.binaries,
         results=given.build_dir / REPLAYS / given.results if given.results else None,
         data=Path(given.data) if given.data else None,
+        golden=given.golden,
         rtol=given.rtol,
         atol=given.atol,
         seed=given.seed,

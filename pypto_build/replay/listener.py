@@ -12,6 +12,8 @@ import stat
 import sys
 from typing import Literal
 
+from pypto_build import terminal
+
 _TAIL_BYTES = 8192
 _PIECE = 1 << 16
 
@@ -86,6 +88,7 @@ class Printed:
 
     def _write(self, data: bytes) -> None:
         stream = getattr(sys, self._name)
+        terminal.step_aside()
         try:
             stream.flush()
             if hasattr(stream, "buffer"):

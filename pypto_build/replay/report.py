@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from pypto_build import terminal
 from pypto_build.replay.verdict import OutputResult, Verdict
 from pypto_build.trace import span
 
@@ -13,15 +14,24 @@ Print = Callable[[str], None]
 
 
 class Log:
-    """Prints through `write`; measures stages. A stage that raises has no "done" line."""
+    """Prints through `write`; measures stages. A stage that raises has no "done" line.
 
-    def __init__(self, write: Print) -> None:
+    One that is not `verbose` leaves out stages and what else only says that all is as usual.
+    """
+
+    def __init__(self, write: Print, verbose: bool = True) -> None:
         self._write = write
+        self._verbose = verbose
         self._start = time.perf_counter()
 
     def line(self, text: str) -> None:
         """One line under the run's tag."""
         self._write(f"[RUN] {text}")
+
+    def detail(self, text: str) -> None:
+        """One line under the run's tag that says that all is as usual."""
+        if self._verbose:
+            self.line(text)
 
     def text_lines(self, *lines: str) -> None:
         """Lines without a tag; empty ones are left out."""
@@ -32,11 +42,11 @@ class Log:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """`[RUN] name ...` before the block and `[RUN] name done (0.01s)` after it."""
-        self.line(f"{name} ...")
+        self.detail(f"{name} ...")
         start = time.perf_counter()
-        with span(name):
+        with span(name), terminal.progress(lambda: f"[RUN] {name}"):
             yield
-        self.line(f"{name} done ({time.perf_counter() - start:.2f}s)")
+        self.detail(f"{name} done ({time.perf_counter() - start:.2f}s)")
 
     @property
     def elapsed_s(self) -> float:
@@ -52,9 +62,8 @@ def output_line(result: OutputResult) -> str:
 
 
 def mismatch_block(result: OutputResult, rtol: float, atol: float) -> list[str]:
-    """The details of an output that does not match."""
+    """What an output that does not match differs in; `output_line` comes before."""
     lines = [
-        f"  '{result.name}' FAIL  shape={tuple(result.shape)} dtype=torch.{result.dtype}",
         f"    Mismatched elements: {result.mismatched}/{result.numel}  rtol={rtol:g} atol={atol:g}",
         f"    max abs error {result.max_abs:.6g}, max rel error {result.max_rel:.6g}",
     ]
@@ -84,14 +93,16 @@ def last_line(verdict: Verdict, elapsed_s: float) -> str:
     """The line that says how it ended."""
     match verdict.status:
         case "pass":
-            return f"PASS ({elapsed_s:.2f}s)"
+            return f"PASS{verdict.where} ({elapsed_s:.2f}s)"
         case "unchecked":
-            return f"UNCHECKED ({elapsed_s:.2f}s): no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
+            return (
+                f"UNCHECKED{verdict.where} ({elapsed_s:.2f}s): no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
+            )
         case "mismatch":
             names = [output.name for output in verdict.outputs if output.status == "mismatch"]
-            return f"FAIL ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"
+            return f"FAIL{verdict.where} ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"
         case status:
-            return f"FAIL ({elapsed_s:.2f}s): {status}: {verdict.error}"
+            return f"FAIL{verdict.where} ({elapsed_s:.2f}s): {status}: {verdict.error}"
 
 
 def rounds_line(times_s: Sequence[float]) -> str:

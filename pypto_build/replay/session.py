@@ -8,12 +8,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -33,7 +34,7 @@ from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import compared_outputs, tolerances
-from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict, write_verdict
 from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class Request:
     is not `build_dir`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
     `options` are those of the runtime (`pypto_build.runtime`); a callable among them is called in the child process.
     `engine` executes the rounds in place of the embedded runtime. `all_goldens`: outputs without a golden, where others
-    have one, are an error. `meanwhile` is called in this process while the first round runs, for what its caller has to
+    have one, are an error. A run that is not `verbose` prints its outputs and its end
+    alone. `meanwhile` is called in this process while the first round runs, for what its caller has to
     get ready.
     """
 
@@ -82,10 +84,12 @@ class Request:
     build_dir: Path
     embedded: Path
     platform: str = "a2a3sim"
+    requested: str = ""  # the platform that the user asked for, if another one
     runtime: str = "embedded"
     binaries: Path | None = None
     results: Path | None = None
     data: Path | None = None
+    golden: Path | None = None  # goldens from there, not from the data's out/
     rtol: float | None = None
     atol: float | None = None
     seed: int = 0
@@ -99,6 +103,7 @@ class Request:
     engine: Engine | None = None
     all_goldens: bool = True
     meanwhile: Callable[[], object] | None = None
+    verbose: bool = True
 
     @property
     def verdict_path(self) -> Path:
@@ -114,7 +119,7 @@ class Request:
 def _print(line: str) -> None:
     """Print at once, so that the lines of kernels come in between where they belong."""
     try:
-        print(line, flush=True)
+        terminal.say(line)
     except BrokenPipeError:  # whoever read them has seen enough; the verdict is written all the same
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -125,8 +130,9 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
     Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
     the log, line by line; None runs silently.
     """
-    log = Log(write or (lambda _: None))
+    log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
+    verdict.requested = request.requested or request.platform
     try:
         request.verdict_path.unlink(missing_ok=True)
         _Session(request, verdict, log).run()
@@ -174,8 +180,8 @@ class _Session:
         interface = read_interface(request.build_dir / "interface.json")
         verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
         verdict.rtol, verdict.atol = tolerances(request.artifact_dir, request.rtol, request.atol)
-        self._log.line(f"runtime_only: skipping compile, using {request.artifact_dir}")
-        binding = self._bind(interface, snapshot(request.artifact_dir, self._data()))
+        self._log.detail(f"runtime_only: skipping compile, using {request.artifact_dir}")
+        binding = self._bind(interface, snapshot(request.artifact_dir, self._data(), request.golden))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
         arena = Arena([tensor.nbytes for tensor in binding.tensors])
@@ -187,6 +193,8 @@ class _Session:
             raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")
+        if verdict.error is not None and verdict.error.kind == OUT_OF_BOUNDS and request.engine is None:
+            self._name_culprit(verdict.error, interface, binding)
         self._finish(binding, left)
 
     def _data(self) -> Path | None:
@@ -214,16 +222,17 @@ class _Session:
         with self._log.stage("generate inputs"):
             binding = bind(interface, data, seed=self._request.seed, scalars=self._request.scalars)
             hit = binding.seed is None
-            self._log.line(
-                f"  cache hit: {data.root / 'in'}" if hit else f"  no data/in: made up from seed {binding.seed}"
-            )
+            if hit:
+                self._log.detail(f"  cache hit: {data.root / 'in'}")
+            else:
+                self._log.line(f"  no data/in: made up from seed {binding.seed}")
             for name in binding.unknown:
                 self._log.line(f"  note: the snapshot's '{name}' is no parameter of the artifact")
         if hit and data.outputs:
             with self._log.stage("compute golden"):
                 compared = compared_outputs(self._request.artifact_dir)
                 binding = with_goldens(binding, data, all_of_them=self._request.all_goldens, compared=compared)
-                self._log.line(f"  cache hit: {data.root / 'out'}")
+                self._log.detail(f"  cache hit: {data.root / 'out'}")
                 for tensor in binding.tensors:
                     if compared and tensor.is_output and tensor.golden is None:
                         self._log.line(
@@ -277,6 +286,22 @@ class _Session:
         rules = Rules(verdict.rtol, verdict.atol, comparators)
         verdict.outputs = check_outputs(binding, arena, rules, reply.unwritten)
 
+    def _name_culprit(self, error: ErrorInfo, interface: Interface, binding: Binding) -> None:
+        """Say which task wrote next to a tensor, by a run task by task."""
+        from pypto_build.replay.overruns import FirstOverrun
+
+        arena = Arena([tensor.nbytes for tensor in binding.tensors])
+        first = FirstOverrun(arena)
+        again = replace(self._request, options={"on_task": first}, rounds=1)
+        with contextlib.suppress(RunFault), _open_embedded(again, interface, binding, arena) as worker:
+            for index, tensor in enumerate(binding.tensors):
+                arena.fill(index, tensor.initial)
+            worker.start_round()
+            worker.finish_round()
+        if first.culprit is not None:
+            error.task, error.kernel = first.culprit
+            error.message = error.message.replace("a kernel wrote", f"kernel '{error.kernel}' wrote", 1)
+
     def _finish(self, binding: Binding, arena: Arena) -> None:
         """Keep what was computed, report it, decide."""
         verdict, log = self._verdict, self._log
@@ -291,11 +316,11 @@ class _Session:
         with log.stage("validate") if binding.checked else contextlib.nullcontext():
             for output in verdict.outputs:
                 log.line(output_line(output))
-                if output.status != "mismatch":
+                if output.status == "mismatch":
+                    log.text_lines(*mismatch_block(output, verdict.rtol, verdict.atol))
+                else:
                     log.text_lines(f"    {output.detail}" if output.detail else "", *output_hints(output))
         failed = [output for output in verdict.outputs if output.status == "mismatch"]
-        for output in failed:
-            log.text_lines(*mismatch_block(output, verdict.rtol, verdict.atol))
         if verdict.error is not None:
             verdict.status = "runtime_error"
         else:
@@ -369,8 +394,8 @@ def _job(request: Request, interface: Interface, binding: Binding) -> Job:
         tuple(scalar.bits for scalar in binding.scalars),
         request.threads,
         {
-            **request.options,
             "seed": request.seed,
+            **request.options,
             "output_dir": str(request.results_dir / "dfx_outputs"),
             "parameter_order": interface.parameter_order,
         },

@@ -22,6 +22,8 @@ OutputStatus = Literal["pass", "mismatch", "unchecked"]
 Number = float | int | bool | str
 
 SCHEMA = 1
+#: The kind of an error: a kernel wrote next to a tensor.
+OUT_OF_BOUNDS = "out_of_bounds"
 
 #: Exit status of `python -m pypto_build.replay` and of `pypto-build` for each verdict.
 EXIT_STATUS: dict[Status, int] = {
@@ -101,12 +103,22 @@ class Verdict(msgspec.Struct):
     atol: float = 1e-5
     rounds: int = 0
     seed: int | None = None
+    requested: str = ""  # the platform that was asked for
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        """Nothing else than ``platform`` was asked for, unless somebody says so."""
+        self.requested = self.requested or self.platform
 
     @property
     def exit_status(self) -> int:
         """The process exit status that goes with this verdict."""
         return EXIT_STATUS[self.status]
+
+    @property
+    def where(self) -> str:
+        """` on the CPU, as a2a3sim` where another platform was asked for, else empty: said after the status."""
+        return f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
 
 
 def json_number(value: float | int | bool) -> Number:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pypto_build import terminal
 from pypto_build.artifact import Artifact, detect_vintage
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
@@ -18,6 +19,7 @@ from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
+from pypto_build.rules.machinery.staleness import find_units
 from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
@@ -100,11 +102,11 @@ def declare_loaded(
     artifact: Artifact,
     platform_name: str | None = None,
     variant: str | None = None,
-    announced: bool = True,
+    needed: bool = True,
 ) -> ArtifactTargets:
     """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=).
 
-    What has to be compiled is ``announced``, unless nobody asked for binaries.
+    Where no binaries are ``needed``, a platform whose compilers are missing is none the worse.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
@@ -116,10 +118,11 @@ def declare_loaded(
         twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
         place = workspace.place(output, artifact=artifact.root)
-        plans, steps = _plans(workspace, place, artifact, platform, variant, splices)
+        known = (workspace, place, artifact, platform, variant, splices)
+        plans, steps = _plans(*known) if needed or platform.simulated else ([], [])
         spliced = twin.spliced if twin else declare_splices(env, place, splices)
         signing = twin.signing if twin else sign_step(workspace, place, artifact)
-        built = _declare_binaries(env, plans, steps, spliced, announced) if plans else _prebuilt(env, artifact)
+        built = _declare_binaries(env, artifact, plans, steps, spliced) if plans else _prebuilt(env, artifact)
         declared[variant] = ArtifactTargets(
             artifact,
             platform,
@@ -195,7 +198,7 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
 
 
 def _declare_binaries(
-    env: Environment, plans: list[Plan], steps: list[list[Step]], spliced: Spliced, announced: bool
+    env: Environment, artifact: Artifact, plans: list[Plan], steps: list[list[Step]], spliced: Spliced
 ) -> list[Node]:
     """The nodes of the units that have to be built; of all units if the whole graph is wanted.
 
@@ -206,16 +209,56 @@ def _declare_binaries(
         not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
         for plan, unit in zip(plans, steps, strict=True)
     ]
-    if announced:
-        _announce(workspace, [plan for plan, stale in zip(plans, unsettled, strict=True) if stale])
+    directory = steps[0][0].place.directory
+    stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
+    workspace.progress.expect((directory, name) for name in stale)
     wanted = [workspace.whole_graph or stale for stale in unsettled]
+    if workspace.whole_graph:
+        _declare_modules(env, artifact)
     return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]
 
 
-def _announce(workspace: Workspace, plans: list[Plan]) -> None:
-    """The two lines that people search logs for."""
-    names = [workspace.short(plan.unit.source) for plan in plans]
-    if not names:
-        print("[cpp->.so] no cpp edits since last build; reusing cached binaries")
+def _declare_modules(env: Environment, artifact: Artifact) -> None:
+    """Modules that nobody edited made their kernels too: for drawing the tree. They decide nothing."""
+    for unit in find_units(artifact):
+        for kernel in unit.kernels:
+            env.Depends(env.File(escape(str(kernel.source))), env.File(escape(str(unit.path))))
+
+
+def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") -> None:
+    """What was rebuilt and why, once; where nothing was, ``why`` the replay runs. Lines that people search logs for."""
+    told = workspace.progress.told
+    if not targets.plans or (targets.output, targets.variant) in told:
         return
-    print(f"[cpp->.so] cpp edits or missing binaries detected ({len(names)} file(s)): {few(names, 5)}; rebuilding")
+    told.add((targets.output, targets.variant))
+    several = f"{targets.artifact.name}: " if len(workspace.outputs) > 1 else ""
+    built, restored = _renewed(workspace, targets, "built"), _renewed(workspace, targets, "restored")
+    files = built | {name: reason for name, reason in restored.items() if name not in built}
+    if not files:
+        because = f"  ({several}{why})" if several or why else ""
+        terminal.say(f"[cpp->.so] no cpp edits since last build; reusing cached binaries{because.replace(': )', ')')}")
+        return
+    listed = f"({len(files)} file(s)): {several}{few(list(files), 5)}"
+    done = "rebuilding" if built else "restored as they were made before"
+    reasons = few(list(dict.fromkeys(filter(None, files.values()))), 2)
+    terminal.say(
+        f"[cpp->.so] cpp edits or missing binaries detected {listed}; {done}" + (f"  ({reasons})" if reasons else "")
+    )
+
+
+def tell_all_built(target: Nodes, source: Nodes, env: Environment) -> None:
+    """An action: what was rebuilt of the artifacts in ``PYPTO_BUILT``."""
+    for targets in env["PYPTO_BUILT"]:
+        tell_built(workspace_of(env), targets)
+
+
+def _renewed(workspace: Workspace, targets: ArtifactTargets, how: str) -> dict[str, str]:
+    """The sources whose objects or binaries are new in this run, with the reason of the first step that had one."""
+    progress, found = workspace.progress, {}
+    for plan, steps in zip(targets.plans, targets.steps, strict=True):
+        keys = [(step.place.directory, step.action.name) for step in steps]
+        if any(progress.how.get(key) == how for key in keys):
+            name = workspace.short(plan.unit.source)
+            reason = next((progress.reasons[key] for key in keys if key in progress.reasons), "")
+            found[name] = "content changed" if reason == f"content of {name} changed" else reason
+    return found

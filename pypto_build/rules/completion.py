@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from pypto_build import terminal
 from pypto_build.artifact import (
     MANIFEST_NAME,
     Artifact,
@@ -111,9 +111,9 @@ def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | N
 def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
     """What it reports is printed at once; the rest is what it says of a failure."""
     run = subprocess.run(words, env=environment, capture_output=True, text=True, errors="replace", check=False)
-    print(run.stdout, end="", flush=True)
+    terminal.pass_on(run.stdout, error=False, ours=True)
     if not run.returncode:
-        print(run.stderr, end="", file=sys.stderr)
+        terminal.pass_on(run.stderr)
     return run.returncode, run.stderr
 
 
@@ -124,6 +124,6 @@ def _error(outcome: Outcome) -> ArtifactError:
     fault = next((line for line in lines if line.startswith("error: ")), lines[-1])
     for line in lines:
         if line != fault:
-            print(line, file=sys.stderr)
+            terminal.complain(line)
     place, _, message = fault.removeprefix("error: ").partition(": ")
     return ArtifactError(place, message, kind="usage_error" if outcome.status == 2 else "build_error")

@@ -25,7 +25,8 @@ env.ReplayTest(name="softmax", artifact="build_output/_jit_softmax", platform="a
 ```
 
 `scons test` then runs every declared replay test, `scons softmax` that one, and `scons replay JIT=_jit_x` any artifact.
-`scons -k test` goes on after a failure. Several tests may replay one artifact, on other data or with other tolerances.
+`scons test` goes on whatever fails, and `scons test FAILED=1` runs what failed. Several tests may replay one
+artifact, on other data or with other tolerances.
 Attributes are given by name. Paths are relative to the SConstruct.
 """
 

@@ -43,7 +43,14 @@ def runtime_step(workspace: Workspace) -> Step:
         private=(str(module.parent),),
         shared=False,
     )
-    return Step(workspace.place(module.parent), action, "[runtime] build", "the embedded runtime, once", in_common=True)
+    return Step(
+        workspace.place(module.parent),
+        action,
+        "[runtime] build",
+        "the embedded runtime, once",
+        in_common=True,
+        shown=True,
+    )
 
 
 def embedded_runtime(env: Environment) -> Node:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from SCons.Action import Action
 
+from pypto_build import terminal
 from pypto_build.proof.store import Entry
-from pypto_build.rules.machinery.actions import say
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 
@@ -24,14 +24,16 @@ def _collect(target: Nodes, source: Nodes, env: Environment) -> None:
     store, size = workspace.store, int(workspace.options["STORE_SIZE"] * _GIGABYTE)
     entries = list(store.entries())
     gone = store.excess(size)
-    say(f"[store] {store.directory}: {_amount(entries)}; STORE_SIZE={workspace.options['STORE_SIZE']:g} gigabytes")
+    terminal.say(
+        f"[store] {store.directory}: {_amount(entries)}; STORE_SIZE={workspace.options['STORE_SIZE']:g} gigabytes"
+    )
     if not gone:
-        say("[store] nothing has to go")
+        terminal.say("[store] nothing has to go")
     elif workspace.options["WRITE"]:
         store.shrink(size)
-        say(f"[store] removed {_amount(gone)}, those not used for longest")
+        terminal.say(f"[store] removed {_amount(gone)}, those not used for longest")
     else:
-        say(f"[store] {_amount(gone)} would be removed, those not used for longest; WRITE=1 removes them")
+        terminal.say(f"[store] {_amount(gone)} would be removed, those not used for longest; WRITE=1 removes them")
 
 
 def _amount(entries: Sequence[Entry]) -> str:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
+from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
-from pypto_build.rules.machinery.actions import run_silently, say
+from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
@@ -78,7 +79,7 @@ class Instances:
             text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
             write_bytes(self._directory / f"{_stem(symbol)}.cpp", text.encode())
         if wanted := [symbol for symbol in symbols if not self._proven(symbol)]:
-            say(f"[instructions] instantiate {len(wanted)}, once for these flags")
+            terminal.detail(f"[instructions] instantiate {len(wanted)}, once for these flags")
         from concurrent.futures import ThreadPoolExecutor  # an edit rarely needs a new instance
 
         with ThreadPoolExecutor(GetOption("num_jobs")) as pool:

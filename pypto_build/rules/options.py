@@ -47,10 +47,22 @@ _SWITCHED[""] = False
 _TABLE: dict[Group, tuple[Option, ...]] = {
     Group.COMMON: (
         Option("JIT", TEXT, "", "the artifact: a directory name, a path, a glob or 'latest'"),
-        Option("PLATFORM", one_of(*PLATFORMS), "a2a3sim", "a2a3sim, a5sim, a2a3 or a5", ("-p", "--platform")),
+        Option(
+            "PLATFORM",
+            one_of(*PLATFORMS),
+            "a2a3sim",
+            "a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
+            ("-p", "--platform"),
+        ),
         Option("BUILD_OUTPUT", TEXT, "", "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
         Option("BUILD_DIR", TEXT, "build", "where everything built goes"),
-        Option("VERBOSE", SWITCH, False, "1: print full command lines", ("-v", "--verbose")),
+        Option(
+            "VERBOSE",
+            SWITCH,
+            False,
+            "1: every step with its reason, full command lines, the whole log of a run",
+            ("-v", "--verbose"),
+        ),
         Option("STORE_SIZE", NOT_NEGATIVE, 5.0, "gigabytes that the store of results may take; 0: it keeps nothing"),
         Option("PROFILE", SWITCH, False, "1: say where the time went; BUILD_DIR/profile.json is a Chrome trace of it"),
         Option("WATCH", SWITCH, False, "1: again whenever a source or the data are saved, until Ctrl-C"),
@@ -66,7 +78,10 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("PREFER", one_of("", "pto", "cpp"), "", "which counts when a module and its body were both edited"),
         *OF_SIMPLER.values(),
     ),
-    Group.RUN: tuple(OF_THE_RUN.values()),
+    Group.RUN: (
+        *OF_THE_RUN.values(),
+        Option("HARDWARE", SWITCH, False, "1: PLATFORM=a2a3 and a5 mean hardware, never this machine's CPU"),
+    ),
     Group.RECORDS: tuple(OF_ITS_RECORDS.values()),
     Group.PROGRAMS: (
         Option(
@@ -108,9 +123,17 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("GOOD", TEXT, "", "bisect: an end that passes"),
         Option("BAD", TEXT, "", "bisect: an end that fails"),
         Option("REPEATS", whole(1), 1, "bisect: runs of each step"),
-        Option("JSON", TEXT, "", "a file for the findings as JSON"),
-        Option("SARIF", TEXT, "", "a file for the findings as SARIF, for editors and CI"),
+        Option("JSON", TEXT, "", "a file for findings, or what came of replays and tests, as JSON"),
+        Option("SARIF", TEXT, "", "the same as SARIF, for editors and CI"),
         Option("TAGS", TEXT, "", "scons test: only replay tests with one of these tags (comma separated)"),
+        Option("FAILED", SWITCH, False, "1: scons test: only the tests that failed when they last ran"),
+        Option("JUNIT", TEXT, "", "a file for what came of replays and tests, as JUnit's XML"),
+        Option(
+            "ANNOTATE",
+            one_of("", "0", "1", "github", "gitlab"),
+            "",
+            "1: what is wrong as annotations of GitHub or GitLab (where they run it, unless it is 0)",
+        ),
     ),
 }
 OPTIONS: dict[str, Option] = {option.name: option for options in _TABLE.values() for option in options}
@@ -122,6 +145,7 @@ class Options:
     """The options of this invocation, parsed."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
+    requested: str = ""  # the platform asked for, where another one is meant on this machine
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pypto_build import terminal
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
@@ -59,6 +61,8 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
         "[py->pto] compile",
         workspace.short(source),
         spawn=run_streaming,
+        shown=True,
+        lead=partial(_name_assembler, settings["the assembler"], workspace),
         again=not _is_there(artifact),
         otherwise="a file of the artifact is missing",
     )
@@ -130,6 +134,12 @@ def _assembler(workspace: Workspace, platform: Platform) -> str:
         return ""
     found = find_ptoas(options["PTOAS"], os.environ)
     return found.identity if found else ""
+
+
+def _name_assembler(assembler: str, workspace: Workspace, _reason: str) -> None:
+    """Say who assembles what is compiled, where anything is."""
+    if not workspace.options["SKIP_PTOAS"] and workspace.options["COMPILER"] != "pypto":
+        terminal.say(f"[pto->cpp] assembler: {assembler or 'our own; PTOAS= names another'}")
 
 
 def _is_there(artifact: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from SCons.Action import Action
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, resolve_jit
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.completion import is_completed, write_completed
@@ -38,7 +39,7 @@ def _write(target: Nodes, source: Nodes, env: Environment) -> None:
             written = write_back(targets.output, targets.splices)
         for path, kept in written:
             note = f", the previous one is {kept.name}" if kept else ""
-            print(f"[pto->cpp] wrote {workspace.short(path)}{note}")
+            terminal.say(f"[pto->cpp] wrote {workspace.short(path)}{note}")
 
 
 def declare_pto_diff(env: Environment, root: Path, *places: Path) -> None:

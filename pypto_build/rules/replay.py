@@ -3,49 +3,65 @@
 from __future__ import annotations
 
 import os
-import sys
+import shlex
+import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from SCons.Action import Action
 from SCons.Script import GetOption
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
 from pypto_build.replay.results import REPLAYS, show
-from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
-from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
+from pypto_build.rules.artifact import ArtifactTargets, tell_built
 from pypto_build.rules.machinery.actions import WaitingTool, run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, perform
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
+from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.outcomes import Outcome, outcome_of, outcomes_of, wants_files
+from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
+
+# How a replay ends that triage can explain.
+_UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
 
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
     """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
     show_results(target, source, env)
-    found = _replays_of(env, source)
+    found = replays_of(env, source)
     for replay in found:
         if not replay.ran:
             _show_cached(replay)
+            if not replay.of_a_test:
+                _note_outcome(workspace_of(env), replay)
     verdicts = (read_verdict(replay.results / "verdict.json") for replay in found)
-    return next((status for verdict in verdicts if (status := _status(workspace_of(env), verdict.exit_status))), 0)
+    return next((status for verdict in verdicts if (status := status_of(workspace_of(env), verdict.exit_status))), 0)
 
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
     """Let OUT show the results of the replays in ``source``, those that did not have to run too."""
-    for replay in _replays_of(env, source):
+    for replay in replays_of(env, source):
+        if not replay.ran:
+            _amend_verdict(replay, requested=workspace_of(env).options.requested or replay.targets.platform.name)
         show(replay.results)
         note_use(replay.results, replay.of_a_test)
 
 
-def _replays_of(env: Environment, nodes: Nodes) -> list[Replay]:
+def replays_of(env: Environment, nodes: Nodes) -> list[Replay]:
+    """The replays whose verdicts are among ``nodes``."""
     replays: Replays = env["PYPTO_REPLAYS"]
     return [replays.by_results[Path(node.get_abspath()).parent] for node in nodes if node.name == "verdict.json"]
 
@@ -56,6 +72,7 @@ def declare_replay(
     data: str | Path | None = None,
     chosen: Mapping[str, Any] | None = None,
     comparators: Mapping[str, str] | None = None,
+    golden: Path | None = None,
     tolerant: bool = False,
     alone: bool = True,
     of_a_test: bool = False,
@@ -71,19 +88,23 @@ def declare_replay(
     options = _options(workspace, targets.platform) | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
-    found = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir)
+    found = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir, golden)
     if is_reference(data, workspace.top):  # computed by the replay from the artifact's own data
         data_dir = Path(REFERENCE)
     elif data_dir:
         workspace.data_dirs.add(data_dir)
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
-    way = configuration(targets.platform, options, str(data or ""), targets.variant, comparators or {}, rings)
+    others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
+    way = configuration(targets.platform, options, str(data or ""), targets.variant, comparators or {}, others)
     results = targets.output / REPLAYS / way.name
     if known := replays.by_results.get(results):
         known.of_a_test |= of_a_test
         return known.nodes
-    step = _replay_step(workspace, targets, way, data_dir, options, comparators or {}, found, alone)
-    replay = Replay(targets, results, way, step, tolerant, of_a_test)
+    heard: list[str] = []
+    step = _replay_step(
+        workspace, targets, way, data_dir, golden, options, comparators or {}, found, alone, of_a_test, heard
+    )
+    replay = Replay(targets, results, way, step, tolerant or of_a_test, of_a_test, heard)
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
@@ -107,7 +128,9 @@ def _starts_ahead(workspace: Workspace, targets: ArtifactTargets) -> bool:
 
 @dataclass
 class Replay:
-    """One replay: what it runs, where its results go, in which way, the step that runs it; whether it ran."""
+    """One replay: what it runs, where its results go, in which way, the step that runs it; whether it ran, how long it
+    took, and what it printed where that is shown later.
+    """
 
     targets: ArtifactTargets
     results: Path
@@ -115,7 +138,9 @@ class Replay:
     step: Step
     tolerant: bool
     of_a_test: bool
+    heard: list[str]
     ran: bool = False
+    seconds: float = 0.0
     nodes: Nodes = ()
 
 
@@ -133,10 +158,13 @@ def _replay_step(
     targets: ArtifactTargets,
     way: Configuration,
     data_dir: Path | None,
+    golden: Path | None,
     options: Mapping[str, Any],
     comparators: Mapping[str, str],
     found: Snapshot,
     alone: bool,
+    of_a_test: bool,
+    heard: list[str],
 ) -> Step:
     """The run itself. What it leaves is one result: verdict, outputs and records belong together."""
     simpler = targets.embedded is None
@@ -144,13 +172,13 @@ def _replay_step(
     action = python_tool(
         workspace,
         "pypto_build.interop.run" if simpler else "pypto_build.replay",
-        _argv(targets, workspace, way.name, data_dir, options, comparators),
+        _argv(targets, workspace, way.name, data_dir, golden, options, comparators),
         name=f"{REPLAYS}/{way.name}",
         inputs=[*embedded, targets.interface, *targets.binary_paths, *_files(targets, found)],
         tree=f"{REPLAYS}/{way.name}",
         good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
-        unkeyed=("--timeout", str(workspace.options["TIMEOUT"])),
+        unkeyed=_unkeyed(workspace),
         private=(str(targets.output / REPLAYS),),
     )
     return Step(
@@ -158,11 +186,28 @@ def _replay_step(
         action,
         "[replay] run",
         f"{targets.artifact.name} {way}".rstrip(),
-        spawn=run_streaming if alone else run_whole,
+        spawn=partial(_run_heard, workspace, heard) if of_a_test else run_streaming if alone else run_whole,
         otherwise=_why_again(workspace, targets.output / action.tree / "verdict.json"),
         again=workspace.options["FORCE"] or not targets.platform.simulated,
         recorded=targets.platform.simulated,
+        lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
+
+
+def _run_heard(workspace: Workspace, heard: list[str], command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """For a test: its report is kept, and shown with the other failures."""
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    heard[:] = [run.stdout.decode(errors="replace")]
+    if workspace.verbose:
+        terminal.pass_on(heard[0], error=False, ours=True)
+    return run.returncode, ""
+
+
+def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
+    """The words of a replay that change nothing of its results but how they are told."""
+    words = ["--timeout", str(workspace.options["TIMEOUT"])]
+    words += ["--requested", workspace.options.requested] if workspace.options.requested else []
+    return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
 def _why_again(workspace: Workspace, verdict: Path) -> str:
@@ -181,34 +226,81 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     replay.results.mkdir(parents=True, exist_ok=True)
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
+    begun = time.monotonic()
     outcome = perform(workspace, replay.step)
+    replay.seconds = time.monotonic() - begun
+    if not replay.of_a_test or workspace.verbose:
+        tell_built(workspace, replay.targets)
     replay.ran = outcome.how in ("built", "failed")
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]
     ended = replay.ran and not replay.tolerant
-    return _status(workspace, outcome.status) if ended else 0  # the verdict of one that did not run tells the rest
+    if ended and outcome.status in _UNEXPLAINED:
+        workspace.progress.unexplained.append(_triage_command(workspace, replay))
+    if replay.ran and not replay.of_a_test:
+        _note_outcome(workspace, replay)
+    return status_of(workspace, outcome.status) if ended else 0  # the verdict of one that did not run tells the rest
 
 
-def _status(workspace: Workspace, status: int) -> int:
+def _triage_command(workspace: Workspace, replay: Replay) -> str:
+    """What to type to learn why a replay did not pass."""
+    given = [pair for pair in replay.way.given if pair.partition("=")[0] in TARGETS["triage"].options]
+    requested = workspace.options.requested or replay.targets.platform.name
+    platform = [f"PLATFORM={requested}"] if requested != OPTIONS["PLATFORM"].default else []
+    jit = workspace.options["JIT"] or os.path.relpath(replay.targets.artifact.root, workspace.top)
+    by_hand = ["pypto-build", "triage", jit] if STATUS_VARIABLE in os.environ else ["scons", "triage", f"JIT={jit}"]
+    return shlex.join([*by_hand, *platform, *given])
+
+
+def _note_outcome(workspace: Workspace, replay: Replay) -> None:
+    """Keep what came of a replay for the files that were asked for; tools that look at it write files of their own."""
+    if wants_files(workspace) and not replay.tolerant and (replay.results / "verdict.json").is_file():
+        name = f"{replay.targets.artifact.name} {replay.way}".rstrip()
+        outcomes_of(workspace).replays.append(outcome_of_replay(workspace, replay, name))
+
+
+def status_of(workspace: Workspace, status: int) -> int:
     """The exit status, with what the user allowed."""
     allowed = workspace.options["ALLOW_UNCHECKED"] and status == EXIT_STATUS["unchecked"]
     return 0 if allowed else status
 
 
-def _show_cached(replay: Replay) -> None:
-    """Say what an unchanged replay gave, and mark it in its verdict."""
+def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcome:
+    """What came of a replay, from its verdict."""
+    verdict = read_verdict(replay.results / "verdict.json")
+    return outcome_of(
+        verdict,
+        name,
+        seconds=replay.seconds,
+        artifact=str(replay.targets.artifact.root),
+        verdict=workspace.short_of_top(replay.results / "verdict.json"),
+        text="".join(replay.heard),
+        failed=bool(status_of(workspace, verdict.exit_status)),
+        command=_triage_command(workspace, replay) if verdict.exit_status in _UNEXPLAINED else "",
+    )
+
+
+def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
+    """What an earlier run gave, with what is said of it now: results are shared by platforms and by runs."""
     verdict, step = replay.results / "verdict.json", replay.step
     result = read_verdict(verdict)
-    if not result.cached:
-        result.cached = True
+    changed = {name: value for name, value in said.items() if getattr(result, name) != value}
+    if changed:
+        result = msgspec.structs.replace(result, **changed)
         write_verdict(result, verdict)
         step.place.amend(step.action, f"{step.action.tree}/{verdict.name}")
+    return result
+
+
+def _show_cached(replay: Replay) -> None:
+    """Say what an unchanged replay gave, and mark it in its verdict."""
+    result = _amend_verdict(replay, cached=True)
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
     subject = f"{result.artifact} {result.platform} {replay.way}".rstrip()
-    line = f"[RUN] {word} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again\n"
-    sys.stdout.write(line)  # whole, while other threads print too
+    told = terminal.detail if replay.of_a_test else terminal.say
+    told(f"[RUN] {word}{result.where} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again")
 
 
 def _argv(
@@ -216,6 +308,7 @@ def _argv(
     workspace: Workspace,
     results: str,
     data_dir: Path | None,
+    golden: Path | None,
     options: Mapping[str, Any],
     comparators: Mapping[str, str],
 ) -> list[str]:
@@ -224,6 +317,7 @@ def _argv(
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += ["--data", str(data_dir)] if data_dir else []
+    words += ["--golden", str(golden)] if golden else []
     words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
     for output, comparator in comparators.items():
         words += ["--comparator", f"{output}={comparator}"]
@@ -245,5 +339,5 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
 
 
 def _files(targets: ArtifactTargets, found: Snapshot) -> list[Path]:
-    beside = [targets.artifact.root / name for name in ("compiled_meta.json", "golden.py")]
-    return [*found.inputs.values(), *found.outputs.values(), *(path for path in beside if path.exists())]
+    beside = [path for path in [targets.artifact.root / "golden.py"] if path.exists()]
+    return [*found.inputs.values(), *found.outputs.values(), *beside]

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
+from SCons.Script.Main import OptionsParser
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.compile_commands import update_compile_commands
-from pypto_build.rules.machinery.actions import complain
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.workspace import workspace_of
-from pypto_build.rules.replay import Replays, declare_replay, finish_replays
+from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.outcomes import Outcome, failed_tests, outcomes_of
+from pypto_build.rules.replay import (
+    Replays,
+    declare_replay,
+    finish_replays,
+    outcome_of_replay,
+    replays_of,
+)
 from pypto_build.rules.targets import TARGETS
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.devices import sign_of_hardware
 
 _NUMBER = (int, float)
 
@@ -31,6 +42,10 @@ REPLAY_TEST = Rule(
         Attribute("artifact", (str, Path), "the artifact's directory", required=True),
         PLATFORM,
         Attribute("data", (str, Path), "another directory with in/ and out/ instead of the artifact's data/"),
+        Attribute("golden", (str, Path), "another directory with a .pt file for each output than the data's out/"),
+        Attribute(
+            "signature", (list, tuple, dict), "directions of the tensor parameters, such as ['IN', 'OUT'], or by name"
+        ),
         Attribute("rtol", _NUMBER, "relative tolerance (default: RTOL=, else what the artifact says, else 1e-5)"),
         Attribute("atol", _NUMBER, "absolute tolerance (default: ATOL=, else what the artifact says, else 1e-5)"),
         Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
@@ -46,41 +61,103 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
     """
     values = REPLAY_TEST.check(given)
     name, tags = values["name"], set(values["tags"] or ())
-    wanted = {tag for tag in workspace_of(env).options["TAGS"].split(",") if tag}
-    replays: Replays = env["PYPTO_REPLAYS"]
-    if not replays.tags and wanted:
-        env.AlwaysBuild(env.Alias("test", [], Action(_check_tags, None)))
+    workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
+    if not replays.tags:
+        _prepare(env)
     replays.tags[name] = tags
-    chosen = not wanted or bool(wanted & tags)
+    chosen = _chosen(workspace, name, tags)
     if not _asked_for(name, chosen):
         return env.Alias(name) if COMMAND_LINE_TARGETS else env.AlwaysBuild(env.Alias(name, [], Action(_unread, None)))
+    outcomes, output = outcomes_of(workspace), None
     try:
-        replay = _declare_test(env, values)
+        missing = _missing_platform(workspace, values["platform"])
+        replay: Nodes = () if missing else _declare_test(env, values)
+        output = next((found.targets.output for found in replays_of(env, replay)), None)
+        test = env.Alias(name, replay, Action(_finish, None), PYPTO_TEST=name, PYPTO_SKIPPED=missing)
     except (ArtifactError, ToolchainError) as error:
         replays.broken[name] = str(error)
         test = env.Alias(name, [], Action(_report_broken, None))
-    else:
-        test = env.Alias(name, replay, Action(finish_replays, None))
     env.AlwaysBuild(test)
+    if _is_named(name, chosen):
+        outcomes.expect(name, output)
     if chosen:
         env.Alias("test", test)
     return test
 
 
+def _prepare(env: Environment) -> None:
+    """Before the first test: what `scons test` does besides running tests. All of them run, whatever fails."""
+    workspace = workspace_of(env)
+    known = {"TAGS": _check_tags, "FAILED": _check_failed}
+    checks = [check for option, check in known.items() if workspace.options[option]]
+    env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, _check_all)]))
+    if _all_are_run():
+        workspace.progress.hold = True  # until the others have run
+        OptionsParser.values.keep_going = True
+
+
+def _all_are_run() -> bool:
+    return "test" in map(str, COMMAND_LINE_TARGETS)
+
+
+def _check_all(target: Nodes, source: Nodes, env: Environment) -> int:
+    """The status of `scons test`: tests that failed have let the others run."""
+    return int(any(outcome.failed for outcome in outcomes_of(workspace_of(env)).tests))
+
+
+def _chosen(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
+    """Whether `scons test` runs a test."""
+    wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
+    again = not workspace.options["FAILED"] or name in failed_tests(workspace.build_dir)
+    return again and (not wanted or not wanted.isdisjoint(tags))
+
+
+def _missing_platform(workspace: Workspace, platform: str | None) -> str:
+    """Why a test cannot run here: it names a platform that this machine has not, and nobody insists on it."""
+    if not platform or PLATFORMS[platform].simulated or workspace.options["HARDWARE"]:
+        return ""
+    return "" if sign_of_hardware() else f"{platform}: no toolkit and no device here"
+
+
 def _asked_for(name: str, chosen: bool) -> bool:
     """Whether a test may have to run. A target that is not ours may be an alias of the workspace's own."""
-    targets = list(map(str, COMMAND_LINE_TARGETS))
-    if name in targets or any(target not in TARGETS for target in targets):
-        return True
-    return "test" in targets and chosen
+    targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target != "help"]
+    return _is_named(name, chosen) or any(target not in TARGETS for target in targets)
+
+
+def _is_named(name: str, chosen: bool) -> bool:
+    """Whether a test has to run."""
+    return name in map(str, COMMAND_LINE_TARGETS) or (_all_are_run() and chosen)
 
 
 def _declare_test(env: Environment, values: Mapping[str, Any]) -> Nodes:
     targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
     update_compile_commands(workspace_of(env), targets)
+    golden = _golden(workspace_of(env), values["golden"])
+    if golden or values["signature"]:
+        from pypto_build.rules.contracts import check_contract
+
+        check_contract(targets.artifact, values["name"], values["signature"], golden)
     chosen = {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     comparators = values["comparators"] or {}
-    return declare_replay(env, targets, values["data"], chosen, comparators, alone=False, of_a_test=True)
+    return declare_replay(env, targets, values["data"], chosen, comparators, golden=golden, alone=False, of_a_test=True)
+
+
+def _golden(workspace: Workspace, given: str | Path | None) -> Path | None:
+    return Path(os.path.abspath(workspace.top / given)) if given else None
+
+
+def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
+    """Tell of a test that ran, or did not have to."""
+    workspace, name = workspace_of(env), env["PYPTO_TEST"]
+    outcomes = outcomes_of(workspace)
+    if env["PYPTO_SKIPPED"]:
+        outcomes.add(Outcome(name, "SKIPPED", reason=env["PYPTO_SKIPPED"]))
+        return 0
+    status = finish_replays(target, source, env)
+    for replay in replays_of(env, source):
+        outcomes.add(outcome_of_replay(workspace, replay, name))
+    return 0 if _all_are_run() else status
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -91,17 +168,26 @@ def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
     if known & set(given.split(",")):
         return 0
     there_are = f"there are: {', '.join(sorted(known))}" if known else "no test has tags"
-    complain(f"scons: *** TAGS={given}: no test has one of these; {there_are}")
+    terminal.complain(f"scons: *** TAGS={given}: no test has one of these; {there_are}")
     return EXIT_STATUS["usage_error"]
+
+
+def _check_failed(target: Nodes, source: Nodes, env: Environment) -> None:
+    """FAILED=1 where nothing failed."""
+    if not failed_tests(workspace_of(env).build_dir):
+        terminal.say("[test] no test failed when it last ran; scons test runs all of them")
 
 
 def _report_broken(target: Nodes, source: Nodes, env: Environment) -> int:
     replays: Replays = env["PYPTO_REPLAYS"]
-    complain(f"{target[0]}: {replays.broken[str(target[0])]}")
-    return EXIT_STATUS["usage_error"]
+    name = str(target[0])
+    said = replays.broken[name].removeprefix(f"{name}: ")
+    reason, said = said.partition(";")[0], f"{name}: {said}"
+    outcomes_of(workspace_of(env)).add(Outcome(name, "ERROR", reason=reason, text=f"{said}\n", failed=True))
+    return 0 if _all_are_run() else EXIT_STATUS["usage_error"]
 
 
 def _unread(target: Nodes, source: Nodes, env: Environment) -> int:
     """The target of a test that nobody named, as by ``Default``."""
-    complain(f"scons: {target[0]}: a test runs where it is named: scons {target[0]}")
+    terminal.complain(f"scons: {target[0]}: a test runs where it is named: scons {target[0]}")
     return EXIT_STATUS["usage_error"]

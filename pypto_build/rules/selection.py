@@ -8,12 +8,14 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
-from pypto_build.rules.artifact import declare_loaded
+from pypto_build.rules.artifact import declare_loaded, tell_all_built
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace, examples_dir, workspace_of
+from pypto_build.rules.options import OPTIONS
+from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.targets import OF_AN_ARTIFACT
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
@@ -41,7 +43,8 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
         return
     root = workspace.selected = resolve_jit(jit, *places)
-    verdicts.concern(workspace.options, [workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)])
+    output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
+    verdicts.concern(workspace.options, [output] if output != root else [])
     _declare_verbs(env, without_nodes, root)
     if "pto_diff" in wanted:
         from pypto_build.rules.pto_targets import declare_pto_diff
@@ -68,12 +71,14 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
     needs = [VERBS[target].needs if target in VERBS else None for target in wanted]
     builds = not needs or any(need is not Needs.INTERFACE for need in needs)
     artifacts = open_artifacts(workspace, root)
-    variants = {_variant(workspace, VERBS[target]) if target in VERBS else None for target in wanted}
+    tools = [VERBS[target] for target in wanted if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
+    variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(wanted) else set())
     only = variants.pop() if len(variants) == 1 else None
-    selected = [declare_loaded(env, artifact, variant=only, announced=builds) for artifact in artifacts]
+    selected = [declare_loaded(env, artifact, variant=only, needed=builds) for artifact in artifacts]
     built = [node for targets in selected for node in targets.all]
-    chosen = {name: value for verb in verbs for name, value in verb.replay_with.items()}
-    looked_at = any(verb.needs is Needs.REPLAY for verb in verbs)
+    wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
+    chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
+    looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []
     if "replay" in wanted or not wanted or looked_at:
         alone = len(selected) == 1
@@ -84,15 +89,28 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
         from pypto_build.rules.verb_targets import declare_verb
 
         for targets, verdict in zip(selected, verdicts or [()] * len(selected), strict=True):
-            needed = declare_loaded(env, targets.artifact, variant=_variant(workspace, verb), announced=builds)
+            needed = declare_loaded(env, targets.artifact, variant=_variant(workspace, verb), needed=builds)
+            if verb.needs is Needs.TRIAGE:
+                from pypto_build.rules.triage import declare_triage
+
+                declare_triage(env, verb, targets, needed, verdict)
+                continue
             declare_verb(env, verb, targets.artifact.root, needed, verdict if verb.needs is Needs.REPLAY else ())
     for targets in selected:
         update_compile_commands(workspace, targets)
     env.Alias("build", built)
+    if "build" in wanted:
+        env.AlwaysBuild(env.Alias("build", [], Action(tell_all_built, None), PYPTO_BUILT=selected))
     if "splice" in wanted or not wanted:
         from pypto_build.rules.pto_targets import declare_splice
 
         declare_splice(env, selected)
+    if "replay" in wanted and wants_files(workspace) and not looked_at:
+        outcomes_of(workspace)  # written at the end, even if nothing comes of it
+    if "graph" in wanted:
+        from pypto_build.rules.graph import declare_graph
+
+        declare_graph(env, selected)
     if verdicts:
         env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(finish_replays, None)))
 
@@ -100,7 +118,7 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
 def _variant(workspace: Workspace, verb: Verb) -> str | None:
     """How the binaries that ``verb`` needs are built, None if as the options say."""
     match verb.needs:
-        case Needs.CHECKED:
+        case Needs.CHECKED | Needs.TRIAGE:
             return CHECKED.directory
         case Needs.FOR_SIMPLER:
             return FOR_SIMPLER.directory if workspace.platform().simulated else USUAL.directory

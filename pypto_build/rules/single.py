@@ -12,6 +12,7 @@ from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule, Ru
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.units import Compilation, declare_unit
 from pypto_build.rules.variants import USUAL
 from pypto_build.toolchain.simpler import TENSORMAP
@@ -20,7 +21,7 @@ KERNEL = Rule(
     "PtoKernel",
     "Compiles and links one kernel.",
     (
-        Attribute("name", (str,), "the name of the library", required=True),
+        Attribute("name", (str,), "the name of the library, and of the target that builds it", required=True),
         Attribute("source", (str, Path), "the kernel's C++ file", required=True),
         Attribute("core_type", (str,), "the core it runs on", required=True, choices=CORE_TYPES),
         Attribute("extra_include_dirs", (list, tuple), "directories of headers of its own"),
@@ -56,7 +57,10 @@ def declare_kernel(env: Environment, **given: Any) -> Node:
         0, values["name"], _source(workspace, values["source"]), values["core_type"], extra_include_dirs=dirs
     )
     compilation = _loose(workspace, values["platform"])
-    return declare_unit(env, compilation.steps(compilation.kernel(kernel)))
+    node = declare_unit(env, compilation.steps(compilation.kernel(kernel)))
+    if values["name"] not in TARGETS:
+        env.Alias(values["name"], node)
+    return node
 
 
 def declare_orchestration(env: Environment, **given: Any) -> Node:

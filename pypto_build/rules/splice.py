@@ -10,6 +10,7 @@ from pathlib import Path
 
 from SCons.Action import Action as SConsAction
 
+from pypto_build import terminal
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.facts.platforms import Platform
@@ -79,10 +80,10 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
     stale = find_stale(artifact, output, units, workspace.options["PREFER"])
     for said, chosen in (("skipped (PREFER=cpp)", stale.left), ("edited cpp skipped (PREFER=pto)", stale.without_body)):
         if chosen:
-            print(f"[pto->cpp] {said}: {', '.join(workspace.short(unit.path) for unit in chosen)}")
+            terminal.say(f"[pto->cpp] {said}: {', '.join(workspace.short(unit.path) for unit in chosen)}")
     if not stale.units:
         if units and not stale.left:
-            print("[pto->cpp] no .pto changes detected")
+            terminal.detail("[pto->cpp] no .pto changes detected")
         return Splices()
     assembler = Assembler(platform, find_ptoas(workspace.options["PTOAS"], os.environ))
     if assembler.ptoas is None and not platform.simulated:
@@ -127,7 +128,7 @@ def _report(target: Nodes, source: Nodes, env: Environment) -> None:
     """The line that people search logs for, where kernels were spliced in this run."""
     done = [action for action in workspace_of(env).progress.renewed if action.name.startswith(SPLICED)]
     if done:
-        print(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
+        terminal.detail(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
 
 
 def _steps(workspace: Workspace, place: Place, splices: Splices, unit: PtoUnit) -> list[Step]:
@@ -139,6 +140,7 @@ def _steps(workspace: Workspace, place: Place, splices: Splices, unit: PtoUnit) 
         splices.assembler.action(workspace, place, unit, body),
         "[pto->cpp] regenerating from",
         workspace.short(unit.path),
+        shown=True,
     )
     argv = [str(place.path(body)), "--module", str(unit.path), "--orchestration", str(splices.orchestration)]
     for kernel in unit.kernels:

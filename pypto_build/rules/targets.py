@@ -32,6 +32,8 @@ def _of_the_run(verb: str) -> set[str]:
 
 
 _RUN = _of(Group.BUILD, Group.RUN, Group.RECORDS)
+# Where what came of replays and tests is written.
+_OUTCOMES = {"JUNIT", "JSON", "SARIF", "ANNOTATE"}
 _BUILT = {
     Needs.FILES: set[str](),
     Needs.ARTIFACT: set[str](),
@@ -40,6 +42,7 @@ _BUILT = {
     Needs.CHECKED: _of(Group.BUILD),
     Needs.FOR_SIMPLER: _of(Group.BUILD),
     Needs.REPLAY: _RUN,
+    Needs.TRIAGE: _RUN,
 }
 
 
@@ -50,20 +53,21 @@ def _of_verb(verb: Verb) -> Target:
 TARGETS: dict[str, Target] = {
     # Options of the run change nothing that is built. They are taken so that only the target's name has to be edited.
     "build": Target("build JIT=x", "compile and link", frozenset(_RUN)),
-    "replay": Target("replay JIT=x", "build what changed, run, compare with the golden, report", frozenset(_RUN)),
+    "replay": Target("replay JIT=x", "build what changed, run, compare with the golden", frozenset(_RUN | _OUTCOMES)),
     "compile": Target(
         "compile PROGRAM=p.py",
-        "a program to the artifact _jit_p in BUILD_OUTPUT, with its golden",
+        "a program to the artifact _jit_p, with its golden",
         frozenset(_of(Group.PROGRAMS) | {"PTOAS"} | _of_the_run("compile")),
     ),
     "splice": Target(
         "splice JIT=x",
-        "put edited .pto modules into their kernel files (WRITE=1: in the artifact)",
+        "edited .pto modules into their kernel files",
         frozenset({"PTOAS", "PREFER", "WRITE"}),
     ),
     "pto_diff": Target(
         "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})
     ),
+    "graph": Target("graph JIT=x", "what is made from what, and what would be built", frozenset(_of(Group.BUILD))),
     **{verb.name: _of_verb(verb) for verb in VERBS.values()},
     "fetch": Target(
         "fetch",
@@ -73,13 +77,13 @@ TARGETS: dict[str, Target] = {
     "gc": Target(
         "gc [WRITE=1]", "what the store of results would lose to its size; WRITE=1 removes it", frozenset({"WRITE"})
     ),
-    "test": Target("test", "every test declared here", frozenset(_RUN | {"TAGS"})),
+    "test": Target("test", "every test declared here", frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED"})),
 }
 
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Build and replay": ("build", "replay", "test", "compile", "splice"),
-    "What is wrong": ("lint", "hazards", "diverge", "flaky", "passes", "pto_check", "pto_diff", "bisect"),
+    "Build and replay": ("build", "replay", "test", "compile", "splice", "graph"),
+    "What is wrong": ("triage", "lint", "hazards", "diverge", "flaky", "passes", "pto_check", "pto_diff", "bisect"),
     "What a run did": ("report", "dump", "deps", "torch", "pack"),
     "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
     "Housekeeping": ("gc",),
@@ -87,7 +91,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 #: Targets that work on the artifact of JIT=.
-OF_AN_ARTIFACT = ("build", "replay", "splice", "pto_diff", *VERBS)
+OF_AN_ARTIFACT = ("build", "replay", "splice", "graph", "pto_diff", *VERBS)
 
 
 def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import SCons.Script
 from SCons.Action import Action
-from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, GetOption, SetOption
+from SCons.Script import ARGUMENTS, BUILD_TARGETS, COMMAND_LINE_TARGETS, GetOption, SetOption
 
+from pypto_build import terminal
+from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.artifact import Artifacts
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError
@@ -19,7 +22,7 @@ from pypto_build.rules.machinery.database import keep_no_signatures
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
-from pypto_build.rules.options import Options, parse_options
+from pypto_build.rules.options import OptionError, Options, parse_options
 from pypto_build.rules.replay import Replays
 from pypto_build.rules.selection import declare_selected
 from pypto_build.rules.targets import check_taken
@@ -35,6 +38,8 @@ RULES: dict[str, tuple[str, str]] = {
     "KernelConfig": ("single", "declare_kernel_config"),
 }
 
+_HELP = "help"
+
 # The only state of this package: SCons has one process for all environments of an SConstruct.
 _INVOCATION = Invocation()
 #: What is done when SCons has ended, for a process that goes on then.
@@ -45,8 +50,9 @@ def generate(env: Environment) -> None:
     """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
     with _INVOCATION.user_errors():
         options = parse_options(ARGUMENTS)
+        terminal.show_details(options["VERBOSE"])
         if not GetOption("clean"):
-            check_taken(ARGUMENTS, list(map(str, COMMAND_LINE_TARGETS)))
+            options = _check(options, list(map(str, COMMAND_LINE_TARGETS)))
         if options["WATCH"]:
             _INVOCATION.watch()
         if options["PROFILE"]:
@@ -73,12 +79,26 @@ def generate(env: Environment) -> None:
             env.AddMethod(_rule(module, function), name)
         _declare_help(env, workspace)
         if GetOption("clean"):
-            from pypto_build.rules.machinery.cleaning import clean_outputs
-
-            clean_outputs(workspace, options["JIT"])
+            workspace.at_end.append(partial(_clean, workspace))  # after the rules, which open what they declare
         else:
             with span("declare"):
                 declare_selected(env, _INVOCATION.verdicts)
+
+
+def _clean(workspace: Workspace) -> None:
+    from pypto_build.rules.machinery.cleaning import clean_outputs
+
+    clean_outputs(workspace, workspace.options["PLATFORM"] if "PLATFORM" in ARGUMENTS else "")
+
+
+def _check(options: Options, targets: list[str]) -> Options:
+    """What was given, for the platform that it means here."""
+    check_taken(ARGUMENTS, targets)
+    if options["HARDWARE"] or not PLATFORMS[options["PLATFORM"]].simulated:
+        from pypto_build.rules.platform_choice import choose_platform
+
+        return choose_platform(options, ARGUMENTS, targets, bool(GetOption("no_exec")))
+    return options
 
 
 def _open_workspace(options: Options) -> Workspace:
@@ -92,20 +112,32 @@ def _open_workspace(options: Options) -> Workspace:
 
 
 def _declare_help(env: Environment, workspace: Workspace) -> None:
-    """``scons`` without a target, and ``scons -h``, print the help."""
+    """``scons`` without a target, ``scons help TOPIC ...`` and ``scons -h`` print help; the last knows no tests yet."""
+    targets = list(map(str, COMMAND_LINE_TARGETS))
+    topics = targets[1:] if targets[:1] == [_HELP] else []
+    if topics:
+        BUILD_TARGETS[:] = COMMAND_LINE_TARGETS[:] = [_HELP]
     if GetOption("help"):
-        from pypto_build.rules.machinery.help import help_text
+        SCons.Script.Help(_help_text(workspace, topics, ()), append=False)
 
-        SCons.Script.Help(help_text(workspace), append=False)
-    printed = env.Alias("help", [], Action(_print_help, None))
+    printed = env.Alias(_HELP, [], Action(_print_help, None), PYPTO_TOPICS=topics)
     env.AlwaysBuild(printed)
     env.Default(printed)
 
 
-def _print_help(target: Nodes, source: Nodes, env: Environment) -> None:
-    from pypto_build.rules.machinery.help import help_text
+def _print_help(target: Nodes, source: Nodes, env: Environment) -> int:
+    try:
+        terminal.say(_help_text(workspace_of(env), env["PYPTO_TOPICS"], env["PYPTO_REPLAYS"].tags))
+    except OptionError as error:
+        terminal.complain(f"scons: *** {error}")
+        return 2
+    return 0
 
-    print(help_text(workspace_of(env)))
+
+def _help_text(workspace: Workspace, topics: list[str], tests: Collection[str]) -> str:
+    from pypto_build.rules.machinery.help import explain, overview
+
+    return explain(topics, workspace, tests) if topics else overview(workspace, tests)
 
 
 def _rule(module: str, function: str) -> Callable[..., Any]:

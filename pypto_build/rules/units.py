@@ -8,15 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pypto_build import terminal
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
-from pypto_build.rules.machinery.actions import complain, run_captured
+from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
+from pypto_build.rules.variants import FOR_SIMPLER
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ class Compilation:
         self._place = place
         self._variant = f"{variant}/" if variant else ""
         self._root = root
+        self._hushed = variant == FOR_SIMPLER.directory  # simpler's own headers warn in every unit
         self._environment = compile_environment(workspace)
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
         self._instances: dict[tuple[str, ...], Instances] = {}
@@ -129,7 +132,17 @@ class Compilation:
                 aids = partial(self._callees, plan, before)
             subject = f"{plan.unit.name}{step.suffix}"
             back = f"[cpp->.so] restored {subject}  (as it was made before)" if name.endswith(plan.unit.suffix) else ""
-            found.append(Step(self._place, action, f"[cpp->.so] {step.label}", subject, aids=aids, restored=back))
+            found.append(
+                Step(
+                    self._place,
+                    action,
+                    f"[cpp->.so] {step.label}",
+                    subject,
+                    aids=aids,
+                    restored=back,
+                    hushed=self._hushed,
+                )
+            )
         return found
 
     def _compile(self, plan: Plan, name: str) -> Step:
@@ -143,6 +156,7 @@ class Compilation:
             self._workspace.short(plan.unit.source),
             spawn=partial(self._compile_calling, plan) if plan.recipe.calling else run_captured,
             aids=lambda: self._aids(plan),
+            hushed=self._hushed,
         )
 
     def _action(
@@ -182,6 +196,7 @@ class Compilation:
 
     def _compile_calling(self, plan: Plan, command: list[str], env: dict[str, str]) -> tuple[int, str]:
         """Compile a unit that calls instances. Where they are not to be had, it is compiled with its own."""
+        command = in_colours(command)
         status, said = run_captured(command, env)
         if status or self._has_instances(plan, Path(command[-1])):
             return status, said
@@ -202,7 +217,9 @@ class Compilation:
         ours, _ = missing_instances(self._place.path(compiled))
         found = self._instances_for(plan.recipe).of(ours) if ours else ()
         if found is None:
-            complain(f"scons: {plan.unit.name}: the instructions that it calls could not be compiled; try again")
+            terminal.complain(
+                f"scons: {plan.unit.name}: the instructions that it calls could not be compiled; try again"
+            )
             raise Refused(1)
         return found
 
@@ -270,6 +287,14 @@ def begins_with(source: Path, header: str) -> bool:
     before = re.sub(_FOR_DEVICES, "", before)
     lines = [line.strip() for line in before.split("\n") if line.strip()]
     return all(re.fullmatch(_HARMLESS, line) for line in lines)
+
+
+def in_colours(command: list[str]) -> list[str]:
+    """The command line of g++ or clang++ with which they keep their colours for a terminal; no part of any key."""
+    number = next((number for number, word in enumerate(command) if re.search(r"(g\+\+|clang)[^/]*$", word)), None)
+    if number is None or not terminal.colours_of_commands():
+        return command
+    return [*command[: number + 1], "-fdiagnostics-color=always", *command[number + 1 :]]
 
 
 def compile_environment(workspace: Workspace) -> dict[str, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from SCons.Action import Action
+from SCons.Script import ARGUMENTS
 
 from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.facts.run_options import OF_SIMPLER
-from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.artifact import ArtifactTargets, tell_all_built
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.options import OPTIONS
@@ -44,9 +45,11 @@ def declare_verb(
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         needed += verdict
-    tool = Action([[escape(word) for word in words + _flags(env, verb)]], None)
-    actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else tool
-    env.AlwaysBuild(env.Alias(verb.name, needed, actions))
+    tool = Action([[escape(word) for word in words + verb_flags(env, verb)]], None)
+    actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
+    if targets is not None and verb.needs is not Needs.INTERFACE:
+        actions.insert(0, Action(tell_all_built, None))
+    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[targets]))
 
 
 def declare_fetch(env: Environment) -> None:
@@ -58,13 +61,14 @@ def declare_fetch(env: Environment) -> None:
     env.AlwaysBuild(env.Alias("fetch", [], action))
 
 
-def _flags(env: Environment, verb: Verb) -> list[str]:
+def verb_flags(env: Environment, verb: Verb) -> list[str]:
+    """The flags by which a tool gets the options that were given."""
     options = workspace_of(env).options
     words = []
     for name, flag in verb.flags.items():
         value = options[name]
-        if value != OPTIONS[name].default:
-            words += [flag] if value is True else [f"{flag}={value}"]
+        if value != OPTIONS[name].default or name in ARGUMENTS:
+            words += [flag] if value is True else [] if value is False else [f"{flag}={value}"]
         elif name in verb.required:
             raise ArtifactError(
                 f"{name}=",

@@ -24,6 +24,7 @@ class Needs(Enum):
     BINARIES = "all that a replay needs: --build-dir, --embedded"
     CHECKED = "the same with the binaries of CHECK=1: --build-dir, --embedded, --binaries"
     FOR_SIMPLER = "the same with binaries that simpler loads: --build-dir, --binaries"
+    TRIAGE = "a replay that ran, whatever came of it; the binaries of CHECK=1 when they are asked for"
     REPLAY = "a replay that ran, whatever came of it: --build-dir, --embedded"
 
 
@@ -108,14 +109,14 @@ VERBS: dict[str, Verb] = {
         Verb(
             "diverge",
             "pypto_build.diagnose.diverge",
-            "the first task that leaves the PyTorch reference, and the lines that made it",
+            "the first task that leaves the PyTorch reference",
             Needs.BINARIES,
             _flags("AGAINST", "PROGRAM", "JSON", "SARIF"),
         ),
         Verb(
             "lint",
             "pypto_build.diagnose.lint",
-            "check manifest, wrappers, orchestration and modules, without a run",
+            "what contradicts what in the artifact, without a run",
             Needs.ARTIFACT,
             _flags("JSON", "SARIF"),
         ),
@@ -137,7 +138,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "dump",
             "pypto_build.diagnose.dump",
-            "arguments that a run dumped: list, show, export, compare",
+            "arguments of tasks: list, show, export, compare",
             Needs.REPLAY,
             _flags("TASK", "KERNEL", "ARG", "ROLE", "STAGE", "EXPORT", "AGAINST"),
             replay_with={"DUMP": 2},
@@ -153,24 +154,31 @@ VERBS: dict[str, Verb] = {
         Verb(
             "hazards",
             "pypto_build.diagnose.hazards",
-            "unordered, misdeclared, out-of-bounds accesses, with the line to change",
+            "unordered, misdeclared or out-of-bounds accesses",
             Needs.CHECKED,
             _flags("JSON", "SARIF"),
         ),
         Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
-            "ROUNDS (50) legal orders: outputs that vary, and the two tasks that decide",
+            "outputs that depend on the order of the tasks",
             Needs.BINARIES,
             _flags("JSON", "SARIF"),
         ),
         Verb(
             "report",
             "pypto_build.diagnose.report",
-            "one HTML page: verdict, error maps, task graph, timeline, findings, sources",
+            "one HTML page: verdict, maps, task graph, timeline",
             Needs.REPLAY,
             _of_a_replay(),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
+        ),
+        Verb(
+            "triage",
+            "pypto_build.diagnose.triage",
+            "why it fails: the instruments in turn, one answer",
+            Needs.TRIAGE,
+            {**_of_a_replay(), **_flags("JSON", "SARIF")},
         ),
         Verb(
             "pack",

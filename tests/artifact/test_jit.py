@@ -101,7 +101,8 @@ def test_lists_artifacts(workspace: Path) -> None:
 
 def test_no_such_artifact_lists_the_closest_first(workspace: Path) -> None:
     assert complaint("_jit_sofmax") == (
-        "JIT=_jit_sofmax: no such artifact in build_output or examples; there are: _jit_softmax, _jit_a, _jit_matmul, "
+        "JIT=_jit_sofmax: no such artifact in build_output or examples; did you mean _jit_softmax? "
+        "there are: _jit_softmax, _jit_a, _jit_matmul, "
         "_jit_a_20260818_235959, _jit_a_20260819_000000, _jit_b_20260101_000000_v2"
     )
 
@@ -111,7 +112,8 @@ def test_the_list_is_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         make_artifact(tmp_path / "out" / f"_jit_{number:02}")
     monkeypatch.chdir(tmp_path)
     assert complaint("_jit_05x", "out", None) == (
-        "JIT=_jit_05x: no such artifact in out; there are: _jit_05, _jit_00, _jit_01, _jit_02, _jit_03, _jit_04, "
+        "JIT=_jit_05x: no such artifact in out; did you mean _jit_05? "
+        "there are: _jit_05, _jit_00, _jit_01, _jit_02, _jit_03, _jit_04, "
         "_jit_06, _jit_07, _jit_08, _jit_09 and 2 more"
     )
     assert complaint("*_1*", "out", None) == "JIT=*_1*: matches 2 artifacts; pick one of _jit_10, _jit_11"

@@ -12,6 +12,7 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.dump import __main__ as dump
 from pypto_build.diagnose.dump.statistics import histogram, statistics
 from pypto_build.diagnose.recorded.args_dump import find_manifest, read_dump
+from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
 from tests.diagnose.runs import RING1, dumped, scalar, write_dump, write_json
 
@@ -249,3 +250,12 @@ def test_bytes_that_nobody_wrote_are_no_warning() -> None:
     unwritten = np.array([0x7FA00000, 0x3F800000], dtype=np.uint32).view(np.float32)
     assert statistics(unwritten).nans == 1
     assert histogram(unwritten) is not None
+
+
+def test_a_scalar_is_what_the_kernel_takes_it_for() -> None:
+    """A dump records 64 bits; the wrapper says whether they are a float."""
+    names = artifact_names(Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_dag")
+    assert names.scalar((1,), 2, 1061158912) == ("float", 0.75)
+    assert names.scalar((1,), 3, (1 << 64) - 2) == ("int32_t", -2)
+    assert names.scalar((1,), 0, 5) is None  # a tensor
+    assert names.scalar((99,), 2, 5) is None

@@ -92,6 +92,10 @@ def test_the_commands_repeat_the_run_exactly(page: Path) -> None:
             "--rtol 1e-5 --dump-args 2 --dep-gen",
         ],
         [
+            "Why: the instruments in turn, one answer",
+            f"scons triage JIT={_EXAMPLE} PLATFORM=a2a3sim RTOL=1e-5 DUMP=2 DEP_GEN=1",
+        ],
+        [
             "Unordered or misdeclared accesses",
             f"scons hazards JIT={_EXAMPLE} PLATFORM=a2a3sim",
         ],

@@ -121,3 +121,14 @@ def test_through_scons(project: Project, clone: Path) -> None:
     ran = project.replay("RUNTIME=simpler", "SKIP_COMPILE=1", f"SIMPLER={clone}")
     assert ran.status == 0 and "[RUN] PASS" in ran.output and "[cpp->.so]" not in ran.output, ran.output
     assert {path: path.stat().st_mtime_ns for path in project.artifact.rglob("*.so")} == before
+
+
+def test_warnings_of_simplers_own_headers_are_details(project: Project, clone: Path) -> None:
+    header = clone / "src/a2a3/runtime/tensormap_and_ringbuffer/runtime/tensor.h"
+    header.write_text(f"#warning of simpler itself\n{header.read_text()}")
+    words = ("build", "JIT=_jit_chain", "RUNTIME=simpler", f"SIMPLER={clone}")
+    run = project.quiet(*words)
+    assert (run.status, "of simpler itself" in run.output) == (0, False), run.output
+    project.edit("kernels/aiv/twice.cpp", "2.0f *", "2.0f * nothing *")
+    run = project.quiet(*words)  # one that fails is told of as a whole
+    assert (run.status, "of simpler itself" in run.output, "nothing" in run.output) == (2, True, True)

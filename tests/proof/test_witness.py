@@ -126,7 +126,7 @@ def test_without_a_compiler_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["pipe", "directory", "empty"])
 @pytest.mark.parametrize("suffix", [".so", ".sha256"])
-def test_a_damaged_library_is_built_again(tmp_path: Path, damage: str, suffix: str) -> None:
+def test_whatever_lies_in_place_of_the_library_is_replaced(tmp_path: Path, damage: str, suffix: str) -> None:
     compiler = find_compiler().path
     watcher = library(compiler, tmp_path, os.environ)
     assert watcher is not None

@@ -75,7 +75,7 @@ class Replayed:
 
 def replay(artifact: Path, out: Path, *options: str) -> Replayed:
     """Run the command line on a built artifact."""
-    argv = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", PLATFORM.name]
+    argv = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", PLATFORM.name, "--verbose"]
     argv += ["--build-dir", str(out), "--embedded", str(embedded_module()), *options]
     run = subprocess.run(argv, capture_output=True, text=True, check=False)
     return Replayed(run.returncode, run.stdout, run.stderr, read_verdict(out / "verdict.json"))

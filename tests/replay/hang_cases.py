@@ -283,7 +283,7 @@ CASES: tuple[Case, ...] = (
         "write just past a tensor",
         "runtime_error",
         "out_of_bounds",
-        "a kernel wrote outside tensor 'y': at byte 128, while it has 128",
+        "kernel 'step' wrote outside tensor 'y': at byte 128, while it has 128",
         "look for an offset or a valid shape that passes the tensor's end",
         vector="for (int i = 0; i < 33; ++i) y[i] = 0;",
     ),

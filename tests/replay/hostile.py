@@ -259,8 +259,8 @@ CASES: tuple[Case, ...] = (
         for (int i = 0; i < 3; ++i) strcpy(report() + {_FRAME} + i * {report._FRAME.size} + 16, (i ? place + "/x.so" : place + "/y.so").c_str());
         raise(SIGKILL);""", "SIGKILL"),
     _fails("an input changed", f"x[3] = 7; {_DONE}", "input 'x' was changed"),
-    _fails("outside of a tensor", f"{_DONE} y[33] = 1;", "a kernel wrote outside tensor 'y'"),
-    _fails("pages given back", f"{_DONE} madvise(y, 4096, MADV_REMOVE);", "a kernel wrote outside tensor 'y'"),
+    _fails("outside of a tensor", f"{_DONE} y[33] = 1;", "kernel 'step' wrote outside tensor 'y'"),
+    _fails("pages given back", f"{_DONE} madvise(y, 4096, MADV_REMOVE);", "kernel 'step' wrote outside tensor 'y'"),
     Case("thread that goes on writing", f"{_DONE} std::thread([y] {{ for (;;) *static_cast<volatile float *>(y) = -1; }}).detach(); while (*static_cast<volatile float *>(y) != -1) {{}}", "mismatch"),
     # Threads, memory, output
     _passes("thread that goes on printing", 'std::thread([] { for (;;) { puts("still here"); usleep(1000); } }).detach();'),

@@ -53,6 +53,7 @@ def test_every_option(tmp_path: Path) -> None:
         memory_mb=100,
         comparators={"y": "ratio_allclose(rtol=0.1)", "z": "ratio_reldiff"},
         scalars={"n": 3, "a": 0.5},
+        verbose=False,
     )
 
 
@@ -143,7 +144,7 @@ def test_refused_before_anything_runs(built: Path, capsys: pytest.CaptureFixture
 
 def test_golden_fault_is_found_before_anything_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (built / "_jit_softmax/data/out/out.pt").write_bytes(b"PK\x03\x04")
-    assert main(_argv(built)) == 4
+    assert main(_argv(built, "--verbose")) == 4
     assert read_verdict(built / "out" / "verdict.json").status == "golden_error"
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == "[RUN] compute golden ..."

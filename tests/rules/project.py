@@ -170,9 +170,12 @@ class Project:
         file.write_text(text.replace(old, new), encoding="utf-8")
 
     def scons(self, *words: str, env: dict[str, str] | None = None) -> Run:
-        """Run SCons in the workspace."""
-        command = [sys.executable, "-m", "SCons", "-Q", *words]
-        return self._run(command, env)
+        """Run SCons in the workspace, in a way that tells every action."""
+        return self.quiet("VERBOSE=1", *words, env=env)
+
+    def quiet(self, *words: str, env: dict[str, str] | None = None) -> Run:
+        """Run SCons in the workspace as people do."""
+        return self._run([sys.executable, "-m", "SCons", "-Q", *words], env)
 
     def cli(self, *words: str) -> Run:
         """Run ``pypto-build`` in the workspace."""

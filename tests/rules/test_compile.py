@@ -131,6 +131,7 @@ def test_the_rule(project: Project) -> None:
     )
     run = project.scons("hello")
     assert (run.status, run.actions) == (0, ["compile prog.py", "make build_output/_jit_hello/data"]), run.output
+    assert "[pto->cpp] assembler: our own; PTOAS= names another\n" in run.output
     assert (project.root / "build_output/_jit_hello/kernel_config.py").exists()
 
 

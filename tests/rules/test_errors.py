@@ -13,7 +13,8 @@ from tests.rules.project import Project
 CASES = {
     "no such artifact": (
         ["JIT=_jit_chan"],
-        "JIT=_jit_chan: no such artifact in build_output or examples/artifacts; there are: _jit_chain",
+        "JIT=_jit_chan: no such artifact in build_output or examples/artifacts; "
+        "did you mean _jit_chain? there are: _jit_chain",
     ),
     "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one of: _jit_chain"),
     "unknown option": (["JIT=_jit_chain", "PLATFROM=a5sim"], "PLATFROM=a5sim: no such option; did you mean PLATFORM=?"),
@@ -23,7 +24,8 @@ CASES = {
     ),
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],
-        "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; PLATFORM is a2a3sim, a5sim, a2a3 or a5",
+        "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; "
+        "PLATFORM is a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
@@ -38,7 +40,7 @@ CASES = {
         "ATOL=nan: is not a number that is 0 or more; ATOL is absolute tolerance (1e-5, or what the artifact says)",
     ),
     "hardware without a toolchain": (
-        ["JIT=_jit_chain", "PLATFORM=a2a3"],
+        ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
         "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; "
         "set it to the toolkit's directory, or replay with PLATFORM=a2a3sim",
     ),

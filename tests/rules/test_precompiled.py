@@ -60,7 +60,7 @@ def test_same_object_without_and_no_rebuild(project: Project, cache: dict[str, s
 def test_bad_flags_are_the_kernels_error(project: Project, cache: dict[str, str]) -> None:
     words = (str(project.out / f"{KERNEL}.so"), f"JIT={project.artifact.name}", "KERNEL_FLAGS=-fnonsense")
     for _ in range(2):
-        run = project.scons(*words, env=cache)
+        run = project.quiet(*words, env=cache)
         assert run.status == 2
         assert run.output.count("-fnonsense") == 1
         assert f"{KERNEL}.o] Error 1" in run.output

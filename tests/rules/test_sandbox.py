@@ -78,7 +78,7 @@ def test_compilers_write_nowhere_else(tmp_path: Path) -> None:
     "words, message",
     [
         (("LAUNCHER=ccache",), "LAUNCHER=ccache: has no place to write to with SANDBOX=1; leave one of them out"),
-        (("PLATFORM=a2a3",), "PLATFORM=a2a3: cannot be reached with SANDBOX=1; leave it out"),
+        (("PLATFORM=a2a3", "HARDWARE=1"), "PLATFORM=a2a3: cannot be reached with SANDBOX=1; leave it out"),
     ],
 )
 def test_options_that_exclude_it(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

@@ -174,7 +174,7 @@ def test_a_module_that_was_away_comes_back_as_it_was(built: Project) -> None:
 
 def test_hardware_needs_ptoas_for_an_edited_module(built: Project) -> None:
     built.edit(UNIT, "pto.tmul", "pto.tadd")
-    run = built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a2a3", "PTOAS=own")
+    run = built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a2a3", "HARDWARE=1", "PTOAS=own")
     assert (run.status, run.actions) == (2, [])
     assert (
         f"{built.artifact}/{UNIT}: edited, and a2a3 needs ptoas to assemble it; set PTOAS_ROOT or PTOAS=" in run.output

@@ -44,7 +44,7 @@ class Watching:
 @contextmanager
 def watching(project: Project, *words: str) -> Iterator[Watching]:
     """What `scons replay WATCH=1` does; ended at the end, however that comes."""
-    process = project.start("SCons", "-Q", *words, "WATCH=1")
+    process = project.start("SCons", "-Q", *words, "VERBOSE=1", "WATCH=1")
     limit = threading.Timer(_LONGEST_S, process.kill)
     limit.start()
     try:

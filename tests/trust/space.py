@@ -214,7 +214,15 @@ class Space:
 
     def words(self, verb: str, *options: str) -> list[str]:
         """The command line of a verb of ``pypto-build``."""
-        return [str(self.tested.python), "-m", "pypto_build.cli", verb, f"build_output/{self.name}", *options]
+        return [
+            str(self.tested.python),
+            "-m",
+            "pypto_build.cli",
+            verb,
+            f"build_output/{self.name}",
+            "VERBOSE=1",
+            *options,
+        ]
 
     def run(
         self, verb: str, *options: str, longest_s: float = LONGEST_S, see: Callable[[str], bool] | None = None
@@ -224,7 +232,7 @@ class Space:
 
     def scons(self, *words: str, longest_s: float = LONGEST_S, see: Callable[[str], bool] | None = None) -> Done:
         """Run SCons in the workspace."""
-        command = [str(self.tested.python), "-m", "SCons", "-Q", *words]
+        command = [str(self.tested.python), "-m", "SCons", "-Q", "VERBOSE=1", *words]
         return run(command, self.root, self.environment(), longest_s, see)
 
     def start(self, *options: str) -> Command:
@@ -233,7 +241,7 @@ class Space:
 
     def start_scons(self, *words: str) -> Command:
         """Start SCons in the workspace, and leave it running."""
-        command = [str(self.tested.python), "-m", "SCons", "-Q", *words]
+        command = [str(self.tested.python), "-m", "SCons", "-Q", "VERBOSE=1", *words]
         return Command(command, self.root, self.environment())
 
     def replay(self, *options: str, longest_s: float = LONGEST_S) -> Replayed:

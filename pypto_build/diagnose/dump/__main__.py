@@ -101,18 +101,28 @@ class Viewer:
 
     def _content(self, record: DumpedArg) -> str:
         if record.kind == "scalar":
-            return f"= {record.value}"
+            return f"= {self._scalar(record)}"
         if record.overwritten:
             return "overwritten"
         if self.dump.binary is None or not record.size:
             return "not dumped"
         return f"{record.size:,} bytes" + (" (truncated)" if record.truncated else "")
 
+    def _scalar(self, record: DumpedArg) -> str:
+        """A scalar as the kernel takes it: what is recorded are 64 bits."""
+        if record.dtype != "uint64" or type(record.value) is not int:
+            return str(record.value)
+        taken = self.names.scalar(record.func_ids, record.index, record.value)
+        if taken is None:
+            return str(record.value)
+        name, value = taken
+        return f"{value:.9g} ({name})" if isinstance(value, float) else f"{value} ({name})"
+
     def describe(self, record: DumpedArg) -> list[str]:
         """Heading, statistics, histogram, and the values where they are few."""
         lines = [self.title(record)]
         if record.kind == "scalar":
-            return [*lines, f"  value {record.value}"]
+            return [*lines, f"  value {self._scalar(record)}"]
         values = self.dump.values(record)
         lines.append(f"  {statistics(values).text}")
         found = histogram(values)

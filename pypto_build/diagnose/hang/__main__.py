@@ -195,11 +195,10 @@ class Hang:
         facts, lines = self.facts, []
         if facts.timeout:
             timeout = facts.timeout
-            orchestration = "done" if timeout.orchestration_done else "not done"
-            lines.append(
-                f"{timeout.done} of {timeout.total} tasks had ended; {timeout.running} running, {timeout.ready} ready, "
-                f"{timeout.waiting} waiting; orchestration {orchestration}"
-            )
+            ended = [f"{timeout.done} of {timeout.total} tasks had ended"] if timeout.total else []
+            counts = f"{timeout.running} running, {timeout.ready} ready, {timeout.waiting} waiting"
+            told = {None: [], True: ["orchestration done"], False: ["orchestration not done"]}
+            lines.append("; ".join([*ended, counts, *told[timeout.orchestration_done]]))
         if facts.code is not None and facts.code in RUNTIME_CODES:
             lines.append(f"runtime code {facts.code}: {RUNTIME_CODES[facts.code].name}")
         if facts.cann is not None:
@@ -237,6 +236,9 @@ def _run(given: argparse.Namespace) -> int:
     hang = Hang(facts, Evidence(root, records, given.platform), beside)
     if facts.empty:
         print(f"[hang] {given.log}: no error, no stall, no fault is told of in these logs")
+        if not facts.of_the_runtime:
+            print("    they end before the runtime's first line; what writes one: ASCEND_PROCESS_LOG_PATH=dir and")
+            print("    --log-level info (v0 before August 2026), then LOG=dir, or the host's output in a file")
         return 0
     for line in hang.summary():
         print(line)

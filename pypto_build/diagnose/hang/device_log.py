@@ -6,6 +6,7 @@ Lines of several threads and files come in any order, each complete by itself; o
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,18 @@ _STALL = re.compile(
     r"kernels=\[aic:(?P<aic>-?\d{1,20}) aiv0:(?P<aiv0>-?\d{1,20}) aiv1:(?P<aiv1>-?\d{1,20})\]"
     r"(?:\s+running_on=\[owner_thread=\d+ cores=\[(?P<cores>[^\]]*)\]\])?"
 )
+# Until May 2026 the scheduler counted its idle turns, and drew its picture of them in these lines.
+_IDLE = re.compile(r"PTO2 timeout after (?P<turns>\d{1,20}) idle iterations")
+_PROGRESS = re.compile(r"PTO2 \d{1,20} idle iterations, (?P<done>\d{1,20})/(?P<total>\d{1,20}) completed")
+_STUCK = re.compile(
+    r"STUCK-(?P<state>READY|WAIT)\s+(?:ring=(?P<ring>\d{1,20}) )?task_id=(?P<task>\d{1,20}) "
+    r"kernel_id=(?P<kernel>-?\d{1,20}) refcount=(?P<met>\d{1,20}) fanin=(?P<fanin>\d{1,20})"
+)
+_BUSY = re.compile(
+    r"core=(?P<core>\d{1,20}) cond=\S+ exec_id=(?P<task>\d{1,20})(?: payload_task=-?\d{1,20})? "
+    r"kernel=(?P<kernel>\d{1,20})"
+)
+_OF_THE_RUNTIME = re.compile(r"PTO2|\[STALL|AICPU|aicpu|runtime_maker|device_runner|[Tt]hread \d+: ")
 _EXCEPTION = re.compile(r"(?:run|simpler_run|run_prepared) failed with code (?P<code>-?\d{1,20})")
 _CANN = re.compile(r"\b(?P<code>107022|207001|5070\d\d|507899)\b")
 _FAULT = re.compile(r"(?P<unit>VEC|CUBE|MTE|CCU|FIXP|SU) instruction error:?\s*(?P<what>[^\n]*)")
@@ -63,7 +76,7 @@ class Timeout:
     running: int
     ready: int
     waiting: int
-    orchestration_done: bool
+    orchestration_done: bool | None  # None: the log does not tell
     task: int | None
     core: int | None
 
@@ -90,6 +103,9 @@ class LogFacts:
     fault: str = ""
     fault_at: Where | None = None
     rounds: dict[int, dict[int, StalledTask]] = field(default_factory=dict)
+    idle_at: Where | None = None
+    progress: tuple[int, int] | None = None  # tasks that had ended, and all
+    of_the_runtime: bool = False  # whether a line is the runtime's
 
     @property
     def stalled(self) -> list[StalledTask]:
@@ -99,7 +115,7 @@ class LogFacts:
     @property
     def empty(self) -> bool:
         """Whether nothing was recognised."""
-        known = (self.code, self.exception, self.cann, self.timeout)
+        known = (self.code, self.exception, self.cann, self.timeout, self.idle_at)
         return all(fact is None for fact in known) and not self.rounds and not self.fault
 
 
@@ -123,7 +139,18 @@ def read_logs(paths: Iterable[Path]) -> LogFacts:
     for path in paths:
         for number, line in _lines(path):
             _take(facts, line, Where(path, number))
+    if facts.timeout is None and facts.idle_at is not None:
+        facts.timeout, facts.timeout_at = _idle(facts), facts.idle_at
     return facts
+
+
+def _idle(facts: LogFacts) -> Timeout:
+    """What the scheduler of before June 2026 would have concluded from its own picture."""
+    counts = Counter(task.state for task in facts.stalled)
+    known = {"RUNNING": "S1", "READY": "S3", "WAIT": "S4"}
+    name = next((known[state] for state in known if counts[state]), "unknown")
+    done, total = facts.progress or (0, 0)
+    return Timeout(name, done, total, counts["RUNNING"], counts["READY"], counts["WAIT"], None, None, None)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -149,6 +176,17 @@ def _take(facts: LogFacts, line: str, at: Where) -> None:
     if "[STALL" in line and (found := _STALL.search(line)):
         task = _stalled(found)
         facts.rounds.setdefault(int(found["round"]), {})[task.id] = task
+    facts.of_the_runtime = facts.of_the_runtime or bool(_OF_THE_RUNTIME.search(line))
+    if "idle iterations" in line and (found := _IDLE.search(line)) and facts.idle_at is None:
+        facts.idle_at = at
+    if "idle iterations" in line and (found := _PROGRESS.search(line)):
+        facts.progress = int(found["done"]), int(found["total"])
+    if "STUCK-" in line and (found := _STUCK.search(line)):
+        task = _stuck(found, int(found["ring"] or 0) << 32 | (int(found["task"]) & 0xFFFFFFFF))
+        facts.rounds.setdefault(0, {})[task.id] = task
+    if " cond=" in line and (found := _BUSY.search(line)):
+        raw, core = int(found["task"]), f"core={found['core']}"
+        facts.rounds.setdefault(0, {})[raw] = StalledTask(raw, "RUNNING", 0, 0, (int(found["kernel"]),), core)
     if (found := _EXCEPTION.search(line)) and facts.exception is None:
         facts.exception = int(found["code"])
     if (found := _CANN.search(line)) and facts.cann is None:
@@ -158,6 +196,11 @@ def _take(facts: LogFacts, line: str, at: Where) -> None:
     elif facts.fault and "errcode" not in facts.fault and (found := _FAULT_CORE.search(line)):
         block = f", block {found['block']}" if found["block"] else ""
         facts.fault += f" (core {found['core']}{block}" + (f", errcode {found['code']})" if found["code"] else ")")
+
+
+def _stuck(found: re.Match[str], raw: int) -> StalledTask:
+    kernels = (int(found["kernel"]),) if int(found["kernel"]) >= 0 else ()
+    return StalledTask(raw, found["state"], int(found["met"]), int(found["fanin"]), kernels)
 
 
 def _timeout(found: re.Match[str]) -> Timeout:

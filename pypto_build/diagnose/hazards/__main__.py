@@ -85,10 +85,10 @@ def _run(given: argparse.Namespace) -> int:
         wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
             findings = analyse(artifact, record, declared, wrong=wrong)
-    if verdict.error and not complete and not any(finding.level == "error" for finding in findings):
+    if verdict.error and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
-        deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)
-        return verdict.exit_status
+        status = deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)
+        return status if complete else verdict.exit_status
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
 
 

@@ -11,10 +11,12 @@ from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.wrapper import read_wrapper
 from pypto_build.diagnose.recorded.sites import read_sites
 from pypto_build.facts.faults import FaultKind
-from pypto_build.replay.verdict import ErrorInfo, Verdict
+from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict
 
 #: `#2 kernel_entry (kernels/aiv/x.cpp:12)` in the stack of a crash.
 _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()]*\))?\)")
+# Kinds of errors that the rules have other words for.
+_RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
 #: What the orchestration calls to ask for what a fault refuses.
 _ASKED = {FaultKind.TOO_MANY_BLOCKS_TOGETHER: "set_require_sync_start("}
 
@@ -26,7 +28,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
         return None
     path, line = _position(artifact, error)
     return Finding(
-        f"hazards/{'hang' if verdict.status == 'hang' else 'fault' if error.kind == 'runtime_error' else error.kind}",
+        f"hazards/{'hang' if verdict.status == 'hang' else _RULES.get(error.kind, error.kind)}",
         error.message,
         path,
         line,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,11 @@ from pypto_build.artifact.files import decode_json, read_bytes, read_text
 from pypto_build.artifact.interface import read_interface
 
 #: `x_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[0])`, `alpha_conv.u64 = args[3]`, and how the examples cast.
+# What a wrapper makes of a scalar's 64 bits.
+_FORMATS = {
+    "float": "<f", "double": "<d", "bool": "<?", "int8_t": "<b", "uint8_t": "<B", "int16_t": "<h", "uint16_t": "<H",
+    "int32_t": "<i", "uint32_t": "<I", "int": "<i", "int64_t": "<q",
+}  # fmt: skip
 _UNPACK = re.compile(
     r"\b(\w+?)(?:_tensor|_conv\s*\.\s*u64|_conv)?\s*=(?:[^;=]{0,999}?[(,\s])?args\s*\[\s*(\d{1,9})\s*\]"
 )
@@ -55,6 +61,16 @@ class Names:
         known = self.kernels.get(func_id)
         return known.core_type if known else ""
 
+    def scalar(self, func_ids: Iterable[int], index: int, bits: int) -> tuple[str, float | int | bool] | None:
+        """The C++ type of scalar `index`, and the value that its 64 `bits` are; None where no wrapper tells."""
+        for func_id in func_ids:
+            known = self.kernels.get(func_id)
+            name = scalar_type(known.source, index) if known and known.source else ""
+            if name in _FORMATS:
+                (value,) = struct.unpack_from(_FORMATS[name], struct.pack("<Q", bits & (1 << 64) - 1))
+                return name, value
+        return None
+
     def argument(self, func_ids: Iterable[int], index: int) -> str:
         """The name of argument `index`, or nothing where the wrapper does not tell."""
         for func_id in func_ids:
@@ -66,6 +82,18 @@ class Names:
 
 
 _cache: dict[Path, dict[int, str]] = {}
+# `float alpha = alpha_conv.val;` in a wrapper, after `alpha_conv.u64 = args[2];`
+_TYPED = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*(\w+)_conv\s*\.\s*(?!u64)\w+\s*;")
+
+
+def scalar_type(source: Path, index: int) -> str:
+    """The C++ type that a kernel's wrapper takes scalar `args[index]` for; empty where it does not tell."""
+    name = argument_names(source).get(index)
+    try:
+        found = _TYPED.finditer(read_text(source, errors="replace")) if name else ()
+    except OSError:
+        return ""
+    return next((match[1] for match in found if match[3] == name), "")
 
 
 def argument_names(source: Path) -> dict[int, str]:

@@ -198,6 +198,7 @@ def _commands(evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: st
         ["The run alone, on what is built", repeat.direct(root, platform, out, embedded)],
     ]
     if verdict.status == "mismatch":
+        commands.append(["Why: the instruments in turn, one answer", repeat.scons("triage", root, platform)])
         commands.append(["Unordered or misdeclared accesses", repeat.scons("hazards", root, platform)])
         commands.append(["The first task that leaves the reference", repeat.scons("diverge", root, platform)])
         commands.append(["What every task read and wrote", repeat.scons("dump", root, platform)])

@@ -1,51 +1,33 @@
-"""How actions run and what they print: a line each with the reason, whole outputs or none, nothing interleaved."""
+"""How actions run, and what becomes of what they print: whole outputs or none, nothing interleaved."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pypto_build import terminal
 from pypto_build.turn import waiting_environment, without_interrupts
 
 #: The words that are run for a command, which may write to another place than OUT.
 Confine = Callable[[list[str], Path | None], list[str]]
 
 
-def complain(line: str) -> None:
-    """A line of error output in one piece: actions run in several threads, and SCons passes on every write at once."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def say(*lines: str) -> None:
-    """Lines of output in one piece."""
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
-
-
 def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """Print what the command said in one piece. Ctrl-C is no news to who pressed it."""
+    """For a command that says something where something is wrong. Ctrl-C is no news to who pressed it."""
     try:
         run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError as error:
-        complain(f"scons: {command[0]}: {error.strerror}")
-        return 127, ""
+        return 127, f"scons: {command[0]}: {error.strerror}\n"
     text = run.stdout.decode(errors="replace")
-    if run.returncode and "KeyboardInterrupt" in text:
-        return run.returncode, ""
-    sys.stderr.write(text)
-    sys.stderr.flush()
-    return run.returncode, text
+    return run.returncode, "" if run.returncode and "KeyboardInterrupt" in text else text
 
 
 def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For one of several commands that report at length: each report in one piece."""
     run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    sys.stdout.write(run.stdout.decode(errors="replace"))
-    sys.stdout.flush()
+    terminal.pass_on(run.stdout.decode(errors="replace"), error=False, ours=True)
     return run.returncode, ""
 
 
@@ -57,12 +39,13 @@ def run_silently(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For long commands whose progress people watch."""
-    sys.stdout.flush()
-    try:
-        return subprocess.run(command, env=env, check=False).returncode, ""
-    except OSError as error:
-        complain(f"scons: {command[0]}: {error.strerror}")
-        return 127, ""
+    with terminal.progress(None):
+        terminal.step_aside()
+        try:
+            return subprocess.run(command, env=env, check=False).returncode, ""
+        except OSError as error:
+            terminal.complain(f"scons: {command[0]}: {error.strerror}")
+            return 127, ""
 
 
 class WaitingTool:
@@ -80,14 +63,15 @@ class WaitingTool:
 
     def go(self) -> tuple[int, str] | None:
         """Let it work; None if it is gone."""
-        sys.stdout.flush()
-        try:
-            os.write(self._writer, b"1")
-        except BrokenPipeError:
-            return None
-        finally:
-            os.close(self._writer)
-        return self._process.wait(), ""
+        with terminal.progress(None):
+            terminal.step_aside()
+            try:
+                os.write(self._writer, b"1")
+            except BrokenPipeError:
+                return None
+            finally:
+                os.close(self._writer)
+            return self._process.wait(), ""
 
     def cancel(self) -> None:
         """End it."""

@@ -14,15 +14,16 @@ from pathlib import Path
 
 from SCons.Script import GetOption
 
+from pypto_build import terminal
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
-from pypto_build.rules.machinery.workspace import MARKER, Workspace
+from pypto_build.rules.machinery.workspace import FAILED_TESTS, MARKER, Workspace
 from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 # Directories in which tools keep what only they write.
-_WORK = (REPLAYS, "findings", "diverge", "flaky", "reference", "torch", "completed", "bisect.mix")
+_WORK = (REPLAYS, "findings", "diverge", "flaky", "triage", "reference", "torch", "completed", "bisect.mix")
 _FILES = (
     "kernel_config.py",
     "interface.json",
@@ -38,13 +39,22 @@ _FILES = (
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 
 
-def clean_outputs(workspace: Workspace, name: str) -> None:
-    """Remove the outputs of artifact ``name`` on every platform, or of all artifacts when it is empty."""
-    for output in sorted(workspace.build_dir.glob(f"*/{name or '*'}/{MARKER}")):
+def clean_outputs(workspace: Workspace, platform: str) -> None:
+    """Remove the outputs of the artifact of ``JIT=``, or of all artifacts; of all platforms unless one is given."""
+    name = Path(workspace.options["JIT"]).name
+    found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
+    for output in found:
         _clean(output.parent, workspace)
+    if name and not found:
+        built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
+        there = f"there are: {', '.join(built)}" if built else "nothing is built"
+        terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
     commands = workspace.build_dir / "compile_commands.json"
-    if not name and commands.exists():
+    if not (name or platform) and commands.exists():
         _remove(commands, workspace)
+    for path in (workspace.build_dir / file for file in (FAILED_TESTS, "gl-code-quality-report.json")):
+        if not (name or platform) and path.exists():
+            _remove(path, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)
 
@@ -77,7 +87,7 @@ def _built_files(output: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path, workspace: Workspace) -> None:
-    print(f"Removed {os.path.relpath(path, workspace.top)}")
+    terminal.say(f"Removed {os.path.relpath(path, workspace.top)}")
     if GetOption("no_exec"):
         return
     if path.is_dir() and not path.is_symlink():

@@ -27,7 +27,10 @@ _TOOLS = {
     "pypto_build.compiler.splice_files",
     "pypto_build.pto.assemble",
     "pypto_build.toolchain.extract_text",
-    *(f"pypto_build.diagnose.{name}" for name in ("deps", "diverge", "dump", "flaky", "hazards", "pack", "report")),
+    *(
+        f"pypto_build.diagnose.{name}"
+        for name in ("deps", "diverge", "dump", "flaky", "hazards", "pack", "report", "triage")
+    ),
 }
 _CHECKOUT = Path(pypto_build.__file__).resolve().parents[1]
 _LAUNCHED = own_tool("")[:-1]

@@ -1,43 +1,112 @@
-"""What ``scons`` alone prints: targets, options, the artifacts it found."""
+"""``scons`` alone prints one screen; ``scons help VERB|OPTION`` all of one, ``scons help all`` all there is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from pypto_build.artifact import find_artifacts
 from pypto_build.facts.run_options import Option
 from pypto_build.rules.machinery.workspace import Workspace, examples_dir
-from pypto_build.rules.options import GROUP, OPTIONS, Group
+from pypto_build.rules.options import GROUP, OPTIONS, Group, OptionError
 from pypto_build.rules.targets import SECTIONS, TARGETS
 
-_EXAMPLES = (
-    "scons replay JIT=_jit_vector_dag PLATFORM=a2a3sim",
-    "scons replay JIT=latest FORCE=1 VERBOSE=1",
-)
+_WIDTH = 80
+#: What the first screen explains; it names the others.
+_FIRST: dict[str, tuple[str, ...]] = {
+    "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
+    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "flaky", "dump", "report"),
+}
+_CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 
 
-def help_text(workspace: Workspace) -> str:
-    """The help of a workspace."""
-    places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
-    artifacts = [workspace.short(path) for path in find_artifacts(*places)]
-    options = {f"{name}={default_text(option.default)}": option for name, option in OPTIONS.items()}
-    return "\n".join(
-        (
-            "Usage: scons TARGET [NAME=value ...]",
-            "",
-            *(line for section in SECTIONS for line in _targets(section)),
-            "Options, with their defaults.",
-            *(line for group in Group for line in _options(group, options)),
-            "",
-            "Artifacts:",
-            *(f"  {path}" for path in artifacts[:30]),
-            *([f"  and {len(artifacts) - 30} more"] if len(artifacts) > 30 else [] if artifacts else ["  none found"]),
-            "",
-            "Examples:",
-            *(f"  {example}" for example in _EXAMPLES),
-            "",
-        )
-    )
+def overview(workspace: Workspace, tests: Collection[str]) -> str:
+    """What ``scons`` alone prints: 80 columns, and a terminal of 24 lines with a few artifacts and tests."""
+    shown = [name for names in _FIRST.values() for name in names]
+    width = max(len(TARGETS[name].usage) for name in shown)
+    lines = ["Usage: scons VERB [NAME=value ...]"]
+    for heading, names in _FIRST.items():
+        rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
+        lines += [heading, *_table(rows, width)]
+    lines += _paragraph("More verbs:", sorted(TARGETS.keys() - set(shown)))
+    lines += _paragraph("Options:", [name for name in OPTIONS if GROUP[name] is Group.COMMON])
+    lines += ["", *_table({"help VERB|OPTION": "what it does and takes, values and defaults", **_CLEAN}, width)]
+    artifacts = [path.name for path in find_artifacts(*_places(workspace))]
+    lines += _paragraph("Artifacts:", _few(artifacts) or ["none found"])
+    lines += _paragraph("Tests:", _few(sorted(tests))) if tests else []
+    return "\n".join(lines)
+
+
+def explain(topics: Sequence[str], workspace: Workspace, tests: Collection[str]) -> str:
+    """What ``scons help TOPIC ...`` prints.
+
+    Raises:
+        OptionError: a topic that is neither a verb nor an option.
+    """
+    return "\n\n".join(_explain(topic, workspace, tests) for topic in topics)
+
+
+def _explain(topic: str, workspace: Workspace, tests: Collection[str]) -> str:
+    if topic == "all":
+        return _everything(workspace)
+    if topic in TARGETS:
+        return "\n".join(_verb(topic))
+    if (name := topic.upper().rstrip("=")) in OPTIONS:
+        return "\n".join(_option(OPTIONS[name]))
+    if topic in tests:
+        return f"scons {topic}\n  a replay test declared here; 'scons test' runs all of them"
+    near = difflib.get_close_matches(topic, [*TARGETS, *OPTIONS, *tests], n=1, cutoff=0.5)
+    meant = f"did you mean {near[0]}?" if near else "'scons' alone lists the verbs, 'scons help all' the options"
+    raise OptionError(f"help {topic}: no such verb or option; {meant}")
+
+
+def _verb(name: str) -> list[str]:
+    target = TARGETS[name]
+    lines = [f"Usage: scons {target.usage} [NAME=value ...]", *_wrapped(target.doc, "  ")]
+    for group in Group:
+        taken = [option for option in OPTIONS.values() if GROUP[option.name] is group]
+        taken = [option for option in taken if group is Group.COMMON or option.name in target.options]
+        lines += ["", f"{group.value}:", *_rows(taken)] if taken else []
+    return lines
+
+
+def _rows(options: Iterable[Option]) -> list[str]:
+    """Each option with its default, and what it is."""
+    lines = []
+    for option in options:
+        head = f"  {option.name}={default_text(option.default)}"
+        lines += _wrapped(option.doc, " " * 25, f"{head:<24} ")
+    return lines
+
+
+def _option(option: Option) -> list[str]:
+    taking = [name for name, target in TARGETS.items() if option.name in target.options]
+    values = option.kind.what or ("names with commas between them" if option.kind.listed else "text")
+    flags = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
+    return [
+        f"Usage: scons VERB {option.name}=value",
+        *_wrapped(option.doc, "  "),
+        "",
+        *_wrapped(f"values   {values}", " " * 11, "  "),
+        f"  default  {default_text(option.default) or 'none'}",
+        *_wrapped(", ".join(taking) or "every verb", " " * 11, "  taken by "),
+        *_wrapped(" ".join(flags), " " * 11, "  flags    "),
+    ]
+
+
+def _everything(workspace: Workspace) -> str:
+    """Every target and every option."""
+    width = max(len(target.usage) for target in TARGETS.values())
+    lines = ["Usage: scons VERB [NAME=value ...]", ""]
+    for section, names in SECTIONS.items():
+        rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
+        lines += [f"{section}:", *_table(rows | (_CLEAN if "build" in names else {}), width), ""]
+    for group in Group:
+        lines += [f"{group.value}:", *_rows(option for option in OPTIONS.values() if GROUP[option.name] is group), ""]
+    artifacts = find_artifacts(*_places(workspace))
+    return "\n".join([*lines, "Artifacts:", *(f"  {workspace.short(path)}" for path in artifacts)])
 
 
 def default_text(value: object) -> str:
@@ -47,16 +116,22 @@ def default_text(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _targets(section: str) -> list[str]:
-    rows = {TARGETS[name].usage: TARGETS[name].doc for name in SECTIONS[section]}
-    if "build" in SECTIONS[section]:
-        rows["-c"] = "remove what was built (with JIT=x: of that artifact)"
-    return [f"{section}:", *_table(rows, max(len(target.usage) for target in TARGETS.values())), ""]
+def _places(workspace: Workspace) -> tuple[Path, Path]:
+    return workspace.top / workspace.options.build_output, examples_dir(workspace)
 
 
-def _options(group: Group, options: Mapping[str, Option]) -> list[str]:
-    rows = {text: option.doc for text, option in options.items() if GROUP[option.name] is group}
-    return [f"{group.value}:", *_table(rows, max(map(len, options)))]
+def _few(names: Sequence[str], most: int = 6) -> list[str]:
+    return [*names[:most], *([f"and {len(names) - most} more"] if len(names) > most else [])]
+
+
+def _paragraph(heading: str, names: Iterable[str]) -> list[str]:
+    return _wrapped(", ".join(names), " " * (len(heading) + 1), f"{heading} ")
+
+
+def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
+    wrap = textwrap.TextWrapper(_WIDTH, break_long_words=False, break_on_hyphens=False)
+    wrap.initial_indent, wrap.subsequent_indent = indent if first is None else first, indent
+    return wrap.wrap(text)
 
 
 def _table(rows: Mapping[str, str], width: int) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import difflib
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import SCons.Node.Alias
 import SCons.Script
-from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures
+from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.rules.machinery.attributes import RuleError
 from pypto_build.rules.machinery.verdicts import Verdicts
@@ -62,7 +62,11 @@ class Invocation:
     def finish(self) -> None:
         """Record, save and report what this run came to; once, when SCons has ended."""
         atexit.unregister(self.finish)
+        for workspace in self._workspaces:
+            for step in workspace.at_end:
+                step()
         self._record_failures()
+        self._suggest()
         _explain_unknown_targets()
         self._save()
         self._report_round()
@@ -72,9 +76,16 @@ class Invocation:
     def _record_failures(self) -> None:
         self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
 
+    def _suggest(self) -> None:
+        """The last line of a replay that did not pass."""
+        commands = [command for each in self._workspaces for command in each.progress.unexplained]
+        if commands:
+            more = f"  (and {len(commands) - 1} more)" if len(commands) > 1 else ""
+            terminal.say(f"[RUN] why: {commands[0]}{more}")
+
     def _save(self) -> None:
         with span("save what is proven"):
-            for workspace in self._workspaces:
+            for workspace in self._workspaces if not GetOption("clean") else ():
                 workspace.save()
 
     def _report_round(self) -> None:
@@ -89,8 +100,7 @@ class Invocation:
         except (*_USER_ERRORS, OSError) as error:
             if isinstance(error, OSError):  # a full disk, a place that is read-only
                 error = ArtifactError(error.filename or "", error.strerror or str(error))
-            sys.stdout.flush()
-            print(f"scons: *** {error}", file=sys.stderr, flush=True)
+            terminal.complain(f"scons: *** {error}")
             self.verdicts.record_error(error)
             Exit(2)
 
@@ -102,4 +112,4 @@ def _explain_unknown_targets() -> None:
         if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):
             near = difflib.get_close_matches(name, {*TARGETS, *SCons.Node.Alias.default_ans}, n=1)
             meant = f"did you mean {near[0]}?" if near else "'scons' alone lists them"
-            print(f"scons: there is no target {name}; {meant}", file=sys.stderr, flush=True)
+            terminal.complain(f"scons: there is no target {name}; {meant}")

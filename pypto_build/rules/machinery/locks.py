@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 from pathlib import Path
 from typing import IO
 
+from pypto_build import terminal
 from pypto_build.proof.locks import open_lock
 
 # Of this process, whose environments share its locks, and held until it ends. The file stays: removing it would let
@@ -25,7 +25,7 @@ def lock_output(output: Path) -> None:
     except BlockingIOError:
         file.seek(0)
         owner = f"process {number}" if (number := file.read().strip()) else "another process"
-        print(f"scons: {output} is being built by {owner}; waiting for it", file=sys.stderr, flush=True)
+        terminal.complain(f"scons: {output} is being built by {owner}; waiting for it")
         fcntl.flock(file, fcntl.LOCK_EX)
     file.seek(0)
     file.truncate()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.rules.machinery.actions import say
 from pypto_build.trace import VARIABLE
 
 # Spans that are told; the trace has all of them.
@@ -59,7 +59,9 @@ class Profile:
         start = min(span.start for span in spans)
         lines = [f"[profile] {(now - start) / 1e6:.3f} s; {self._file} opens in ui.perfetto.dev"]
         longest = sorted(spans, key=lambda span: -span.own)[:_SHOWN]
-        say(*lines, *(f"[profile] {s.own / 1e6:8.3f} s  at {(s.start - start) / 1e6:7.3f}  {s.name}" for s in longest))
+        terminal.say(
+            *lines, *(f"[profile] {s.own / 1e6:8.3f} s  at {(s.start - start) / 1e6:7.3f}  {s.name}" for s in longest)
+        )
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ restores what the store has, and runs the command for the rest. SCons keeps no s
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ from pathlib import Path
 from SCons.Action import Action as SConsAction
 from SCons.Script import GetOption
 
+from pypto_build import terminal
 from pypto_build.proof import Action, Outcome, Place
 from pypto_build.proof.action import Aid
 from pypto_build.proof.place import Spawn
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.machinery.actions import complain, run_captured, say
+from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
@@ -38,6 +38,7 @@ class Step:
 
     ``aids`` is asked for files that make the command faster, just before it runs. A step that is done ``again``
     whatever is known, and one that is not ``recorded``, say so; ``otherwise`` is the reason when no input differs.
+    Its line is a detail, unless it is ``shown`` or something is wrong with it; ``lead`` is told the reason before.
     """
 
     place: Place
@@ -51,11 +52,19 @@ class Step:
     again: bool = False
     recorded: bool = True
     in_common: bool = False  # all workspaces of a user share the place: one run at a time works there
+    shown: bool = False
+    hushed: bool = False  # what it says is a detail too, unless it fails: headers of others warn at every use
+    lead: Callable[[str], None] | None = None
     writes_to: Path | None = None  # what a sandbox has to let it write to, if that is not OUT
 
-    def line(self) -> str:
+    @property
+    def reason(self) -> str:
+        """Why it runs."""
+        return self.place.reason(self.action, self.otherwise)
+
+    def line(self, reason: str = "") -> str:
         """What is printed when it runs."""
-        return f"{self.label} {self.subject}  ({self.place.reason(self.action, self.otherwise)})"
+        return f"{self.label} {self.subject}  ({reason or self.reason})"
 
     @property
     def proven(self) -> bool:
@@ -85,11 +94,19 @@ def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
 def perform(workspace: Workspace, step: Step) -> Outcome:
     """Do a step if it has to be done, and say so."""
 
+    progress = workspace.progress
+    reasons: list[str] = []
+
     def begin() -> tuple[Aid, ...]:
+        reasons.append(step.reason)
+        progress.begin(step.place.directory, step.action, f"{step.label} {step.subject}", reasons[0])
         aids = step.aids() if step.aids else ()
-        lines = [step.line()]
-        lines += [" ".join(step.action.command(aids))] if workspace.verbose else []
-        say(*lines)
+        if step.lead:
+            step.lead(reasons[0])
+        if workspace.verbose:
+            terminal.say(step.line(reasons[0]), " ".join(step.action.command(aids)))
+        elif step.shown:
+            terminal.say(step.line(reasons[0]))
         return aids
 
     def spawn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
@@ -104,16 +121,25 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         return Outcome("failed", refused.status)
     except IsADirectoryError as error:
         path = error.filename2 or error.filename
-        complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
+        terminal.complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
         return Outcome("failed", EXIT_STATUS["usage_error"])
+    finally:
+        progress.end(step.place.directory, step.action)
     if outcome.how == "restored":
-        say(*filter(None, [step.restored]))
-        sys.stderr.write(outcome.said)
+        terminal.detail(*filter(None, [step.restored]))
+    if outcome.how == "failed" and outcome.said:
+        line = step.line(reasons[0] if reasons else "")
+        progress.failed.append((step.place.directory, f"{line}\n{outcome.said}"))
+    if not (outcome.how == "failed" and progress.hold):
+        told = outcome.said if outcome.how == "failed" or workspace.verbose or not step.hushed else ""
+        if told and reasons and not (workspace.verbose or step.shown):
+            terminal.say(step.line(reasons[0]))
+        terminal.pass_on(told)
     if outcome.how in ("built", "restored"):
-        workspace.progress.renewed.append(step.action)
+        progress.note(step.place.directory, step.action, outcome.how)
     if outcome.how == "failed":
-        workspace.progress.failures.append(outcome.said)
-    if outcome.note and outcome.note not in workspace.progress.notes:
-        workspace.progress.notes.add(outcome.note)
-        complain(f"{step.label.split()[0]} {step.subject}: {outcome.note}")
+        progress.failures.append(terminal.plain(outcome.said))
+    if outcome.note and outcome.note not in progress.notes:
+        progress.notes.add(outcome.note)
+        terminal.complain(f"{step.label.split()[0]} {step.subject}: {outcome.note}")
     return outcome

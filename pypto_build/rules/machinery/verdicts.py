@@ -90,6 +90,7 @@ class Verdicts:
         assert self._options is not None
         platform, runtime = self._options["PLATFORM"], self._options["RUNTIME"]
         verdict = Verdict(status=status, artifact=output.name, platform=platform, runtime=runtime, error=info)
+        verdict.requested = self._options.requested or platform
         with suppress(OSError):  # if nothing can be written, the message has to do
             mark_output(output)
             write_verdict(verdict, output / "verdict.json")

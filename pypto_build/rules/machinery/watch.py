@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
+from pypto_build import terminal
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
@@ -166,7 +167,7 @@ def _scripts(workspaces: Sequence[Workspace]) -> Iterator[Path]:
 
 
 def _say(line: str) -> None:
-    print(f"[watch] {line}", flush=True)
+    terminal.say(f"[watch] {line}")
 
 
 def _shown(paths: list[str]) -> str:

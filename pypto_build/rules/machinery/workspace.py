@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pypto_build
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Action, Place, Store
+from pypto_build.proof import Place, Store
 from pypto_build.proof.witness import library
-from pypto_build.rules.machinery.actions import Confine, complain
+from pypto_build.rules.machinery.actions import Confine
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
+from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
@@ -33,15 +35,8 @@ _PACKAGE = Path(pypto_build.__file__).resolve().parent
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
-
-
-@dataclass
-class Progress:
-    """What has been done in a run."""
-
-    renewed: list[Action] = field(default_factory=list)  # those whose outputs were built or restored
-    failures: list[str] = field(default_factory=list)  # what failing commands printed, in order
-    notes: set[str] = field(default_factory=set)  # why results were not recorded, as far as it was said
+# In BUILD_DIR: the names of the tests that failed when they last ran, for FAILED=1.
+FAILED_TESTS = ".failed_tests.json"
 
 
 class Workspace:
@@ -63,6 +58,8 @@ class Workspace:
         self.include_dirs: set[Path] = set()  # where the headers of the units are looked for
         self.progress = Progress()
         self._shortened: dict[str, str] = {}  # directories, for people
+        self.extras: dict[str, object] = {}  # what rules keep for this run, by their names
+        self.at_end: list[Callable[[], None]] = []  # what rules do when this process ends
 
     @property
     def build_dir(self) -> Path:
@@ -146,6 +143,9 @@ class Workspace:
         """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
         path = self.build_dir / platform.name / name
         if path not in self.outputs:
+            if path == root or root.is_relative_to(path):
+                reason = "the artifact lies where what is built of it would go"
+                raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             try:
                 mark_output(path)
                 lock_output(path)
@@ -156,6 +156,10 @@ class Workspace:
             self.outputs[path] = root
             self._shortened.clear()
         return path
+
+    def short_of_top(self, path: Path) -> str:
+        """``path`` relative to the workspace if it lies in there, as people can open it."""
+        return str(path.relative_to(self.top)) if path.is_relative_to(self.top) else str(path)
 
     def short(self, path: str | os.PathLike[str]) -> str:
         """``path`` for people: below an artifact or OUT, relative to it; below the workspace, relative to that."""
@@ -183,7 +187,9 @@ def _save(place: Place) -> None:
     try:
         place.save()
     except OSError as error:
-        complain(f"scons: {error.filename}: {error.strerror}; what was built in this run will be looked at again")
+        terminal.complain(
+            f"scons: {error.filename}: {error.strerror}; what was built in this run will be looked at again"
+        )
 
 
 def mark_output(path: Path) -> None:

@@ -47,6 +47,21 @@ BUGS = (
         _stopped(100),
     ),
     _log(
+        "kernel that never ends, as told in April 2026", "running-stalled", _SHIFT,
+        "static __aicore__ void kernel_shift(", "S1 running-stalled: a kernel is running and does not end: task 0:3 kernel_shift on core=9",
+        "[WARN] Thread 0: PTO2 400000 idle iterations, 3/6 completed",
+        "  STUCK-WAIT   ring=0 task_id=4 kernel_id=2 refcount=1 fanin=2 state=0",
+        "    core=9 cond=0x1(state=1,id=3) exec_id=3 kernel=1",
+        "[ERROR] Thread 0: PTO2 timeout after 800001 idle iterations",
+    ),
+    _log(
+        "task that waits for nobody, as told in April 2026", "dependency-deadlock", _ORCH, "rt_submit_aiv_task(0, params_t4);",
+        "S4 dependency-deadlock: tasks wait for tasks that will never run: task 0:5 kernel_add",
+        "  STUCK-WAIT   ring=0 task_id=5 kernel_id=0 refcount=1 fanin=2 state=0",
+        "[WARN] Thread 0: PTO2 400000 idle iterations, 5/6 completed",
+        "[ERROR] Thread 0: PTO2 timeout after 800001 idle iterations",
+    ),
+    _log(
         "ready tasks on idle cores", "ready-idle", _ORCH, "rt_submit_aiv_task(2, params_t3);",
         "S3 ready-idle: tasks are ready, all cores are idle, nothing is dispatched: task 1:4 kernel_mul",
         _stall(4, "READY  ", "2/2", 2),

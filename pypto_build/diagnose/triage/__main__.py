@@ -1,0 +1,227 @@
+"""`scons triage`: why a replay fails, is flaky or stuck. Runs the instruments until the cause is certain.
+
+python -m pypto_build.diagnose.triage ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH [--binaries DIR]
+
+OUT has the verdict of the replay. Without --binaries, what needs the checked build is left out. With --until lint it
+ends there, with 0 and without a word unless that is certain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pypto_build import terminal
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.extras import require_torch
+from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
+from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
+from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
+from pypto_build.diagnose.triage.causes import Answer, Circumstances
+from pypto_build.diagnose.triage.experiments import try_orders
+from pypto_build.replay import Request
+from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.toolchain.python import own_tool
+
+# More than this in the list of what else was found is for the instruments themselves to tell.
+_ALSO = 6
+_ENDED = {
+    "pass": "it passes",
+    "unchecked": "there is no golden",
+    "hang": "it hangs",
+    "runtime_error": "it ends early",
+    "build_error": "it does not build",
+}
+# What an instrument excludes that finds nothing.
+_LOOKED_FOR = {
+    "lint": "files that contradict each other",
+    "hazards": "accesses that are unordered, misdeclared or out of bounds",
+    "diverge": "kernels that compute something else than their modules",
+    "flaky": "outputs that vary with the order",
+}
+# A run that takes longer is not repeated in other orders.
+_SHORT_S = 10.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = tool_parser("triage", __doc__)
+    add = options.add_argument
+    add("artifact", type=Path, metavar="ARTIFACT_DIR")
+    add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
+    add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
+    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are")
+    add("--until", choices=("lint",), help="end after this instrument")
+    add("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
+    add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
+    add_passed_on(options)
+    return options
+
+
+class Triage:
+    """The instruments on one artifact, and what they said."""
+
+    def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
+        self.given, self.verdict, self.repeat = given, verdict, repeat
+        self.answer = Answer(Circumstances(verdict))
+
+    def run(self) -> None:
+        """Run what is needed, cheapest first."""
+        steps: dict[str, Callable[[], None]] = {
+            "lint": self._lint,
+            "other orders": self._orders,
+            "hazards": self._hazards,
+            "diverge": self._diverge,
+            "flaky": self._flaky,
+        }
+        for number, (name, step) in enumerate(steps.items(), 1):
+            step()
+            if self.answer.certain and number < len(steps):
+                self.answer.left_out.append(f"{', '.join(list(steps)[number:])} (the cause is certain)")
+            if self.answer.certain or name == self.given.until:
+                return
+
+    def _lint(self) -> None:
+        from pypto_build.diagnose.lint.__main__ import lint
+
+        self._take("lint", lint(self.given.artifact, self.given.platform))
+
+    def _orders(self) -> None:
+        if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:
+            self.answer.left_out.append("other orders (the run does not end, or takes long)")
+            return
+        orders = try_orders(self._request())
+        self.answer.evidence = Circumstances(self.verdict, orders.runs, orders.varied)
+        if not orders.varied:
+            self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders give the same bits)")
+
+    def _hazards(self) -> None:
+        if self.given.binaries is None:
+            self.answer.left_out.append("hazards (there is no checked build)")
+            return
+        self._tool("hazards", ["--binaries", str(self.given.binaries)])
+
+    def _diverge(self) -> None:
+        try:
+            require_torch("the reference")
+        except ArtifactError as error:
+            self.answer.left_out.append(f"diverge ({error})")
+            return
+        if self.verdict.status == "hang":
+            self.answer.left_out.append("diverge (the run does not end)")
+            return
+        self._tool("diverge", [])
+
+    def _flaky(self) -> None:
+        if self.answer.evidence.ended:
+            self.answer.left_out.append("flaky (the run does not end)")
+            return
+        self._tool("flaky", ["--rounds", "20"])
+
+    def _tool(self, name: str, words: Sequence[str]) -> None:
+        """Run an instrument on what is built, and take the findings that it leaves."""
+        given = self.given
+        kept = given.build_dir / "findings" / f"{name}.json"
+        kept.unlink(missing_ok=True)
+        command = [*own_tool(f"pypto_build.diagnose.{name}"), str(given.artifact), "--platform", given.platform]
+        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self._of_the_run()]
+        with taking_long(name):
+            run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if not kept.is_file():
+            why = (run.stderr.strip() or run.stdout.strip() or f"status {run.returncode}").splitlines()[-1]
+            self.answer.left_out.append(f"{name} ({why})")
+            return
+        self._take(name, read_report(kept).findings)
+
+    def _of_the_run(self) -> Iterator[str]:
+        """The flags that every instrument with a run of its own takes."""
+        given = self.given
+        for flag, value in (("--data", given.data), ("--seed", given.seed), ("--timeout", given.timeout)):
+            if value is not None:
+                yield from (flag, str(value))
+
+    def _take(self, name: str, findings: Sequence[Finding]) -> None:
+        self.answer.add(findings)
+        if not any(finding.level != "note" for finding in findings):
+            self.answer.excluded.append(f"{_LOOKED_FOR[name]} ({name})")
+
+    def _request(self) -> Request:
+        given = self.given
+        return Request(
+            artifact_dir=given.artifact,
+            build_dir=given.build_dir,
+            results=given.build_dir / "triage",
+            embedded=given.embedded,
+            platform=given.platform,
+            data=given.data,
+            seed=int(given.seed or 0),
+            timeout_s=float(given.timeout or 60.0),
+            all_goldens=False,
+        )
+
+
+def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
+    verdict = read_verdict(given.build_dir / "verdict.json")
+    triage = Triage(given, verdict, given_options(words))
+    triage.run()
+    if given.until and not triage.answer.certain:
+        return 0
+    found = triage.answer.ranked
+    _keep(given, found)
+    terminal.say(*lines_of(triage))
+    return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
+
+
+def _keep(given: argparse.Namespace, found: Sequence[Finding]) -> None:
+    report = Report("triage", given.artifact.name, tuple(found), state=state_of(given.artifact))
+    files = {given.json: as_json(report), given.sarif: as_sarif(report, given.artifact)}
+    files[given.build_dir / "findings" / "triage.json"] = as_json(report)
+    for path, data in files.items():
+        if path is not None:
+            write_bytes(path, data)
+
+
+def lines_of(triage: Triage) -> Iterator[str]:
+    """The answer: the cause, what else was found, what is excluded, what was not looked at."""
+    answer, verdict = triage.answer, triage.verdict
+    told = [finding for finding in answer.ranked if finding.level == "error"]
+    also = [finding for finding in answer.ranked if finding not in told[:1]]
+    if told:
+        yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if answer.certain else 'most likely'}:"
+        yield from told[0].lines
+    elif verdict.error is not None:
+        yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"
+    else:
+        yield f"[triage] {verdict.artifact}: {_ended(verdict)}, and no instrument finds a cause"
+    if answer.evidence.varied:
+        yield f"    other bits {answer.evidence.varied}: it depends on the order, or on memory that nobody wrote"
+    for finding in also[:_ALSO]:
+        yield f"    also: {finding.position}{': ' if finding.position else ''}{finding.message} [{finding.rule}]"
+    if len(also) > _ALSO:
+        yield f"    also: {len(also) - _ALSO} more"
+    for heading, lines in (("excluded", answer.excluded), ("not run", answer.left_out)):
+        if lines:
+            yield f"    {heading}: {', '.join(lines)}"
+
+
+def _ended(verdict: Verdict) -> str:
+    wrong = [f"'{output.name}'" for output in verdict.outputs if output.status == "mismatch"]
+    if wrong:
+        return f"{', '.join(wrong)} differ{'s' if len(wrong) == 1 else ''}"
+    return _ENDED.get(verdict.status, verdict.status)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """1 where a cause is found, else the exit status of the replay."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = parser().parse_args(words)
+    return run_tool("triage", lambda: _run(given, words))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

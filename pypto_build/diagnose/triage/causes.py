@@ -1,0 +1,98 @@
+"""How much a finding explains: which is the cause, which may be, which only lies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pypto_build.diagnose.findings import Finding, in_order
+from pypto_build.replay.verdict import Verdict
+
+# Two tasks or two parts of one that touch the same bytes, and nothing orders them.
+_ORDER = frozenset({"hazards/raw", "hazards/war", "hazards/waw", "hazards/lanes", "hazards/blocks"})
+# What runs in other orders have shown: two tasks, where hazards also knows the declaration to change.
+_OF_RUNS = "flaky/order"
+# What a kernel computes, whatever the order.
+_VALUES = frozenset({"diverge/kernel", "diverge/module", "diverge/orchestration"})
+# Why a run ended.
+_ENDS = frozenset({"hazards/fault", "hazards/hang", "hazards/out-of-bounds"})
+
+#: From here on nothing else is looked for.
+CERTAIN = 90
+_LIKELY, _POSSIBLE, _BESIDE = 70, 50, 20
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known besides findings: how the replay ended, and what other orders of its tasks gave.
+
+    ``orders`` is how many were run; ``varied`` says which of them gave other bits than the first, empty for none.
+    """
+
+    verdict: Verdict
+    orders: int = 0
+    varied: str = ""
+
+    @property
+    def order_excluded(self) -> bool:
+        """Whether other orders gave the same bits."""
+        return self.orders > 1 and not self.varied
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run did not come to its end."""
+        return self.verdict.status not in ("pass", "mismatch", "unchecked")
+
+
+@dataclass
+class Answer:
+    """The findings of all instruments, and what was excluded or not looked at."""
+
+    evidence: Circumstances
+    findings: list[Finding] = field(default_factory=list)
+    excluded: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Take what an instrument found. An order that changes the outputs tells what other findings are worth."""
+        self.findings += in_order(findings)
+        if not self.evidence.varied and any(finding.rule == _OF_RUNS for finding in self.findings):
+            self.evidence = replace(self.evidence, varied="in another legal order")
+
+    @property
+    def ranked(self) -> list[Finding]:
+        """The findings that explain anything, most telling first."""
+        weights = [(weigh(finding, self.evidence), finding) for finding in self.findings]
+        return [finding for weight, finding in sorted(weights, key=lambda pair: -pair[0]) if weight]
+
+    @property
+    def certain(self) -> bool:
+        """Whether there is nothing more to look for."""
+        return any(weigh(finding, self.evidence) >= CERTAIN for finding in self.findings)
+
+
+def weigh(finding: Finding, evidence: Circumstances) -> int:
+    """How much ``finding`` explains of how the run ended, from 0 to 100."""
+    if finding.level == "note":
+        return 0
+    if finding.level == "warning":
+        return _BESIDE
+    if finding.rule in _ENDS and evidence.ended:
+        return 100 if finding.line else _LIKELY
+    if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":
+        return 92  # what contradicts itself cannot be right
+    if finding.rule == _OF_RUNS or finding.rule.startswith("check/"):  # what an instruction never may
+        return CERTAIN
+    if finding.rule == "hazards/out-of-bounds":
+        return 95
+    if evidence.varied and finding.rule.startswith("hazards/"):
+        return 100 if finding.rule in _ORDER else 95
+    if finding.rule in _ORDER:
+        return _BESIDE if evidence.order_excluded else _LIKELY
+    if finding.rule in _VALUES:
+        return 98 if finding.line else CERTAIN
+    if finding.rule == "lint/artifact":
+        return 100  # it cannot even be read
+    if evidence.ended:
+        return _LIKELY
+    return _LIKELY if finding.path and finding.line else _POSSIBLE

@@ -1,0 +1,61 @@
+"""What has been done in a run, why, and what is being done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pypto_build import terminal
+from pypto_build.proof import Action
+
+#: An action, by the directory of its place and its name.
+Key = tuple[Path, str]
+
+
+class Progress:
+    """What has been done in a run. Methods may be called from several threads."""
+
+    def __init__(self) -> None:
+        self.renewed: list[Action] = []  # those whose outputs were built or restored
+        self.failures: list[str] = []  # what failing commands printed, in order
+        self.failed: list[tuple[Path, str]] = []  # the same with their lines, by the directories of their places
+        self.hold = False  # what fails is shown at the end, not when it does
+        self.unexplained: list[str] = []  # what to type to learn why a replay did not pass
+        self.notes: set[str] = set()  # why results were not recorded, as far as it was said
+        self.told: set[tuple[Path, str]] = set()  # outputs and variants whose builds were told of
+        self.reasons: dict[Key, str] = {}  # of what had to run
+        self.how: dict[Key, Literal["built", "restored"]] = {}  # of ``renewed``
+        self._expected: set[Key] = set()  # the binaries that this run may have to build
+        self._running: dict[Key, str] = {}  # oldest first
+        self._lock = threading.Lock()
+
+    def expect(self, keys: Iterable[Key]) -> None:
+        """These have to be built, or to be taken from the store."""
+        with self._lock:
+            self._expected.update(keys)
+
+    def begin(self, directory: Path, action: Action, line: str, reason: str) -> None:
+        """An action runs from now on."""
+        with self._lock:
+            self.reasons[directory, action.name] = reason
+            self._running[directory, action.name] = line
+        terminal.show_progress(self._doing)
+
+    def end(self, directory: Path, action: Action) -> None:
+        """An action is over."""
+        with self._lock:
+            self._running.pop((directory, action.name), None)
+
+    def note(self, directory: Path, action: Action, how: Literal["built", "restored"]) -> None:
+        """The outputs of an action are new."""
+        with self._lock:
+            self.renewed.append(action)
+            self.how[directory, action.name] = how
+
+    def _doing(self) -> str:
+        with self._lock:
+            line = next(iter(self._running.values()), "")
+            done = len(self._expected & self.how.keys())
+            return f"{line}  ({done} of {len(self._expected)} built)" if self._expected else line

@@ -1,0 +1,192 @@
+"""What came of the tests and replays of a run: a line each, the failures last, files for CI.
+
+Results are collected while SCons works; when the process ends, what failed is shown once more as a whole, and a tool
+(``pypto_build.diagnose.outcomes``) writes the files that were asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from pypto_build import terminal
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.replay.verdict import Verdict
+from pypto_build.rules.machinery.workspace import FAILED_TESTS, Workspace
+from pypto_build.toolchain.python import own_tool
+
+#: Options that write what came of a run, with the flags of the tool that does.
+FILES = {"JUNIT": "--junit", "JSON": "--json", "SARIF": "--sarif"}
+
+Word = Literal["PASS", "FAIL", "UNCHECKED", "SKIPPED", "ERROR"]
+_WORDS: dict[str, Word] = {"pass": "PASS", "mismatch": "FAIL", "unchecked": "UNCHECKED"}
+_WIDTH = 80
+
+
+class Outcome(msgspec.Struct):
+    """One test, or one replay that is no test.
+
+    ``text`` is what the run printed, or what did not build; ``reason`` a line on what is wrong; ``command`` what to
+    type for its cause.
+    """
+
+    name: str
+    word: Word
+    seconds: float = 0.0
+    cached: bool = False
+    artifact: str = ""
+    verdict: str = ""
+    reason: str = ""
+    text: str = ""
+    command: str = ""
+    failed: bool = False
+
+
+def outcome_of(told: Verdict, name: str, **more: Any) -> Outcome:
+    """The outcome that a verdict tells."""
+    wrong = sum(output.status == "mismatch" for output in told.outputs)
+    reason = f"{wrong} of {len(told.outputs)} outputs differ" if wrong else ""
+    if told.error is not None:
+        reason = told.error.message
+    return Outcome(name, _WORDS.get(told.status, "ERROR"), reason=reason, cached=told.cached, **more)
+
+
+class Outcomes:
+    """Those of one workspace, in the order in which they came."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._begun = time.monotonic()
+        self.tests: list[Outcome] = []
+        self.replays: list[Outcome] = []
+        self.expected: dict[str, Path] = {}  # tests that were asked for, and OUT of each
+
+    def expect(self, name: str, output: Path | None) -> None:
+        """A test will run; ``output`` is where its artifact is built."""
+        if not self.expected:
+            terminal.show_progress(lambda: f"[test] {len(self.tests)} of {len(self.expected)} tests")
+        self.expected[name] = output or Path()
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the outcome of a test, and say so in a line."""
+        self.tests.append(outcome)
+        terminal.say(_line(outcome, max(map(len, [*self.expected, outcome.name]))))
+
+    def finish(self) -> None:
+        """At the end of the process: what did not even build, failures, counts, files."""
+        if self.expected and (self.tests or self._workspace.progress.failed):
+            self._add_unbuilt()
+            self._show_failures()
+            self._show_counts()
+            _remember(self._workspace.build_dir / FAILED_TESTS, self.tests)
+        self._write_files()
+
+    def _add_unbuilt(self) -> None:
+        known = {outcome.name for outcome in self.tests}
+        for name, output in self.expected.items():
+            if name in known:
+                continue
+            said = [text for place, text in self._workspace.progress.failed if place == output]
+            others = [text for place, text in self._workspace.progress.failed if place not in self.expected.values()]
+            text = "".join(said or others)
+            reason = "it does not build" if text else "it did not run"
+            root = str(self._workspace.outputs.get(output, ""))
+            self.add(Outcome(name, "ERROR", reason=reason, text=text, artifact=root, failed=True))
+
+    def _unbuilt(self) -> Outcome:
+        """A replay that did not come so far."""
+        text = "".join(text for _, text in self._workspace.progress.failed)
+        root = str(self._workspace.selected or "")
+        return Outcome(Path(root).name, "ERROR", reason="it does not build", text=text, artifact=root, failed=True)
+
+    def _show_failures(self) -> None:
+        for outcome in self.tests:
+            if not outcome.failed:
+                continue
+            terminal.say("", f" {outcome.name} ".center(_WIDTH, "_"))
+            terminal.pass_on(outcome.text or outcome.reason, error=False, ours=True)
+            rows = {"verdict": outcome.verdict, "why": outcome.command}
+            terminal.say(*(f"    {label:<8} {value}" for label, value in rows.items() if value))
+
+    def _show_counts(self) -> None:
+        failed = [outcome for outcome in self.tests if outcome.failed]
+        skipped = [outcome for outcome in self.tests if outcome.word == "SKIPPED"]
+        cached = sum(outcome.cached for outcome in self.tests if not outcome.failed)
+        passed = len(self.tests) - len(failed) - len(skipped)
+        counts = [f"{len(failed)} failed"] if failed else []
+        counts += [f"{passed} passed{f' ({cached} cached)' if cached else ''}"] if passed else []
+        counts += [f"{len(skipped)} skipped"] if skipped else []
+        terminal.say("", f"=== {', '.join(counts)} in {time.monotonic() - self._begun:.1f} s ===")
+        if failed:
+            terminal.say("those that failed, again: scons test FAILED=1")
+
+    def _write_files(self) -> None:
+        options, told = self._workspace.options, self.tests or self.replays
+        words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
+        words += [f"--annotate={_annotations(options['ANNOTATE'])}"] if _annotations(options["ANNOTATE"]) else []
+        if not words:
+            return
+        if not told and self._workspace.progress.failed:
+            told = [self._unbuilt()]
+        command = [*own_tool("pypto_build.diagnose.outcomes"), "--top", str(self._workspace.top), *words]
+        command += ["--build-dir", str(self._workspace.build_dir)]
+        terminal.step_aside()
+        subprocess.run(command, input=msgspec.json.encode(told), env=self._workspace.environment, check=False)
+
+
+def _annotations(asked: str) -> str:
+    """Whose annotations are wanted: those of the CI that this runs under, unless ANNOTATE= says otherwise."""
+    here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
+    return {"": here, "0": "", "1": here or "github"}.get(asked, asked)
+
+
+def _line(outcome: Outcome, width: int) -> str:
+    took = "cached" if outcome.cached else f"{outcome.seconds:.2f} s" if outcome.seconds else ""
+    line = f"[test] {outcome.word:<9} {outcome.name:<{width}}  {took:>8}  "
+    room = max(_WIDTH - len(line), 24)
+    reason = outcome.reason if len(outcome.reason) <= room else f"{outcome.reason[: room - 3]}..."
+    return f"{line}{reason}".rstrip()
+
+
+def _remember(path: Path, tests: Iterable[Outcome]) -> None:
+    """Keep which tests fail; one that did not run this time stays what it was."""
+    failed = set(failed_tests(path.parent))
+    for outcome in tests:
+        (failed.add if outcome.failed else failed.discard)(outcome.name)
+    if failed:
+        write_bytes(path, json.dumps(sorted(failed)).encode() + b"\n")
+    else:
+        path.unlink(missing_ok=True)
+
+
+def failed_tests(build_dir: Path) -> Sequence[str]:
+    """The tests that failed when they last ran."""
+    try:
+        names = msgspec.json.decode((build_dir / FAILED_TESTS).read_bytes(), type=list[str])
+    except (OSError, msgspec.MsgspecError):
+        return ()
+    return names
+
+
+def wants_files(workspace: Workspace) -> bool:
+    """Whether what came of this run is to be written anywhere."""
+    options = workspace.options
+    return any(options[name] for name in FILES) or bool(_annotations(options["ANNOTATE"]))
+
+
+def outcomes_of(workspace: Workspace) -> Outcomes:
+    """Those of a workspace, which are finished when the process ends."""
+    known: Mapping[str, Any] = workspace.extras
+    if "outcomes" not in known:
+        found = workspace.extras["outcomes"] = Outcomes(workspace)
+        workspace.at_end.append(found.finish)
+    outcomes = workspace.extras["outcomes"]
+    assert isinstance(outcomes, Outcomes)
+    return outcomes

@@ -1,0 +1,60 @@
+"""What ``PLATFORM=a2a3`` and ``a5`` mean on this machine: hardware, or the same semantics on its CPU.
+
+Where there is neither a toolkit nor a device, nobody can mean hardware, so what would run there runs here; it is said
+in the first line and in the verdict. With ``HARDWARE=1``, ``DEVICE=`` or a sign of hardware a missing toolkit is an
+error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from pypto_build import terminal
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import TORCH
+from pypto_build.rules.options import OPTIONS, OptionError, Options
+from pypto_build.rules.verbs import VERBS, Needs
+from pypto_build.toolchain.devices import sign_of_hardware
+
+# Targets that run nothing: PLATFORM= says what they read or write for.
+_READ_ONLY = frozenset({"compile", "pto_diff", "fetch", "gc", "help", "scene_test", "install"}) | {
+    verb.name for verb in VERBS.values() if verb.needs in (Needs.FILES, Needs.ARTIFACT)
+}
+# Targets that run kernels here on every platform, or translate them.
+_ON_THE_CPU = frozenset({"torch"}) | {
+    verb.name for verb in VERBS.values() if verb.needs in (Needs.BINARIES, Needs.CHECKED)
+}
+
+
+def choose_platform(
+    options: Options, given: Mapping[str, str], targets: Collection[str], nothing_is_run: bool
+) -> Options:
+    """The options with the platform that is meant; says so if it is another than the one asked for.
+
+    Raises:
+        OptionError: hardware is insisted on, on a platform that has none.
+    """
+    asked, running = options["PLATFORM"], set(targets) - _READ_ONLY
+    if PLATFORMS[asked].simulated:
+        if options["HARDWARE"]:
+            raise OptionError(f"HARDWARE=1: PLATFORM={asked} is simulated; name PLATFORM=a2a3 or a5, or leave it out")
+        return options
+    reason = _why_here(options, given, running, nothing_is_run) if running else ""
+    if not reason:
+        return options
+    terminal.say(f"[RUN] PLATFORM={asked}: {reason}; on the CPU, as {asked}sim")
+    default = {name: OPTIONS[name].default for name in ("HARDWARE", "DEVICE")}
+    return replace(options, values={**options.values, **default, "PLATFORM": f"{asked}sim"}, requested=asked)
+
+
+def _why_here(options: Options, given: Mapping[str, str], running: Collection[str], nothing_is_run: bool) -> str:
+    """Why what is asked for runs on this machine's CPU; empty if it is to run on hardware."""
+    if set(running) <= _ON_THE_CPU:
+        return "its kernels run here"
+    if options["RUNTIME"] == TORCH:
+        return "PyTorch runs here"
+    insisted = options["HARDWARE"] or given.get("DEVICE")
+    if not insisted and not sign_of_hardware():
+        return "no toolkit and no device here"
+    return "with -n nothing is run" if nothing_is_run else ""

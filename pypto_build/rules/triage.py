@@ -1,0 +1,51 @@
+"""The target ``triage``: builds what an instrument needs only when the cheaper ones have not found the cause."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from SCons.Action import Action
+from SCons.Script import GetOption
+
+from pypto_build import terminal
+from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.machinery.actions import run_streaming
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.replay import show_results
+from pypto_build.rules.units import ensure
+from pypto_build.rules.verb_targets import verb_flags
+from pypto_build.rules.verbs import Verb
+from pypto_build.toolchain.python import own_tool
+
+
+def declare_triage(
+    env: Environment, verb: Verb, targets: ArtifactTargets, checked: ArtifactTargets, verdict: Nodes
+) -> None:
+    """Declare it for an artifact whose replay is ``verdict``; ``checked`` has the binaries of CHECK=1."""
+    root, embedded = targets.artifact.root, targets.embedded
+    words = [*own_tool(verb.module), str(root), "--platform", targets.platform.name, "--build-dir", str(targets.output)]
+    words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb)]
+
+    action = [Action(show_results, None), Action(_triage, None)]
+    alias = env.Alias("triage", [*verdict, *targets.config], action, PYPTO_WORDS=words, PYPTO_CHECKED=checked)
+    env.AlwaysBuild(alias)
+
+
+def _triage(target: Nodes, source: Nodes, env: Environment) -> int:
+    workspace, words, checked = workspace_of(env), env["PYPTO_WORDS"], env["PYPTO_CHECKED"]
+    if status := _run(workspace, [*words, "--until", "lint"]):
+        return status
+    built = _ensure(workspace, checked)
+    return _run(workspace, [*words, *(["--binaries", str(checked.binaries_dir)] if built else [])])
+
+
+def _run(workspace: Workspace, words: list[str]) -> int:
+    terminal.detail(" ".join(words))
+    return run_streaming(workspace.confine(words, None), workspace.environment)[0]
+
+
+def _ensure(workspace: Workspace, targets: ArtifactTargets) -> bool:
+    """Build its binaries, several at a time; whether they are all there."""
+    with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
+        return not any(pool.map(lambda steps: ensure(workspace, list(steps)), targets.steps))

@@ -1,0 +1,239 @@
+"""Everything that is shown to people goes through here: what is shown when, in which colours, and progress.
+
+Text is written plain and coloured on its way out by what it says (``_COLOURS``), so nobody who prints knows of colours.
+What a command of others printed keeps the colours that it has. ``redirect`` sends all of it elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import IO
+
+#: What takes less than this shows no progress.
+QUIET_S = 2.0
+_EVERY_S = 0.5
+
+_GREEN, _RED, _YELLOW, _DIM, _BOLD, _END = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
+_ERASE = "\r\x1b[K"
+_CODES = r"\x1b\[[0-9;]*[mK]"
+# Where a word stands for a result, and what is said besides. Groups are coloured, the rest of a line is not. None is
+# compiled where nothing is coloured.
+_RESULT = r"(?:^\[RUN\] (?:  '[^']*' )?|^  '[^']*' |^\[test\] )"
+_COLOURS: tuple[tuple[str, str], ...] = (
+    (_RESULT + r"(PASS)\b", _BOLD + _GREEN),
+    (_RESULT + r"(FAIL|HANG|ERROR)\b", _BOLD + _RED),
+    (_RESULT + r"(UNCHECKED|SKIPPED)\b", _BOLD + _YELLOW),
+    (r"^=+ (?:[^=]*, )?([1-9]\d* failed)\b", _BOLD + _RED),
+    (r"^=+ (\d+ passed)\b", _BOLD + _GREEN),
+    (r"^(scons: \*\*\*|[\w-]+: error:|error:)", _BOLD + _RED),
+    (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
+    (r"^\[test\] .{10}.*?  (\S.*)$", _DIM),
+    (r"^(?:\S+: )?(error): ", _BOLD + _RED),
+    (r"^(?:\S+: )?(warning): ", _BOLD + _YELLOW),
+    (r"^(    (?:hint|do|edit [^:]+:\d+):)", _BOLD),
+    (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
+)
+
+#: Takes text, and whether it is error output.
+Write = Callable[[str, bool], None]
+
+
+def takes_colours(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether ``stream`` is shown in colours: NO_COLOR says no, CLICOLOR_FORCE yes, else a terminal that knows them."""
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return _is_terminal(stream) and environment.get("TERM", "dumb") != "dumb" and environment.get("CLICOLOR") != "0"
+
+
+def plain(text: str) -> str:
+    """``text`` without colours."""
+    return re.sub(_CODES, "", text) if "\x1b" in text else text
+
+
+def paint(line: str) -> str:
+    """``line`` with the colours of what it says."""
+    if "\x1b" in line:
+        return line
+    spans: dict[tuple[int, int], str] = {}
+    for pattern, colour in _COLOURS:
+        found = re.search(pattern, line)
+        if found and not any(start < found.end(1) and found.start(1) < end for start, end in spans):
+            spans[found.span(1)] = colour
+    for (start, end), colour in sorted(spans.items(), reverse=True):
+        line = f"{line[:start]}{colour}{line[start:end]}{_END}{line[end:]}"
+    return line
+
+
+def _is_terminal(stream: IO[str]) -> bool:
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+class _Shown:
+    """What holds for this process: where text goes, whether details are shown, and the line of progress."""
+
+    def __init__(self) -> None:
+        self.verbose = False
+        self.write: Write | None = None
+        self.lock = threading.RLock()
+        self.doing: Callable[[], str] | None = None  # what the line of progress says; None: there is none
+        self.since = 0.0
+        self.drawn = False
+        self.thread: threading.Thread | None = None
+
+    def send(self, text: str, error: bool, colour: bool) -> None:
+        """Write ``text`` in one piece: lines of ours with their colours, all without any where there are to be none."""
+        with self.lock:
+            self.erase()
+            if self.write is not None:
+                self.write(text, error)
+                return
+            stream = sys.stderr if error else sys.stdout
+            if not takes_colours(stream):
+                text = plain(text)
+            elif colour:
+                text = "".join(map(_painted, text.splitlines(keepends=True)))
+            (sys.stdout if error else sys.stderr).flush()
+            stream.write(text)
+            stream.flush()
+
+    def erase(self) -> None:
+        if self.drawn:
+            self.drawn = False
+            _draw(_ERASE)
+
+    def tick(self) -> None:
+        while True:
+            time.sleep(_EVERY_S)
+            with self.lock:
+                if self.thread is not threading.current_thread():
+                    return
+                waited = time.monotonic() - self.since
+                if self.doing is None or waited < QUIET_S:
+                    continue
+                text = f"{self.doing()}, {waited:.0f} s"
+                self.drawn = True
+                _draw(f"{_ERASE}{_DIM}{text[: _columns() - 1]}{_END}" if takes_colours(sys.stderr) else _ERASE + text)
+
+
+_SHOWN = _Shown()
+
+
+def _after_fork() -> None:
+    """A child has none of our threads, and nobody who could release the lock."""
+    _SHOWN.lock, _SHOWN.thread, _SHOWN.doing, _SHOWN.drawn = threading.RLock(), None, None, False
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _painted(line: str) -> str:
+    text = line.rstrip("\n")
+    return paint(text) + line[len(text) :]
+
+
+def _draw(text: str) -> None:
+    """Past Python's buffers: a child that is forked meanwhile must not find them locked."""
+    with suppress(OSError):
+        os.write(2, text.encode())
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(2).columns or 80  # a terminal may not know
+    except OSError:
+        return 80
+
+
+def redirect(write: Write | None) -> None:
+    """From now on, all that is shown goes to ``write``, without colours of ours; None: to this process's own output."""
+    _SHOWN.write = write
+
+
+def show_details(shown: bool) -> None:
+    """Whether ``detail`` shows anything."""
+    _SHOWN.verbose = shown
+
+
+def shows_details() -> bool:
+    """Whether ``detail`` shows anything."""
+    return _SHOWN.verbose
+
+
+def say(*lines: str) -> None:
+    """Lines of output in one piece."""
+    if lines:
+        _SHOWN.send("".join(f"{line}\n" for line in lines), False, True)
+
+
+def detail(*lines: str) -> None:
+    """Lines of output that only who asked for details wants to see."""
+    if _SHOWN.verbose:
+        say(*lines)
+
+
+def complain(line: str) -> None:
+    """A line of error output in one piece."""
+    _SHOWN.send(f"{line}\n", True, True)
+
+
+def pass_on(text: str, error: bool = True, ours: bool = False) -> None:
+    """What a command printed, as it is; one of ``ours`` gets its colours here."""
+    if text:
+        _SHOWN.send(text if text.endswith("\n") else f"{text}\n", error, ours)
+
+
+def step_aside() -> None:
+    """Somebody else is about to write to the terminal."""
+    with _SHOWN.lock:
+        _SHOWN.erase()
+    sys.stdout.flush()
+
+
+def colours_of_commands() -> bool:
+    """Whether commands whose error output is passed on may colour it."""
+    return _SHOWN.write is None and takes_colours(sys.stderr)
+
+
+@contextmanager
+def progress(doing: Callable[[], str] | None) -> Iterator[None]:
+    """While the block runs and takes longer than two seconds, a line on the terminal says what is being done.
+
+    None hides the line of an outer block, for one that lets somebody else write. Where output is piped there is none.
+    """
+    if not (_is_terminal(sys.stdout) and _is_terminal(sys.stderr)) or _SHOWN.write is not None:
+        yield
+        return
+    before = _SHOWN.doing, _SHOWN.since
+    _begin(doing, before[1] if before[0] is not None else time.monotonic())
+    try:
+        yield
+    finally:
+        with _SHOWN.lock:
+            _SHOWN.erase()
+            _SHOWN.doing, _SHOWN.since = before
+
+
+def show_progress(doing: Callable[[], str]) -> None:
+    """As ``progress``, from now to the end of this process."""
+    if _SHOWN.doing is None and _is_terminal(sys.stdout) and _is_terminal(sys.stderr) and _SHOWN.write is None:
+        _begin(doing, time.monotonic())
+
+
+def _begin(doing: Callable[[], str] | None, since: float) -> None:
+    with _SHOWN.lock:
+        _SHOWN.erase()
+        _SHOWN.doing, _SHOWN.since = doing, since
+        if _SHOWN.thread is None:
+            _SHOWN.thread = threading.Thread(target=_SHOWN.tick, daemon=True)
+            _SHOWN.thread.start()

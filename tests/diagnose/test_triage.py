@@ -1,0 +1,120 @@
+"""One answer: the cause comes first, with its line and edit; what is excluded and what was not run is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.repeat import given_options
+from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
+from pypto_build.diagnose.triage.causes import Answer, Circumstances, weigh
+from pypto_build.replay.verdict import Status, Verdict
+from tests.rules.project import Project
+
+
+def verdict(status: Status) -> Verdict:
+    """A verdict that says no more than this."""
+    return Verdict(status, "_jit_x", "a2a3sim", "embedded")
+
+
+UNORDERED = Finding("hazards/raw", "nothing orders the two", "orchestration/x.cpp", 3)
+DECLARED = Finding("hazards/read-output", "it is read", "orchestration/x.cpp", 4)
+KERNEL = Finding("diverge/kernel", "computes something else", "kernels/aiv/k.cpp", 5)
+RUNS = Finding("flaky/order", "output varies", "orchestration/x.cpp", 3)
+FAULT = Finding("hazards/fault", "it ended", "orchestration/x.cpp", 0)
+LINT = Finding("lint/tensor-after-scalar", "a tensor after a scalar", "orchestration/x.cpp", 6)
+WARNING = Finding("hazards/untouched", "never touched", "orchestration/x.cpp", 7, level="warning")
+
+FIRST = {
+    "a race that other orders show, and a kernel that is wrong": (
+        Circumstances(verdict("mismatch"), 2, "one by one"), [KERNEL, UNORDERED, RUNS], UNORDERED,
+    ),
+    "a race that no order shows": (Circumstances(verdict("mismatch"), 5), [UNORDERED, KERNEL], KERNEL),
+    "the declaration rather than the runs": (Circumstances(verdict("pass"), 5), [RUNS, DECLARED], DECLARED),
+    "what contradicts itself rather than the end": (Circumstances(verdict("runtime_error")), [FAULT, LINT], LINT),
+    "an error rather than a warning": (Circumstances(verdict("mismatch"), 5), [WARNING, UNORDERED], UNORDERED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FIRST)
+def test_what_comes_first(case: str) -> None:
+    evidence, findings, first = FIRST[case]
+    answer = Answer(evidence)
+    answer.add(findings)
+    assert answer.ranked[0] == first
+
+
+def test_what_is_certain() -> None:
+    assert weigh(Finding("lint/x", "a note", level="note"), Circumstances(verdict("mismatch"))) == 0
+    answer = Answer(Circumstances(verdict("mismatch"), 5))
+    answer.add([UNORDERED, WARNING])
+    assert not answer.certain
+    answer.add([KERNEL])
+    assert answer.certain
+
+
+class Instruments(Triage):
+    """Instruments that find what they are told to, and say in which order they were asked."""
+
+    def __init__(self, found: dict[str, Finding], status: Status = "mismatch") -> None:
+        words = ["examples/none", "--build-dir", "out", "--embedded", "module", "--binaries", "out/check"]
+        super().__init__(parser().parse_args(words), verdict(status), given_options(words))
+        self.found, self.asked = found, list[str]()
+
+    def _tool(self, name: str, words: Sequence[str]) -> None:
+        self.asked.append(name)
+        self._take(name, [self.found[name]] if name in self.found else [])
+
+    def _lint(self) -> None:
+        self._tool("lint", [])
+
+    def _orders(self) -> None:
+        self.asked.append("orders")
+
+
+@pytest.mark.parametrize(
+    "found, status, asked",
+    [
+        ({}, "mismatch", "lint orders hazards diverge flaky"),
+        ({}, "hang", "lint orders hazards"),
+        ({"lint": LINT}, "mismatch", "lint"),
+        ({"hazards": WARNING, "diverge": KERNEL}, "mismatch", "lint orders hazards diverge"),
+        ({"hazards": UNORDERED, "flaky": RUNS}, "mismatch", "lint orders hazards diverge flaky"),
+    ],
+)
+def test_cheapest_first_until_it_is_certain(found: dict[str, Finding], status: Status, asked: str) -> None:
+    pytest.importorskip("torch")
+    instruments = Instruments(found, status)
+    instruments.run()
+    assert instruments.asked == asked.split()
+
+
+def test_the_answer_in_words() -> None:
+    instruments = Instruments({"hazards": UNORDERED, "lint": WARNING, "diverge": KERNEL})
+    instruments.run()
+    assert list(lines_of(instruments)) == [
+        "[triage] _jit_x: mismatch; the cause:",
+        "kernels/aiv/k.cpp:5: error: computes something else [diverge/kernel]",
+        "    also: orchestration/x.cpp:3: nothing orders the two [hazards/raw]",
+        "    also: orchestration/x.cpp:7: never touched [hazards/untouched]",
+        "    not run: flaky (the cause is certain)",
+    ]
+
+
+def test_a_store_past_a_tensor(tmp_path: Path) -> None:
+    """Plain C++ that no instruction of ours sees: the red zone tells, and a run task by task tells who."""
+    project = Project(tmp_path)
+    project.edit("kernels/aiv/plus_one.cpp", "out[i] = in[i] + 1.0f;", "out[i] = in[i] + 1.0f; out[17] = 3.0f;")
+    message = "kernel 'plus_one' wrote outside tensor 'y': at byte 68, while it has 64"
+    run = project.quiet("triage", "JIT=_jit_chain", f"JSON={tmp_path}/found.json")
+    answer = f"; the cause:\nkernels/aiv/plus_one.cpp:6: error: {message} [hazards/out-of-bounds]\n"
+    assert run.status == 2 and answer in run.output, run.output
+    found = json.loads((tmp_path / "found.json").read_bytes())["findings"]
+    assert found[0]["rule"] == "hazards/out-of-bounds"
+    error = project.verdict()["error"]
+    assert isinstance(error, dict)
+    assert (error["task"], error["kernel"], error["message"]) == ("1", "plus_one", message)

@@ -1,0 +1,147 @@
+"""What is shown to people: colours where they are wanted, details and progress where they are asked for."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pypto_build import terminal
+
+GREEN, RED, DIM = "\x1b[1m\x1b[32m", "\x1b[1m\x1b[31m", "\x1b[2m"
+
+
+class Stream:
+    """A stream that is a terminal, or not."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        self.is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        """As a stream says."""
+        return self.is_terminal
+
+
+@pytest.mark.parametrize(
+    "is_terminal, environment, colours",
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "dumb"}, False),
+        (True, {}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (True, {"TERM": "xterm", "CLICOLOR": "0"}, False),
+        (False, {"TERM": "xterm"}, False),
+        (False, {"CLICOLOR_FORCE": "1"}, True),
+        (False, {"CLICOLOR_FORCE": "0", "TERM": "xterm"}, False),
+        (False, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colours: bool) -> None:
+    assert terminal.takes_colours(Stream(is_terminal), environment) is colours  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "line, painted",
+    [
+        ("[RUN] PASS (0.02s)", "[RUN] {green}PASS{end} (0.02s)"),
+        ("[RUN] PASS on the CPU, as a2a3sim (0.02s)", "[RUN] {green}PASS{end} on the CPU, as a2a3sim (0.02s)"),
+        ("[RUN]   'y' FAIL  shape=(3,)", "[RUN]   'y' {red}FAIL{end}  shape=(3,)"),
+        (
+            "[test] FAIL      b  0.51 s  1 of 2 outputs differ",
+            "[test] {red}FAIL{end}      b  {dim}0.51 s  1 of 2 outputs differ{end}",
+        ),
+        (
+            "[cpp->.so] compile a.cpp  (content of a.cpp changed)",
+            "[cpp->.so] compile a.cpp  {dim}(content of a.cpp changed){end}",
+        ),
+        ("=== 1 failed, 2 passed in 0.1 s ===", "=== {red}1 failed{end}, 2 passed in 0.1 s ==="),
+        ("a kernel says PASS", "a kernel says PASS"),
+        ("\x1b[31mmine\x1b[0m [RUN] PASS", "\x1b[31mmine\x1b[0m [RUN] PASS"),
+    ],
+)
+def test_colours_follow_from_what_is_said(line: str, painted: str) -> None:
+    expected = painted.format(green=GREEN, red=RED, dim=DIM, end="\x1b[0m")
+    assert terminal.paint(line) == expected
+    assert terminal.plain(terminal.paint("[RUN] PASS (0.02s)")) == "[RUN] PASS (0.02s)"
+
+
+@pytest.fixture
+def shown() -> Iterator[list[tuple[str, bool]]]:
+    """What goes to somebody else than this process's output."""
+    told: list[tuple[str, bool]] = []
+    terminal.redirect(lambda text, error: told.append((text, error)))
+    yield told
+    terminal.redirect(None)
+    terminal.show_details(False)
+
+
+def test_all_of_it_can_go_elsewhere(shown: list[tuple[str, bool]], capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.say("[RUN] PASS", "two")
+    terminal.detail("not asked for")
+    terminal.show_details(True)
+    terminal.detail("asked for")
+    terminal.complain("wrong")
+    terminal.pass_on("a command's")
+    assert shown == [("[RUN] PASS\ntwo\n", False), ("asked for\n", False), ("wrong\n", True), ("a command's\n", True)]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_colours_of_commands_are_kept_or_taken_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLICOLOR_FORCE", raising=False)
+    terminal.pass_on("\x1b[01;31m\x1b[Kerror:\x1b[m\x1b[K x")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    terminal.pass_on("\x1b[31merror:\x1b[0m x")
+    assert capsys.readouterr().err == "error: x\n\x1b[31merror:\x1b[0m x\n"
+
+
+_SLOW = """
+import time
+from pypto_build import terminal
+terminal.QUIET_S, terminal._EVERY_S = 0.05, 0.02
+with terminal.progress(lambda: "[test] 1 of 2 tests"):
+    time.sleep({pause})
+    terminal.say("[RUN] PASS")
+"""
+
+
+def _on_a_terminal(pause: float) -> str:
+    """What a program that is slow shows on a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    run = subprocess.Popen(
+        [sys.executable, "-c", _SLOW.format(pause=pause)], stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    text, limit = b"", time.monotonic() + 20
+    while time.monotonic() < limit and select.select([ours], [], [], 20)[0]:
+        try:
+            data = os.read(ours, 4096)
+        except OSError:  # it has ended
+            break
+        text += data
+    run.wait()
+    os.close(ours)
+    return text.decode()
+
+
+def test_progress_on_a_terminal() -> None:
+    text = _on_a_terminal(0.5)
+    assert re.search(r"\r\x1b\[K\[test\] 1 of 2 tests, 0 s", text)
+    assert text.endswith("\r\x1b[K[RUN] PASS\r\n")  # the line of progress is gone
+
+
+def test_no_progress_for_what_is_fast_or_piped() -> None:
+    assert _on_a_terminal(0.0) == "[RUN] PASS\r\n"
+    run = subprocess.run([sys.executable, "-c", _SLOW.format(pause=0.2)], capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("[RUN] PASS\n", "")
