@@ -39,7 +39,12 @@ _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
 _VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("fetch", "gc", "test")}
 # Verbs that are no targets, and the tools that they are.
-_TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
+_TOOLS = {
+    "wrap": "pypto_build.interop.wrap",
+    "fetch": "pypto_build.toolchain.fetch",
+    "setup": "pypto_build.editor.setup",
+    "lsp": "pypto_build.editor.server",
+}
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")

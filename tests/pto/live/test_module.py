@@ -1,4 +1,4 @@
-"""A module while it is typed: the findings are those of the check, whatever was typed before, and no text is a crash."""
+"""A module while it is typed: the findings are those of the check, and no text is a crash."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def edited(rng: random.Random, text: str) -> str:
     if what == "delete":
         return text[:at] + text[at + 1 :]
     if what == "replace":
-        words = re.findall(r"\d+|%\w+|vec|mat|f32|f16", text)
+        words: list[str] = re.findall(r"\d+|%\w+|vec|mat|f32|f16", text)
         old, new = rng.choice(words), rng.choice(words)
         start = rng.choice([found.start() for found in re.finditer(re.escape(old), text)])
         return text[:start] + new + text[start + len(old) :]
