@@ -218,6 +218,10 @@ def parser() -> _Parser:
 def _verbs_text() -> str:
     """The verbs as `scons` alone lists its targets."""
     wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
+    ours = {
+        "setup": "what editors, shells and CI need: 'pypto-build setup' shows it, WRITE=1 writes it",
+        "lsp": "the language server of .pto, on standard input and output",
+    }
     lines = []
     for section, names in SECTIONS.items():
         rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
@@ -225,6 +229,7 @@ def _verbs_text() -> str:
         if not rows:
             continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]
+    lines += ["Editors and shells:", *(f"  {name:<11} {doc}" for name, doc in ours.items()), ""]
     return _plain("\n".join(lines))
 
 

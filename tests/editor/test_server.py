@@ -29,10 +29,11 @@ class Client(LanguageClient):
         self.diagnostics: dict[str, list[Any]] = {}
         self.told = asyncio.Event()
 
-        @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params: Any) -> None:
             self.diagnostics[params.uri] = params.diagnostics
             self.told.set()
+
+        self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
 
     async def until(self, uri: str, found: Callable[[list[str]], bool]) -> list[str]:
         """The messages of a document, once they are such."""
@@ -54,8 +55,8 @@ class Client(LanguageClient):
 
 
 @asynccontextmanager
-async def session() -> AsyncIterator[Client]:
-    client = Client()
+async def session() -> AsyncIterator[Any]:
+    client: Any = Client()
     await client.start_io(sys.executable, "-m", "pypto_build.editor.server")
     await client.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities()))
     client.initialized(types.InitializedParams())
