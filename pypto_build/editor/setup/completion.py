@@ -409,4 +409,3 @@ end
 
 {chr(10).join(lines)}
 """
-

@@ -110,9 +110,11 @@ def added(text: str, to: Value, entries: list[str]) -> str:
     last = to.children[-1].end
     inner = _indent(text, to.children[-1].start)
     inner = inner if inner != outer else outer + "  "
-    comma = "" if text[_BLANK.match(text, last).end() : to.end].startswith(",") else ","  # type: ignore[union-attr]
+    blank = _BLANK.match(text, last)
+    following = blank.end() if blank else last
+    comma = "" if text[following] == "," else ","
     rest = _REST_OF_LINE.match(text, last)
-    stop = rest.end() if rest else last
+    stop = rest.end() if rest else last if comma else following + 1
     body = ",\n".join(_indented(entry, inner) for entry in entries)
     closing = "" if rest else f"\n{outer}"
     behind = text[stop:].lstrip(" ") if closing else text[stop:]
