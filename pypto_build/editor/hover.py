@@ -15,12 +15,12 @@ from pypto_build.pto.types import DYNAMIC, MultiTileType, PtrType, TileType, Typ
 
 _ACCESS = {"r": "read", "w": "written", "rw": "read and written", "s": "scratch: overwritten"}
 _WORDS = {
-    "ssa": "an assignment to or parameter",
-    "idx": "the loop index",
-    "iter": "what a round starts with of",
-    "rv": "what a loop leaves of",
-    "phi": "what a condition leaves of",
-    "tmp": "a temporary of",
+    "ssa": "variable",
+    "idx": "loop index",
+    "iter": "at the beginning of a round: variable",
+    "rv": "behind a loop: variable",
+    "phi": "behind a condition: variable",
+    "tmp": "temporary",
 }
 _MOST = 8  # tiles that are listed
 
@@ -92,11 +92,11 @@ def _attribute(attribute: AttrDef) -> str:
 
 def _type_lines(type_: Type | None) -> list[str]:
     if isinstance(type_, TileType):
-        valid = ["what runs says" if extent == DYNAMIC else str(extent) for extent in (type_.v_row, type_.v_col)]
-        layout = "plain" if type_.slayout == "none_box" else f"fractals {type_.slayout}"
+        layout = "plain" if type_.slayout == "none_box" else f"fractals `{type_.slayout}`"
         return [
             f"tile in **{type_.loc}**: {type_.rows} x {type_.cols} {type_.dtype}, {type_.bytes} bytes",
-            f"layout: {type_.blayout}, {layout}; valid rows: {valid[0]}, columns: {valid[1]}",
+            f"layout: `{type_.blayout}`, {layout}",
+            *([f"valid: {type_.v_row} x {type_.v_col}"] if DYNAMIC not in (type_.v_row, type_.v_col) else []),
         ]
     if isinstance(type_, MultiTileType):
         return [f"{type_.count} tiles, each:", *_type_lines(type_.tile)]
@@ -119,7 +119,7 @@ def _value(live: LiveModule, token: Token) -> str:
     if value.constant is not None:
         lines.append(f"constant: **{value.constant}**")
     if (named := read_ssa_name(value.name)) is not None:
-        lines.append(f"{_WORDS[named.word]} `{named.variable}` in the program")
+        lines.append(f"{_WORDS[named.word]} `{named.variable}` of the program")
     if value.is_argument:
         lines.append(f"argument {value.number} of `@{function.model.name}`")
     spans = spans_of(live, token)
@@ -149,7 +149,7 @@ def _bytes(live: LiveModule, function: LiveFunction, value: Value) -> list[str]:
     capacity = CAPACITY.get(module_arch(live.model, live.platform), {}).get(value.type.loc)
     rows, cols = resolved.extents(value)
     lines = [f"bytes **{start} to {end}** of {value.type.loc}" + (f", which has {capacity}" if capacity else "")]
-    if rows is not None and cols is not None:
+    if rows is not None and cols is not None and DYNAMIC in (value.type.v_row, value.type.v_col):
         lines.append(f"valid: {rows} x {cols}")
     others = []
     for node in function.every:

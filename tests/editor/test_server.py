@@ -108,7 +108,7 @@ def test_a_session_with_a_module(artifact: Path) -> None:
         text = shown.contents.value
         assert "tile in **vec**: 128 x 128 f32, 65536 bytes" in text
         assert "bytes **0 to 65536** of vec" in text
-        assert "`ta` in the program" in text
+        assert "variable `ta` of the program" in text
         assert "live from line 11 to 18, 2 uses" in text
         assert "shares bytes with `%t__ssa_v0` (line 17" in text
         shown = await client.text_document_hover_async(types.HoverParams(**at(uri, path, row, "pto.tadd")))
