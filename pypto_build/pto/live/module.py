@@ -63,6 +63,16 @@ class LiveFunction:
         assert self.names is not None
         return self.names.resolved
 
+    def read_as_a_whole(self, model: Function, start: int, source: Source) -> None:
+        """What a function says that is one statement here, in a text of that line on."""
+        rows = tuple(range(source.text.count("\n") + 1))
+        operations = model.body.ops if model.body is not None else []
+        body = Node(start, source.text, rows, source, operations, None)
+        body.find_names()
+        self.model, self.whole, self.error, self.names = model, True, None, None
+        self.header, self.nodes = Node(start, source.text, rows, source, [], None), [body]
+        self.list_nodes()
+
     def list_nodes(self) -> None:
         """Collect the nodes, after they changed."""
         self.every = [self.header]
@@ -151,13 +161,7 @@ class LiveModule:
             if model.name.startswith(_PLACEHOLDER):
                 continue
             function = LiveFunction()
-            function.model, function.whole = model, True
-            source = self._around.source
-            operations = model.body.ops if model.body is not None else []
-            rows = tuple(range(len(self.lines)))
-            function.header = Node(0, source.text, rows, source, [], None)
-            function.nodes = [Node(0, source.text, rows, source, operations, None)]
-            function.list_nodes()
+            function.read_as_a_whole(model, 0, self._around.source)
             self.functions.append(function)
 
     @staticmethod
@@ -222,13 +226,7 @@ class LiveModule:
                 return
         except PtoError:
             return
-        rows = tuple(range(text.count("\n") + 1))
-        function.model, function.whole, function.error = model, True, None
-        function.header = Node(found.start, text, rows, reader.source, [], None)
-        operations = model.body.ops if model.body is not None else []
-        function.nodes = [Node(found.start, text, rows, reader.source, operations, None)]
-        function.names = None
-        function.list_nodes()
+        function.read_as_a_whole(model, found.start, reader.source)
 
     # --- names and checks ----------------------------------------------------------------------------------------
 

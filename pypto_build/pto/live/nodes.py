@@ -68,6 +68,11 @@ class Node:
                 for region in op.regions:
                     yield from region.walk()
 
+    def find_names(self) -> None:
+        """Collect the names in the text."""
+        defined = [name for op in self.own() for name in op.results]
+        self.names = tuple(dict.fromkeys([*_SSA.findall(self.text), *defined]))
+
     def attach(self) -> None:
         """Give the operation of a block what is in its regions now."""
         for region, nodes in zip(self.operations[0].regions if self.operations else (), self.regions, strict=False):
@@ -172,8 +177,7 @@ class NodeReader:
             operations = []
         node = Node(statement.start, text, tuple(at - statement.start for at in numbers), source, operations, error)
         node.regions, node.is_block = regions, is_block
-        defined = [name for op in node.own() for name in op.results]
-        node.names = tuple(dict.fromkeys([*_SSA.findall(text), *defined]))
+        node.find_names()
         return node
 
 

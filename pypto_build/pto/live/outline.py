@@ -52,9 +52,11 @@ def _function(facts: list[LineFacts], start: int, limit: int) -> FunctionOutline
         line = facts[at]
         if depth + line.low <= 0:
             rest = facts[at + 1 : limit]
-            if line.kind is LineKind.CLOSER and not any(f.kind is LineKind.OPERATION for f in rest):
+            if any(f.kind is LineKind.OPERATION for f in rest):
+                break
+            if line.kind is LineKind.CLOSER:
                 return FunctionOutline(start, header, at + 1, _Braces(facts).statements(header, at, 0))
-            break
+            return FunctionOutline(start, header, at + 1, [Statement(header, at + 1)])  # closed behind an operation
         depth += line.delta
     body, at = _Indents(facts).statements(header, limit, 0, top=True)
     closed = at < limit

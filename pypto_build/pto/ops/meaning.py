@@ -76,6 +76,9 @@ _TEXTS = {
     "fence": "order between what this core writes and what others read",
     "trap": "ends the run",
     "core_id": "which block or core this is, or how many there are",
+    "matmul_mx:set": "a product of matrices in microscaled formats, which have a scale for each block",
+    "matmul_mx:accumulate": "a product in microscaled formats, added to what was there",
+    "matmul_mx:bias": "a product in microscaled formats, plus a bias",
     "quantize": "values in a narrower type, by scales",
     "scale_address": "where the scales of a tile lie",
 }

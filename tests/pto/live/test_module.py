@@ -124,6 +124,29 @@ def test_random_edits(text: str) -> None:
     assert live.findings == []
 
 
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("%t = arith.addi", "%t =\n arith.addi"),
+        ("    return\n  }\n}\n", "    return }\n}\n"),
+        ("module attributes", "module @m attributes"),
+        ('"a2a3"} {\n  func.func private', '"a2a3"} { func.func private'),
+        ("  func.func @k", " // note\n\n\n  func.func @k"),
+        ("scf.yield %t : index\n    }", "scf.yield %t : index }"),
+        ("%x = scf.if %true -> (index) {", "%x = scf.if %true -> (index)\n    {"),
+    ],
+)
+def test_unusual_layouts(old: str, new: str) -> None:
+    text = NESTED.replace(old, new)
+    assert text != NESTED
+    live = LiveModule()
+    live.update(NESTED)
+    for now in (text, text.replace("%v, %c1", "%v, %c7"), text):
+        live.update(now)
+        compare(live, now)
+    assert live.findings == []
+
+
 def test_every_key_of_a_module_typed_from_nothing() -> None:
     live = LiveModule()
     for end in range(0, len(NESTED), 7):
