@@ -124,6 +124,7 @@ class LiveModule:
         self._read_rest()
         for function in self.functions:
             self._read_whole(function)
+        error = error or self._hidden_error(text)
         self.model = Module([function.model for function in self.functions], attrs=self._around.attrs)
         self._resolve()
         self._error = error
@@ -152,6 +153,16 @@ class LiveModule:
             self._around = parse("\n".join(lines), self.path)
         except PtoError as error:
             self._around.items = []
+            return error
+        return None
+
+    def _hidden_error(self, text: str) -> PtoError | None:
+        """What keeps a text from being read whose statements can all be: a brace where none of them has its end."""
+        if all(each.outline.matched for each in self.functions) or any(each.is_broken for each in self.functions):
+            return None
+        try:
+            parse(text, self.path)
+        except PtoError as error:
             return error
         return None
 

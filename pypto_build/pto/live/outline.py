@@ -27,13 +27,15 @@ class Statement:
 @dataclass(slots=True)
 class FunctionOutline:
     """A function on lines `start` up to `end`: its header, up to line `header`, and its body; `body` is None for a
-    declaration or one whose lines tell nothing. `closed` is whether its last line closes it."""
+    declaration or one whose lines tell nothing. `closed` is whether its last line closes it, `matched` whether its
+    braces match."""
 
     start: int
     header: int
     end: int
     body: list[Statement] | None = None
     closed: bool = True
+    matched: bool = True
 
 
 def outline(lines: Sequence[str]) -> list[FunctionOutline]:
@@ -60,7 +62,7 @@ def _function(facts: list[LineFacts], start: int, limit: int) -> FunctionOutline
         depth += line.delta
     body, at = _Indents(facts).statements(header, limit, 0, top=True)
     closed = at < limit
-    return FunctionOutline(start, header, at + closed, body, closed)
+    return FunctionOutline(start, header, at + closed, body, closed, matched=False)
 
 
 def _header(facts: list[LineFacts], start: int, limit: int) -> int | None:
@@ -161,7 +163,7 @@ class _Indents:
             line = facts[at]
             if line.kind is LineKind.OPERATION and line.indent <= first.indent:
                 break
-            if line.kind is LineKind.CLOSER and line.indent <= first.indent:
+            if line.kind is LineKind.CLOSER and not (is_open and line.indent > first.indent):
                 if not is_open or line.indent < first.indent:
                     break
                 is_open = line.opens

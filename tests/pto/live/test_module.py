@@ -188,6 +188,20 @@ def test_an_open_brace_does_not_hide_what_follows() -> None:
     assert [(found.line, found.syntax) for found in live.findings] == [(10, True), (13, True), (25, False)]
 
 
+@pytest.mark.parametrize("indent", range(0, 12, 2))
+def test_a_brace_too_many_is_found(indent: int) -> None:
+    lines = NESTED.split("\n")
+    live = LiveModule()
+    live.update(NESTED)
+    for row in range(7, len(lines) - 1):
+        text = "\n".join([*lines[:row], " " * indent + "}", *lines[row:]])
+        live.update(text)
+        assert any(found.syntax for found in live.findings), text
+        text = "\n".join([*lines[:row], " " * indent + "scf.if %true {", *lines[row:]])
+        live.update(text)
+        assert any(found.syntax for found in live.findings), text
+
+
 def test_only_what_changed_is_resolved_again() -> None:
     live = LiveModule()
     live.update(NESTED)
