@@ -55,7 +55,9 @@ def token_at(live: LiveModule, line: int, column: int) -> Token | None:
         return None
     span = Span(line, best[1], best[1] + len(best[0]))
     function = next((f for f in live.functions if f.outline.start <= line < max(f.outline.end, 1)), None)
-    function = function or next((f for f in live.functions if f.whole), None)
+    if function is None or function.whole:
+        whole = [f for f in live.functions if f.whole and f.header.place(f.model.token)[0] + f.header.start <= line]
+        function = whole[-1] if whole else None
     if function is None:
         return Token(best[0], span)
     node, row = _node_at(function, line)

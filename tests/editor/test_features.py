@@ -85,6 +85,15 @@ def test_a_name_means_what_is_in_scope() -> None:
     assert where is not None and where.line == 1
 
 
+def test_names_in_a_text_of_another_layout() -> None:
+    live = opened(NESTED.replace("    return\n  }\n}", "    return }}"))
+    assert live.findings == []
+    row = next(number for number, line in enumerate(live.lines) if "arith.addi %v" in line)
+    token = token_at(live, row, live.lines[row].index("%c1") + 1)
+    assert token is not None
+    assert [span.line for span in spans_of(live, token)][0] == 7
+
+
 def test_hover_says_something_of_everything() -> None:
     for text in (NESTED, MODULES[0].read_text(encoding="utf-8")):
         live = opened(text)

@@ -124,7 +124,7 @@ class LiveModule:
         self._read_rest()
         for function in self.functions:
             self._read_whole(function)
-        error = error or self._hidden_error(text)
+        error = self._as_the_parser_reads_it(text, error or self._hidden_error(text))
         self.model = Module([function.model for function in self.functions], attrs=self._around.attrs)
         self._resolve()
         self._error = error
@@ -154,6 +154,19 @@ class LiveModule:
         except PtoError as error:
             self._around.items = []
             return error
+        return None
+
+    def _as_the_parser_reads_it(self, text: str, error: PtoError | None) -> PtoError | None:
+        """A text of moderate size that can be read after all, and is only laid out in another way, is read so."""
+        is_broken = error is not None or any(function.is_broken for function in self.functions)
+        if not is_broken or len(text) > _WHOLE:
+            return error
+        try:
+            self._around = parse(text, self.path)
+        except PtoError:
+            return error
+        self.functions = []
+        self._read_rest()
         return None
 
     def _hidden_error(self, text: str) -> PtoError | None:
@@ -207,9 +220,12 @@ class LiveModule:
         """What stands before the body; the last that could be read counts where this cannot."""
         header = function.header
         header.start, header.rows = found.start, tuple(range(text.count("\n") + 1))
+        if found.body is not None:
+            text = f"{text}\n{self.lines[found.end - 1] if found.closed and found.matched else '}'}"
+            header.rows = (*header.rows, found.end - 1 - found.start)
         if header.text == text:
             return
-        source = Source(self.path, text if found.body is None else f"{text}\n}}")
+        source = Source(self.path, text)
         header.text, header.source, header.error = text, source, None
         reader = ModuleReader(source)
         try:
@@ -328,9 +344,8 @@ class LiveModule:
         assert function.names is not None
         token = problem.op.token if problem.op is not None else function.model.token
         node = function.names.owner.get(id(problem.op), node)
-        position = node.source.position(token)
-        line = node.line(max(position.line - 1, 0))
-        return self._at(line, max(position.column - 1, 0), problem.subject, problem.message, syntax=False)
+        row, column = node.place(token)
+        return self._at(node.line(row), column, problem.subject, problem.message, syntax=False)
 
     def _at(self, line: int, column: int, name: str, message: str, syntax: bool = True) -> LiveFinding:
         line = min(line, len(self.lines) - 1)

@@ -53,6 +53,13 @@ class Node:
         """The number in the document of a line of the text, both from 0."""
         return self.start + self.rows[min(row, len(self.rows) - 1)]
 
+    def place(self, token: int) -> tuple[int, int]:
+        """The row in the text and the column of a token, from 0."""
+        if token == 0 and self.text.lstrip(" ")[:1] in ("%", "p"):  # nearly all: no token before it is looked for
+            return 0, len(self.text) - len(self.text.lstrip(" "))
+        position = self.source.position(token)
+        return max(position.line - 1, 0), max(position.column - 1, 0)
+
     def walk(self) -> Iterator[Node]:
         """The node, and all in its regions."""
         yield self

@@ -133,6 +133,8 @@ def test_random_edits(text: str) -> None:
         ('"a2a3"} {\n  func.func private', '"a2a3"} { func.func private'),
         ("  func.func @k", " // note\n\n\n  func.func @k"),
         ("scf.yield %t : index\n    }", "scf.yield %t : index }"),
+        ("    return\n  }\n}\n", "    return\n  } }\n"),
+        ("    return\n  }\n}\n", "    return\n  } // the end {\n}\n"),
         ("%x = scf.if %true -> (index) {", "%x = scf.if %true -> (index)\n    {"),
     ],
 )
@@ -178,6 +180,13 @@ def test_a_mistake_is_one_finding(old: str, new: str, line: int, message: str) -
     live.update(NESTED.replace(old, new))
     assert [found.line for found in live.findings] == [line]
     assert message in live.findings[0].message
+
+
+def test_what_stands_behind_the_last_brace_is_seen() -> None:
+    live = LiveModule()
+    live.update(NESTED)
+    live.update(NESTED.replace("    return\n  }\n}", "    return\n  }/\n}"))
+    assert [(found.line, found.syntax) for found in live.findings] == [(29, True)]
 
 
 def test_an_open_brace_does_not_hide_what_follows() -> None:
