@@ -91,7 +91,7 @@ def test_names_in_a_text_of_another_layout() -> None:
     row = next(number for number, line in enumerate(live.lines) if "arith.addi %v" in line)
     token = token_at(live, row, live.lines[row].index("%c1") + 1)
     assert token is not None
-    assert [span.line for span in spans_of(live, token)][0] == 7
+    assert spans_of(live, token)[0].line == 7
 
 
 def test_hover_says_something_of_everything() -> None:
