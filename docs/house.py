@@ -17,6 +17,7 @@ _PACKAGE = DOCS.parent / "pypto_build"
 # Of each room what it is for, and where its middle stands from left to right.
 _ROOMS = {
     "cli": ("the pypto-build command", 0.38),
+    "editor": ("language server, setup", 0.86),
     "rules": ("build rules; the only SCons", 0.14),
     "diagnose": ("instruments: why, where", 0.68),
     "interop": ("simpler, pytest, pins", 0.39),

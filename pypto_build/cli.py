@@ -44,7 +44,12 @@ _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
 _VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("fetch", "gc", "test")}
 # Verbs that are no targets, and the tools that they are.
-_TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
+_TOOLS = {
+    "wrap": "pypto_build.interop.wrap",
+    "fetch": "pypto_build.toolchain.fetch",
+    "setup": "pypto_build.editor.setup",
+    "lsp": "pypto_build.editor.server",
+}
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
@@ -256,6 +261,10 @@ def parser() -> _Parser:
 def _verbs_text() -> str:
     """The verbs as `scons` alone lists its targets."""
     wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
+    ours = {
+        "setup": "what editors, shells and CI need: 'pypto-build setup' shows it, WRITE=1 writes it",
+        "lsp": "the language server of .pto, on standard input and output",
+    }
     lines = []
     for section, names in SECTIONS.items():
         rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
@@ -263,6 +272,7 @@ def _verbs_text() -> str:
         if not rows:
             continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]
+    lines += ["Editors and shells:", *(f"  {name:<11} {doc}" for name, doc in ours.items()), ""]
     return _plain("\n".join(lines))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"[ \t\r\n]*(?://[^\n]*[ \t\r\n]*)*"  # blanks and comments
     r"("
     r"%[\w$.\-]+(?:[:#]\d+)?"  # %value, %pack:2, %pack#1
@@ -31,13 +31,13 @@ END = ""  # the token after the last one
 
 def tokenize(text: str) -> list[str]:
     """The tokens of `text`, then END."""
-    tokens: list[str] = _TOKEN.findall(text)
+    tokens: list[str] = TOKEN.findall(text)
     tokens.append(END)
     return tokens
 
 
 def token_offsets(text: str) -> list[int]:
     """Where each token of `tokenize(text)` starts."""
-    offsets = [found.start(1) for found in _TOKEN.finditer(text)]
+    offsets = [found.start(1) for found in TOKEN.finditer(text)]
     offsets.append(len(text.rstrip()))
     return offsets

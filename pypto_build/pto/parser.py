@@ -19,7 +19,7 @@ from .parse_operations import OperationReader
 def parse(text: str, path: str = "<pto>") -> Module:
     """The module written in `text`; raises PtoError. `path` is only used in messages."""
     source = Source(path, text)
-    reader = _ModuleReader(source)
+    reader = ModuleReader(source)
     return reader.file()
 
 
@@ -32,7 +32,7 @@ def parse_file(path: str | Path) -> Module:
     return parse(text, str(path))
 
 
-class _ModuleReader(OperationReader):
+class ModuleReader(OperationReader):
     def file(self) -> Module:
         """One `module`, or functions without one."""
         aliases = self.aliases()

@@ -35,6 +35,11 @@ class Problem:
     message: str
     function: Function
 
+    @property
+    def subject(self) -> str:
+        """What is wrong, by name, for a message."""
+        return self.op.name if self.op is not None else f"func.func @{self.function.name}"
+
 
 @dataclass
 class Resolved:
@@ -87,10 +92,12 @@ class Resolved:
 
 def resolve(function: Function, module: Module) -> Resolved:
     """Resolve one function; `module` is asked for the types of called functions."""
-    return _Resolver(function, module).run()
+    return Resolver(function, module).run()
 
 
-class _Resolver:
+class Resolver:
+    """Resolves a function step by step; `scope` has the values that are defined where an operation stands."""
+
     def __init__(self, function: Function, module: Module) -> None:
         self.out = Resolved(function)
         self.callees = {f.name: f for f in module.functions()}
@@ -120,6 +127,15 @@ class _Resolver:
             self.operation(op, scope)
 
     def operation(self, op: Operation, scope: dict[str, Value]) -> None:
+        self.operands(op, scope)
+        for region in op.regions:
+            inner = dict(scope)
+            self.region_arguments(op, region, inner)
+            self.region(region, inner)
+        self.results(op, scope)
+
+    def operands(self, op: Operation, scope: dict[str, Value]) -> None:
+        """Look up what the operation uses."""
         found: dict[str, tuple[Value, ...]] = {}
         for role, names in op.operands.items():
             written = op.types.get(role, ())
@@ -128,15 +144,19 @@ class _Resolver:
                 for i, name in enumerate(names)
             )
         self.out.operands_of[id(op)] = found
-        for region in op.regions:
-            inner = dict(scope)
-            args = tuple(Value(name, type_, None, i) for i, (name, type_) in enumerate(region.args))
-            for value in args:
-                self.define(value, inner, op)
-            self.out.region_args[id(region)] = args
-            self.region(region, inner)
         if op.name == "pto.set_validshape":
             self.out.resized.update(id(v) for v in found.get("tile", ()))
+
+    def region_arguments(self, op: Operation, region: Region, scope: dict[str, Value]) -> None:
+        """Define what the operation hands to one of its regions, whose `scope` this is."""
+        args = tuple(Value(name, type_, None, i) for i, (name, type_) in enumerate(region.args))
+        for value in args:
+            self.define(value, scope, op)
+        self.out.region_args[id(region)] = args
+
+    def results(self, op: Operation, scope: dict[str, Value]) -> None:
+        """Define what the operation yields; its operands are known."""
+        found = self.out.operands_of[id(op)]
         types = self.result_types(op, found)
         results = tuple(Value(name, types[i] if i < len(types) else None, op, i) for i, name in enumerate(op.results))
         if len(results) == 1:

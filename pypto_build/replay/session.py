@@ -39,6 +39,7 @@ from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
     from pypto_build.replay.comparators import Comparator
+    from pypto_build.replay.timing import Timelines
 
 # What executes the tasks here: the compiled kernels, or PyTorch made from their .pto modules.
 _RUNTIMES = (EMBEDDED, TORCH)
@@ -109,6 +110,12 @@ class Request:
     def verdict_path(self) -> Path:
         """Where the verdict goes."""
         return self.results_dir / "verdict.json"
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether a round that counts for nothing goes before the others: the first one touches and loads everything,
+        and a timeline of it says little. A run that dumps is no measurement, as its tasks run one by one."""
+        return self.engine is None and bool(self.options.get("swimlane")) and not self.options.get("dump_args")
 
     @property
     def results_dir(self) -> Path:
@@ -247,27 +254,36 @@ class _Session:
         arena: Arena,
         comparators: Mapping[str, Comparator],
     ) -> Arena:
-        """All rounds, up to the first that goes wrong; what the last one left.
+        """All rounds, up to the first that goes wrong; what the last one left. A warm-up counts for no number.
 
         After the last of all, nobody but this process has the arena. Before, what is judged is a copy of it.
         """
         request, verdict, left = self._request, self._verdict, arena
         times: list[float] = []
+        warm_up = int(request.warms_up)
+        timelines = _timelines(request)
         with opened as worker, self._log.stage("runtime"):
-            for _ in range(request.rounds):
+            for number in range(warm_up + request.rounds):
                 for index, tensor in enumerate(binding.tensors):
                     arena.fill(index, tensor.initial)
                 worker.start_round()
-                if request.meanwhile and not times:
+                if request.meanwhile and number == 0:
                     request.meanwhile()
                 reply = worker.finish_round()
+                left = arena if number == warm_up + request.rounds - 1 else arena.copy()
+                self._check(binding, left, comparators, reply)
+                failed = verdict.error or any(output.status == "mismatch" for output in verdict.outputs)
+                if number < warm_up and not failed:
+                    continue
                 times.append(reply.run_s)
                 verdict.tasks, verdict.rounds = reply.tasks, len(times)
                 verdict.run_s = sorted(times)[len(times) // 2]
-                left = arena if len(times) == request.rounds else arena.copy()
-                self._check(binding, left, comparators, reply)
-                if verdict.error or any(output.status == "mismatch" for output in verdict.outputs):
+                if timelines:
+                    timelines.collect(number)
+                if failed:
                     break
+        if timelines:
+            timelines.write()
         if len(times) > 1:
             self._log.line(rounds_line(times))
         return left
@@ -327,13 +343,21 @@ class _Session:
             verdict.status = "mismatch" if failed else "pass" if binding.checked else "unchecked"
 
 
+def _timelines(request: Request) -> Timelines | None:
+    """Where the rounds' timelines are collected, if there are any."""
+    if not request.options.get("swimlane"):
+        return None
+    from pypto_build.replay.timing import Timelines
+
+    return Timelines(request.results_dir / "dfx_outputs")
+
+
 def _open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
     """The embedded runtime, in a process of its own."""
     memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
     job = _job(request, interface, binding)
-    return Worker(
-        job, tensor_buffers(binding, arena), timeout_s=request.timeout_s, rounds=request.rounds, memory_bytes=memory
-    )
+    rounds = request.rounds + request.warms_up
+    return Worker(job, tensor_buffers(binding, arena), timeout_s=request.timeout_s, rounds=rounds, memory_bytes=memory)
 
 
 def _name_kernels(interface: Interface, records: Path) -> None:

@@ -379,6 +379,19 @@ def _timeline_seeds() -> list[bytes]:
     return [msgspec.json.encode(new), msgspec.json.encode(old)]
 
 
+def _timing_seeds() -> list[bytes]:
+    from pypto_build.replay.timing import Spread, Timing
+
+    tasks = tuple(Spread(10.0, 9.5, 12.25, (1 << 32) + number) for number in range(3))
+    return [msgspec.json.encode(Timing(True, 5, 2, Spread(60.0, 55.5, 71.0), tasks))]
+
+
+def _timing(path: Path) -> None:
+    """The timeline is a good one, of which the file says how it was taken."""
+    path.with_name("chip_swimlane_records.json").write_bytes(_timeline_seeds()[0])
+    _records(False)(path)
+
+
 def _records(graph: bool) -> Callable[[Path], None]:
     """Everything `scons deps` and the page show of a graph or a timeline; the other one is a good one."""
 
@@ -765,6 +778,7 @@ READERS: tuple[Reader, ...] = (
     Reader("args_dump", _dump_seeds, _dump, mutate.damage_json, "args_dump.json"),
     Reader("graph", _graph_seeds, _records(True), mutate.damage_json, "deps.json"),
     Reader("timeline", _timeline_seeds, _records(False), mutate.damage_json, "chip_swimlane_records.json"),
+    Reader("timing", _timing_seeds, _timing, mutate.damage_json, "timing.json"),
     Reader("log", _log_seeds, _log, mutate.damage_text, "device.log"),
     Reader("name_map", lambda: [b'{"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}}'], _name_map, mutate.damage_json, "name_map_x.json"),
     Reader("findings", _findings_seeds, _findings, mutate.damage_json, "lint.json"),

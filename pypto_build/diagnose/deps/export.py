@@ -66,6 +66,7 @@ def trace(evidence: Evidence) -> str:
             submit = {"name": f"submit {evidence.title(task)}", "ph": "i", "s": "t", "pid": _ORCHESTRATION, "tid": 0}
             events.append({**submit, "ts": time})
     other = {"note": SIMULATED} if evidence.simulated else {}
+    other |= {"measured": evidence.measured.line} if evidence.measured.line else {}
     return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}) + "\n"
 
 

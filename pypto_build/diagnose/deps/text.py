@@ -9,6 +9,7 @@ from pypto_build.diagnose.console import table
 from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
 from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph
+from pypto_build.diagnose.recorded.measured import spread_text
 
 _SHOWN_STEPS = 25
 _SHOWN_KERNELS = 20
@@ -48,6 +49,8 @@ def _times(evidence: Evidence, raw: int) -> list[str]:
     path = {step.task: step for step in analysis.observed}
     words = [f"ran from {interval.start:.1f} to {interval.end:.1f} us ({interval.duration:.1f} us)"]
     words += [f"{path[raw].kind} of {path[raw].stall:.1f} us before it"] if raw in path else []
+    if raw in evidence.measured.tasks:
+        words.append(f"over the rounds {spread_text(evidence.measured.tasks[raw])}")
     words += ["on the critical path" if raw in path else f"slack {analysis.slack[raw]:.1f} us"]
     return [", ".join(words) + (" [simulated]" if evidence.simulated else "")]
 
@@ -106,6 +109,8 @@ def _count(number: int, what: str) -> str:
 def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     makespan = analysis.makespan or 1.0
     lines = [f"note: {SIMULATED}"] if evidence.simulated else []
+    if line := evidence.measured.line:
+        lines.append(f"{'note' if evidence.measured.is_cold else 'measured'}: {line}")
     shares = [f"compute {analysis.compute / makespan:.1%}"]
     shares += [f"{kind} {analysis.stall(kind) / makespan:.1%}" for kind in GAP_KINDS]
     static = f"longest path by durations {analysis.static_length:,.1f} us ({analysis.static_length / makespan:.1%})"
@@ -113,8 +118,14 @@ def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     steps = analysis.observed
     lines += ["", f"critical path, {_count(len(steps), 'task')}" + _cut(len(steps), _SHOWN_STEPS)]
     shown = steps[:_SHOWN_STEPS]
+    spreads = evidence.measured.tasks
     rows = [[evidence.title(step.task).removeprefix("task "), *analysis.row(step)] for step in shown]
-    lines += table(rows, ("task", "start us", "span us", "compute", "gap us", "gap kind", "slack us"))
+    headings = ["task", "start us", "span us", "compute", "gap us", "gap kind", "slack us"]
+    if spreads:
+        headings.append("over the rounds")
+        for row, step in zip(rows, shown, strict=True):
+            row.append(spread_text(spreads[step.task]) if step.task in spreads else "")
+    lines += table(rows, headings)
     lines += ["", "cores: busy and idle by cause, us"]
     return lines + _core_lines(evidence)
 

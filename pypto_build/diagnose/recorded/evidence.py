@@ -10,6 +10,7 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.diagnose.recorded.critical_path import Analysis, analyse
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, find_graph, read_graph
+from pypto_build.diagnose.recorded.measured import Measured, read_measured
 from pypto_build.diagnose.recorded.names import Names, find_names
 from pypto_build.diagnose.recorded.sites import SubmitSite, aliases, match_tasks, read_sites, tensor_names
 from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text
@@ -76,6 +77,11 @@ class Evidence:
         """The timeline."""
         path = find_timeline(*self._roots)
         return read_timeline(path) if path else None
+
+    @cached_property
+    def measured(self) -> Measured:
+        """How the timeline was taken."""
+        return read_measured(self.timeline.path) if self.timeline else Measured(None)
 
     @cached_property
     def analysis(self) -> Analysis | None:

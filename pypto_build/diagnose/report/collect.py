@@ -91,9 +91,10 @@ def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
     lane = {core: number for number, core in enumerate(cores)}
     start, end = timeline.span
     makespan = analysis.makespan or 1.0
+    notes = (SIMULATED if evidence.simulated else "", evidence.measured.line)
     shares = ", ".join(f"{kind} {analysis.stall(kind) / makespan:.1%}" for kind in GAP_KINDS)
     return {
-        "note": SIMULATED[0].upper() + SIMULATED[1:] + "." if evidence.simulated else "",
+        "note": " ".join(f"{text[0].upper()}{text[1:]}." for text in notes if text),
         "start": start,
         "end": max(end, start + 1e-3),
         "cores": [timeline.core_name(core) for core in cores],

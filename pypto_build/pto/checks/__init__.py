@@ -1,6 +1,8 @@
 """Checks of a .pto module, as the assembler and the hardware make them; `check_module` runs them all.
 
-Each check is a generator of problems over one resolved function; those that look at several functions take the module.
+Each check is a generator of problems: of one operation and what its operands are, of one resolved function, or of all
+functions of the module. The editor, which checks again at every key, relies on what the first ones look at
+(`live.values.summary`).
 """
 
 from __future__ import annotations
@@ -9,26 +11,30 @@ from collections.abc import Callable, Iterator
 
 from ..attributes import case_of
 from ..errors import PtoError
-from ..model import Module
+from ..model import Module, Operation
 from ..resolve import Problem, Resolved, resolve
 from .elements import check_elements
-from .memory import CAPACITY, check_memory
+from .memory import CAPACITY, check_buffers, check_memory
 from .operands import check_operands
 from .pipes import check_pipes
 from .scratch import check_scratch
 from .shapes import check_shapes
 from .stale import check_stale
-from .structure import check_structure
+from .structure import check_ending, check_structure
 
-__all__ = ["CAPACITY", "check_module", "module_arch"]
+__all__ = ["CAPACITY", "check_function", "check_module", "check_operation", "check_pipes", "module_arch"]
 
-_FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ...] = (
+_OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, Module, str], Iterator[Problem]], ...] = (
     check_structure,
     check_shapes,
     check_elements,
     check_operands,
     check_scratch,
     check_memory,
+)
+_FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ...] = (
+    check_ending,
+    check_buffers,
     check_stale,
 )
 
@@ -39,6 +45,18 @@ def module_arch(module: Module, platform: str = "") -> str:
     return "a2a3" if arch in ("a3", "a2") else arch
 
 
+def check_operation(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    """What is wrong with one operation of a function whose names and types agree."""
+    for check in _OPERATION_CHECKS:
+        yield from check(resolved, op, module, arch)
+
+
+def check_function(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+    """What is wrong with such a function as a whole."""
+    for check in _FUNCTION_CHECKS:
+        yield from check(resolved, module, arch)
+
+
 def check_module(module: Module, platform: str = "") -> list[PtoError]:
     """Everything wrong with a module, in text order. `platform` decides capacities (default: the module's own)."""
     problems: list[Problem] = []
@@ -47,13 +65,14 @@ def check_module(module: Module, platform: str = "") -> list[PtoError]:
     for function in resolved:
         problems += function.problems
         if not function.problems:  # the other checks rely on names and types that agree
-            for check in _FUNCTION_CHECKS:
-                problems += check(function, module, arch)
+            assert function.function.body is not None
+            for op in function.function.body.walk():
+                problems += check_operation(function, op, module, arch)
+            problems += check_function(function, module, arch)
     if not problems:
         problems += check_pipes(resolved, module, arch)
     found = []
     for problem in problems:
         token = problem.op.token if problem.op is not None else problem.function.token
-        name = problem.op.name if problem.op is not None else f"func.func @{problem.function.name}"
-        found.append((token, PtoError(module.source.position(token), problem.message, name)))
+        found.append((token, PtoError(module.source.position(token), problem.message, problem.subject)))
     return [error for _, error in sorted(found, key=lambda pair: pair[0])]

@@ -24,12 +24,10 @@ def element_types(name: str) -> frozenset[str]:
     return widths | {f"u{width}" for width in widths if width.startswith("i")}
 
 
-def check_elements(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
-    assert resolved.function.body is not None
-    for op in resolved.function.body.walk():
-        for check in (messages(resolved, op, arch, RULES), _types(resolved, op, arch), _layout(resolved, op, arch)):
-            for message in check:
-                yield Problem(op, message, resolved.function)
+def check_elements(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    for check in (messages(resolved, op, arch, RULES), _types(resolved, op, arch), _layout(resolved, op, arch)):
+        for message in check:
+            yield Problem(op, message, resolved.function)
 
 
 def _types(resolved: Resolved, op: Operation, arch: str) -> Messages:

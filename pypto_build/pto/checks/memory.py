@@ -21,16 +21,22 @@ CAPACITY = {
 ALIGNMENT = 32
 
 
-def check_memory(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+def check_memory(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    function = resolved.function
+    for message in _spaces(resolved, op):
+        yield Problem(op, message, function)
+    if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
+        for message in _allocation(resolved, op, op.result_types[0], arch):
+            yield Problem(op, message, function)
+
+
+def check_buffers(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+    """No tile of a function lies where a pipe's buffer is."""
     function = resolved.function
     assert function.body is not None
     buffers = list(_buffers(function.body))
-    for op in function.body.walk():
-        for message in _spaces(resolved, op):
-            yield Problem(op, message, function)
+    for op in function.body.walk() if buffers else ():
         if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
-            for message in _allocation(resolved, op, op.result_types[0], arch):
-                yield Problem(op, message, function)
             for message in _in_a_buffer(resolved, op, op.result_types[0], buffers):
                 yield Problem(op, message, function)
 

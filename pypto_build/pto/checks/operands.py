@@ -16,11 +16,9 @@ from ..types import DYNAMIC, MultiTileType, TileType, ViewType
 from .rules import AXES, Messages, RuleFunction, extents_of, messages, tile_of
 
 
-def check_operands(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
-    assert resolved.function.body is not None
-    for op in resolved.function.body.walk():
-        for message in messages(resolved, op, arch, RULES):
-            yield Problem(op, message, resolved.function)
+def check_operands(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    for message in messages(resolved, op, arch, RULES):
+        yield Problem(op, message, resolved.function)
 
 
 def _alloc(resolved: Resolved, op: Operation) -> Messages:

@@ -32,11 +32,9 @@ class _Scratch:
         return extents_of(self.resolved, self.op, role)
 
 
-def check_scratch(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
-    assert resolved.function.body is not None
-    for op in resolved.function.body.walk():
-        for message in _messages(resolved, op, arch):
-            yield Problem(op, message, resolved.function)
+def check_scratch(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    for message in _messages(resolved, op, arch):
+        yield Problem(op, message, resolved.function)
 
 
 def _messages(resolved: Resolved, op: Operation, arch: str) -> Messages:

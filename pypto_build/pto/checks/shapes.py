@@ -13,11 +13,9 @@ from ..types import DYNAMIC, PtrType, ScalarType, TileType, ViewType, element_by
 from .rules import AXES, Messages, RuleFunction, messages
 
 
-def check_shapes(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
-    assert resolved.function.body is not None
-    for op in resolved.function.body.walk():
-        for message in messages(resolved, op, arch, RULES):
-            yield Problem(op, message, resolved.function)
+def check_shapes(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    for message in messages(resolved, op, arch, RULES):
+        yield Problem(op, message, resolved.function)
 
 
 def _tiles(resolved: Resolved, op: Operation) -> list[tuple[str, Value, TileType]]:

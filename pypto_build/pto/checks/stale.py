@@ -21,17 +21,14 @@ Block = tuple[int, ...]  # the regions around an operation, outermost first
 _ALIASES = {"reinterpret", "subview"}
 
 
-@dataclass
+@dataclass(slots=True)
 class _Bytes:
     """Where a tile lies."""
 
     value: Value
     type: TileType
     start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.type.bytes
+    end: int
 
     def overlaps(self, other: _Bytes) -> bool:
         return self.type.loc == other.type.loc and self.start < other.end and other.start < self.end
@@ -78,7 +75,7 @@ def _region(resolved: Resolved, region: Region, outer: Block, state: _State) -> 
         for value in resolved.results(op):
             address = resolved.address(value)
             if address is not None and isinstance(value.type, TileType):
-                state.tiles[id(value)] = _Bytes(value, value.type, address)
+                state.tiles[id(value)] = _Bytes(value, value.type, address, address + value.type.bytes)
 
 
 def _values(resolved: Resolved, op: Operation) -> Iterator[tuple[str, Value]]:

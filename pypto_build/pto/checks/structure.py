@@ -29,26 +29,29 @@ _KINDS: dict[str, tuple[type[Attribute], ...]] = {
 _TERMINATOR = {"scf.for": "scf.yield", "scf.if": "scf.yield", "scf.while": "scf.yield"}
 
 
-def check_structure(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+def check_structure(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+    function = resolved.function
+    for message in _attributes(op):
+        yield Problem(op, message, function)
+    core = TABLE[op.name].core
+    if core and function.kernel_kind and core != function.kernel_kind:
+        yield Problem(
+            op, f"is an operation of the {core} core, but the function is a {function.kernel_kind} kernel", function
+        )
+    if TABLE[op.name].fn == "call":
+        callee = next((f for f in module.functions() if f.name == getattr(op.attrs["callee"], "name", "")), None)
+        if callee is None:
+            yield Problem(op, f"there is no function {op.attrs['callee']} in the module", function)
+        else:
+            yield from (Problem(op, message, function) for message in _call(resolved, op, callee))
+    for region, wanted in _yielding(op):
+        yield from _terminator(resolved, op, region, wanted)
+
+
+def check_ending(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+    """A function ends with return, and returns what it says."""
     function = resolved.function
     assert function.body is not None
-    callees = {f.name: f for f in module.functions()}
-    for op in function.body.walk():
-        for message in _attributes(op):
-            yield Problem(op, message, function)
-        core = TABLE[op.name].core
-        if core and function.kernel_kind and core != function.kernel_kind:
-            yield Problem(
-                op, f"is an operation of the {core} core, but the function is a {function.kernel_kind} kernel", function
-            )
-        if TABLE[op.name].fn == "call":
-            callee = callees.get(getattr(op.attrs["callee"], "name", ""))
-            if callee is None:
-                yield Problem(op, f"there is no function {op.attrs['callee']} in the module", function)
-            else:
-                yield from (Problem(op, message, function) for message in _call(resolved, op, callee))
-        for region, wanted in _yielding(op):
-            yield from _terminator(resolved, op, region, wanted)
     last = function.body.ops[-1] if function.body.ops else None
     if last is None or last.name not in ("return", "func.return"):
         yield Problem(last, "the function does not end with return", function)

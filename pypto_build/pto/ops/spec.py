@@ -155,6 +155,16 @@ class OpDef:
 
     def role(self, name: str, variant: int = 0) -> Role | None:
         """The role called `name` in variant number `variant`, else in any."""
+        key = (name, variant)
+        if key not in self._found:
+            self._found[key] = self._find(name, variant)
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, int], Role | None]:
+        return {}
+
+    def _find(self, name: str, variant: int) -> Role | None:
         first = (self.variants[variant],) if 0 <= variant < len(self.variants) else ()
         return next((role for v in (*first, *self.variants) for role in v.roles() if role.name == name), None)
 

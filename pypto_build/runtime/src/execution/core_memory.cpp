@@ -30,4 +30,10 @@ CoreMemory::~CoreMemory() {
     munmap(region_, bytes_);
 }
 
+void CoreMemory::touch() {
+    for (const PyptoMemory &space : spaces_)
+        for (uint64_t offset = 0; offset < space.size; offset += kPage)
+            static_cast<volatile uint8_t *>(space.base)[offset] = 0; // as it is: nothing has been written yet
+}
+
 } // namespace pypto::runtime

@@ -16,6 +16,9 @@ public:
     CoreMemory(const CoreMemory &) = delete;
     CoreMemory &operator=(const CoreMemory &) = delete;
 
+    /// Lets all pages appear now, so that no kernel is slowed by them.
+    void touch();
+
     const PyptoMemory &space(int index) const { return spaces_[index]; }
 
 private:

@@ -175,7 +175,10 @@ std::unique_ptr<Core> Executor::make_core() {
         slot->task.store(kNoTask);
         report_->thread_count.fetch_add(1);
     }
-    return std::make_unique<Core>(platform_, index, slot);
+    auto core = std::make_unique<Core>(platform_, index, slot);
+    if (!observers_.empty())
+        core->memory.touch(); // times are taken, which first touches would multiply
+    return core;
 }
 
 Group *Executor::add_group(const Task &task, GroupSet &groups) const {

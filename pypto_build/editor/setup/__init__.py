@@ -1,0 +1,1 @@
+"""What editors, shells and CI need to know of a workspace, merged into what the user has."""

@@ -1,0 +1,115 @@
+"""What is to be written: a file that is new, one that is added to, one that is as it should be, or one to leave alone.
+
+A file of ours says so in its first line, with a digest of the rest: it is renewed as long as nobody edited it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.artifact.files import read_text
+from pypto_build.editor.setup.jsonc import JsoncError, Value, added, read
+
+_MARK = re.compile(r"written by pypto-build setup, ([0-9a-f]{12})")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One file: what becomes of it, and its new text (None: it stays). `todo` is what the user has to do by hand."""
+
+    path: Path
+    what: str
+    text: str | None = None
+    todo: str = ""
+
+
+def current(path: Path) -> str | None:
+    """The text of a file; None if there is none. Raises OSError for one that cannot be read."""
+    try:
+        return read_text(path)
+    except FileNotFoundError:
+        return None
+
+
+def own_file(path: Path, body: str, comment: str = "#", head: str = "", otherwise: str = "") -> Step:
+    """A file that is ours as a whole. `head` has to stand before the line that says so; `otherwise` is what to do
+    where the file is somebody else's."""
+    digest = hashlib.sha256(body.encode()).hexdigest()[:12]
+    text = f"{head}{comment} written by pypto-build setup, {digest}; edited, it is left alone\n{body}"
+    before = current(path)
+    if before is None:
+        return Step(path, "new", text)
+    if before == text:
+        return Step(path, "up to date")
+    found = _MARK.search(before[: len(head) + 200])
+    rest = before.removeprefix(head).partition("\n")[2]
+    if found and hashlib.sha256(rest.encode()).hexdigest()[:12] == found[1]:
+        return Step(path, "renewed", text)
+    return Step(path, "yours, left alone", todo=otherwise or "to have ours, remove it and run setup again")
+
+
+def json_file(path: Path, wanted: dict[str, object]) -> Step:
+    """An object whose members are added where they are missing: members of members, and items of lists by their
+    `label` or as they are. What is there stays, comments included."""
+    before = current(path)
+    if before is None or not before.strip():
+        return Step(path, "new", json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+    try:
+        text, names = _merged(before, wanted)
+    except JsoncError as error:
+        return Step(path, f"left alone: is no JSON, {error}", todo=f"add {json.dumps(wanted)}")
+    return Step(path, f"adds {', '.join(names)}", text) if names else Step(path, "up to date")
+
+
+def _merged(text: str, wanted: dict[str, object]) -> tuple[str, list[str]]:
+    """The text with what was missing, and the names of that. Raises JsoncError."""
+    names: list[str] = []
+    for name, value in wanted.items():
+        root = read(text)
+        if root.members is None:
+            raise JsoncError("line 1: expected an object")
+        there = root.members.get(name)
+        if there is None:
+            text = added(text, root, [_entry(name, value)])
+            names.append(name)
+        elif isinstance(value, dict) and there.members is not None:
+            missing = {key: item for key, item in value.items() if key not in there.members}
+            text = added(text, there, [_entry(key, item) for key, item in missing.items()])
+            names += [f"{name}.{key}" for key in missing]
+        elif isinstance(value, list) and there.items is not None:
+            items = [item for item in value if not any(_is_same(item, each) for each in there.items or ())]
+            text = added(text, there, [json.dumps(item, indent=2, ensure_ascii=False) for item in items])
+            names += [str(item.get("label", item)) if isinstance(item, dict) else str(item) for item in items]
+    read(text)  # what cannot be added to in this way is left alone
+    return text, names
+
+
+def _entry(name: str, value: object) -> str:
+    return f"{json.dumps(name)}: {json.dumps(value, indent=2, ensure_ascii=False)}"
+
+
+def _is_same(item: object, there: Value) -> bool:
+    """Whether a list has the item: a task of that label or input of that id, a flag of that name, or the value."""
+    if isinstance(item, dict) and there.members is not None:
+        keys = [key for key in ("label", "id") if key in item]
+        return any(key in there.members and there.members[key].scalar == item[key] for key in keys)
+    if isinstance(item, str) and isinstance(there.scalar, str) and item.startswith("--"):
+        return item.split("=")[0] == there.scalar.split("=")[0]
+    return there.scalar == item
+
+
+def sections_file(path: Path, wanted: dict[str, dict[str, str]]) -> Step:
+    """An `.editorconfig`: sections are added where their heading is missing."""
+    before = current(path) or ""
+    missing = {head: rows for head, rows in wanted.items() if f"[{head}]" not in before.replace(" ", "")}
+    if not missing:
+        return Step(path, "up to date")
+    parts = [
+        "\n".join([f"[{head}]", *(f"{key} = {value}" for key, value in rows.items())]) for head, rows in missing.items()
+    ]
+    text = (before.rstrip("\n") + "\n\n" if before.strip() else "") + "\n\n".join(parts) + "\n"
+    return Step(path, f"adds {', '.join(f'[{head}]' for head in missing)}" if before else "new", text)

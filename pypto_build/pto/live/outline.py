@@ -1,0 +1,188 @@
+"""Where functions and operations begin and end, told from lines alone, so that half-typed text has an outline too.
+
+Braces decide. Where a function's braces do not match, which is what typing does to them, indentation decides instead;
+in text that is indented as usual both say the same, so that a missing brace moves nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ..parse_control import MAX_DEPTH
+from .lines import LineFacts, LineKind, facts_of
+
+
+@dataclass(slots=True)
+class Statement:
+    """Lines `start` up to `end`. One that holds regions has `spine`, its own lines, and the statements in `regions`."""
+
+    start: int
+    end: int
+    spine: tuple[int, ...] = ()
+    regions: list[list[Statement]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FunctionOutline:
+    """A function on lines `start` up to `end`: its header, up to line `header`, and its body; `body` is None for a
+    declaration or one whose lines tell nothing. `closed` is whether its last line closes it, `matched` whether its
+    braces match."""
+
+    start: int
+    header: int
+    end: int
+    body: list[Statement] | None = None
+    closed: bool = True
+    matched: bool = True
+
+
+def outline(lines: Sequence[str]) -> list[FunctionOutline]:
+    """The functions of a text."""
+    facts = [facts_of(line) for line in lines]
+    starts = [number for number, line in enumerate(facts) if line.kind is LineKind.FUNCTION]
+    return [_function(facts, start, limit) for start, limit in pairwise([*starts, len(facts)])]
+
+
+def _function(facts: list[LineFacts], start: int, limit: int) -> FunctionOutline:
+    header = _header(facts, start, limit)
+    if header is None:
+        return FunctionOutline(start, start, _declared(facts, start, limit))
+    depth = 1
+    for at in range(header, limit):
+        line = facts[at]
+        if depth + line.low <= 0:
+            rest = facts[at + 1 : limit]
+            if any(f.kind is LineKind.OPERATION for f in rest):
+                break
+            if line.kind is LineKind.CLOSER:
+                return FunctionOutline(start, header, at + 1, _Braces(facts).statements(header, at, 0))
+            return FunctionOutline(start, header, at + 1, [Statement(header, at + 1)])  # closed behind an operation
+        depth += line.delta
+    body, at = _Indents(facts).statements(header, limit, 0, top=True)
+    closed = at < limit
+    return FunctionOutline(start, header, at + closed, body, closed, matched=False)
+
+
+def _header(facts: list[LineFacts], start: int, limit: int) -> int | None:
+    """The line behind the one that opens the body; None if there is no such line."""
+    depth = 0
+    for at in range(start, min(limit, start + 64)):
+        line = facts[at]
+        if at > start and line.kind in (LineKind.OPERATION, LineKind.CLOSER):
+            return None
+        depth += line.delta
+        if depth == 1 and line.opens:
+            return at + 1
+    return None
+
+
+def _declared(facts: list[LineFacts], start: int, limit: int) -> int:
+    """Where a function without a body that could be told ends."""
+    depth, at = facts[start].delta, start + 1
+    while at < limit and (depth > 0 or facts[at].kind is LineKind.OTHER):
+        depth += facts[at].delta
+        at += 1
+    return at
+
+
+class _Braces:
+    """Statements of lines whose braces match."""
+
+    def __init__(self, facts: list[LineFacts]) -> None:
+        self.facts = facts
+
+    def statements(self, at: int, end: int, nested: int) -> list[Statement]:
+        found = []
+        while at < end:
+            start, depth = at, self.facts[at].delta
+            at += 1
+            while at < end and (depth > 0 or self.facts[at].kind is not LineKind.OPERATION or self.taken(at)):
+                depth += self.facts[at].delta
+                at += 1
+            found.append(self.statement(start, at, nested))
+        return found
+
+    def taken(self, at: int) -> bool:
+        """Whether the line before takes what this one begins with for a value of its own."""
+        return self.facts[at - 1].unended and self.facts[at].with_value
+
+    def statement(self, start: int, end: int, nested: int) -> Statement:
+        facts = self.facts
+        single = Statement(start, end)
+        if not facts[start].opens or facts[start].delta != 1 or end - start < 2 or nested >= MAX_DEPTH:
+            return single
+        spine, spans, first, depth = [start], [], start + 1, 1
+        for at in range(start + 1, end):
+            line = facts[at]
+            if depth == 0:
+                if line.kind is not LineKind.BLANK:
+                    return single
+            elif depth + line.low <= 0:
+                if line.kind is not LineKind.CLOSER or (depth + line.delta > 0) != line.opens:
+                    return single
+                spans.append((first, at))
+                spine.append(at)
+                first = at + 1
+            elif line.kind is LineKind.LABEL and depth == 1:
+                if any(facts[before].kind is not LineKind.BLANK for before in range(first, at)):
+                    return single
+                spine.append(at)
+                first = at + 1
+            depth += line.delta
+        regions = [self.statements(begin, stop, nested + 1) for begin, stop in spans]
+        return Statement(start, end, tuple(spine), regions)
+
+
+class _Indents:
+    """Statements of lines whose braces do not match."""
+
+    def __init__(self, facts: list[LineFacts]) -> None:
+        self.facts = facts
+
+    def statements(self, at: int, end: int, nested: int, top: bool = False) -> tuple[list[Statement], int]:
+        """The statements, and the line that closes the function if this is its `top` and there is one."""
+        facts = self.facts
+        found: list[Statement] = []
+        while at < end:
+            if top and facts[at].kind is LineKind.CLOSER:
+                rest = (facts[other].kind for other in range(at + 1, end))
+                if not any(kind is LineKind.OPERATION for kind in rest):
+                    return found, at
+            start = at
+            at = self.behind(start, end)
+            found.append(self.statement(start, at, nested))
+        return found, at
+
+    def behind(self, start: int, end: int) -> int:
+        """Where the statement that begins on a line ends."""
+        facts, first = self.facts, self.facts[start]
+        is_open, at = first.opens and first.kind is LineKind.OPERATION, start + 1
+        while at < end and first.kind is not LineKind.CLOSER:
+            line = facts[at]
+            if line.kind is LineKind.OPERATION and line.indent <= first.indent:
+                break
+            if line.kind is LineKind.CLOSER and not (is_open and line.indent > first.indent):
+                if not is_open or line.indent < first.indent:
+                    break
+                is_open = line.opens
+            at += 1
+        return at
+
+    def statement(self, start: int, end: int, nested: int) -> Statement:
+        facts, first = self.facts, self.facts[start]
+        if not first.opens or first.kind is not LineKind.OPERATION or nested >= MAX_DEPTH:
+            return Statement(start, end)
+        spine, spans, begin = [start], [], start + 1
+        for at in range(start + 1, end):
+            if facts[at].kind is LineKind.CLOSER and facts[at].indent == first.indent:
+                spans.append((begin, at))
+            elif facts[at].kind is not LineKind.LABEL or facts[at].indent > first.indent + 2:
+                continue
+            spine.append(at)
+            begin = at + 1
+        if begin < end and (facts[spine[-1]].opens or facts[spine[-1]].kind is LineKind.LABEL):
+            spans.append((begin, end))
+        regions = [self.statements(first_, stop, nested + 1)[0] for first_, stop in spans]
+        return Statement(start, end, tuple(spine), regions)

@@ -1,0 +1,245 @@
+"""Resolving the statements of a function again, those alone where something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..model import Function, Module, Operation
+from ..ops import TABLE
+from ..resolve import Problem, Resolved, Resolver, Value
+from .nodes import Node, defined_names
+
+Scope = dict[str, Value]
+
+
+class UnknownValue(Value):
+    """What a statement seems to define that could never be read: nothing is said of those who use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """A value that a statement defined which is gone, what others relied on, and the operands of its operation."""
+
+    value: Value
+    summary: object
+    operands: dict[str, tuple[Value, ...]]
+
+
+_MISSING = object()
+
+
+def summary(resolved: Resolved, value: Value) -> object:
+    """All that the checks of other operations look at in a value: its type, and of what defined it the constants."""
+    if value.op is None:
+        return (value.type, value.constant, value.is_argument)
+    constants = tuple(
+        (role, tuple(one.constant for one in values))
+        for role, values in resolved.operands_of.get(id(value.op), {}).items()
+    )
+    return (value.type, value.constant, value.op.name, constants)
+
+
+class LiveResolver:
+    """The names of one function. `resolved` is what the checks look at; it is kept, and changed where the text is."""
+
+    def __init__(self, function: Function, module: Module) -> None:
+        self.resolver = Resolver(function, module)
+        self.resolved = self.resolver.out
+        self.scope: Scope = {}
+        self.owner: dict[int, Node] = {}
+        self.earlier: dict[str, _Earlier] = {}
+        self.argument_problems: list[Problem] = []
+        self.touched: set[int] = set()  # values whose summary changed in this run
+        self.resolved_again = 0  # statements, in the last run
+
+    def of(self, function: Function, module: Module) -> None:
+        """The function says this now; arguments that are as they were stay the same objects."""
+        self.resolved.function = function
+        self.resolver.callees = {f.name: f for f in module.functions()}
+        before = {value.name: value for value in self.resolved.arguments}
+        arguments = []
+        for number, argument in enumerate(function.args):
+            value = before.get(argument.name)
+            if value is None or (value.type, value.number) != (argument.type, number):
+                value = Value(argument.name, argument.type, None, number, is_argument=True)
+            arguments.append(value)
+        self.resolved.arguments = tuple(arguments)
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """Statements that are gone."""
+        for node in nodes:
+            self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        for op in node.kept:
+            self.resolved.operands_of.pop(id(op), None)
+        node.kept = []
+        for op in node.own():
+            self.owner.pop(id(op), None)
+            self.resolved.operands_of.pop(id(op), None)
+            self.resolved.results_of.pop(id(op), None)
+            for region in op.regions:
+                self.resolved.region_args.pop(id(region), None)
+
+    def run(self, nodes: list[Node], dropped: Iterable[Node]) -> None:
+        """Resolve what changed, after statements were `dropped`. Where a new value has the type of the one that it
+        replaces, it is the same object, so that those who use it need not be resolved again; they are checked again if
+        its `summary` changed."""
+        gone = list(dropped)
+        self.scope, self.resolved_again, self.touched = {}, 0, set()
+        self.earlier = {}
+        for node in gone:
+            self._remember(node)
+        self.forget(gone)
+        self.resolved.problems = []
+        for value in self.resolved.arguments:
+            self.resolver.define(value, self.scope, None)
+        self.argument_problems = list(self.resolved.problems)
+        self._region(nodes)
+
+    def _region(self, nodes: list[Node]) -> None:
+        scope = self.scope
+        for node in nodes:
+            if node.fresh or any(scope.get(name) is not value for name, value in node.uses.items()):
+                self._resolve(node)
+            elif self.touched and any(id(value) in self.touched for value in node.uses.values()):
+                self._touch(node)
+            if node.is_block:
+                for number, inner in enumerate(node.regions):
+                    arguments = node.arguments[number] if number < len(node.arguments) else {}
+                    self._inner(arguments, inner)
+            scope.update(node.defines)
+
+    def _inner(self, arguments: Scope, nodes: list[Node]) -> None:
+        """A region: what it defines is out of scope behind it."""
+        scope = self.scope
+        before: dict[str, object] = {name: scope.get(name, _MISSING) for name in arguments}
+        for node in nodes:
+            for name in node.defines if not node.fresh else node.names:
+                before.setdefault(name, scope.get(name, _MISSING))
+        scope.update(arguments)
+        self._region(nodes)
+        for name, value in before.items():
+            if isinstance(value, Value):
+                scope[name] = value
+            else:
+                scope.pop(name, None)
+
+    def _touch(self, node: Node) -> None:
+        """Something that the node uses is the same value, of which others may rely on what changed."""
+        node.unchecked = True
+        for op in node.own():
+            results = self.resolved.results_of[id(op)]
+            if len(results) == 1:
+                results[0].constant = self.resolver.constant(op, self.resolved.operands_of[id(op)])
+        for name, value in node.defines.items():
+            now = summary(self.resolved, value)
+            if now != node.summaries.get(name):
+                node.summaries[name] = now
+                self.touched.add(id(value))
+
+    # --- one statement -------------------------------------------------------------------------------------------
+
+    def _resolve(self, node: Node) -> None:
+        self.resolved_again += 1
+        scope, resolver = self.scope, self.resolver
+        self._remember(node)
+        for arguments in node.arguments:
+            for name, value in arguments.items():
+                self.earlier.setdefault(name, _Earlier(value, summary(self.resolved, value), {}))
+        self._forget(node)
+        node.uses = {name: scope.get(name) for name in node.names}
+        local = {name: value for name, value in node.uses.items() if value is not None}
+        resolver.out.problems = node.problems = []
+        if node.is_block:
+            self._block(node, local)
+        else:
+            for op in node.operations:
+                resolver.operation(op, local)
+        for op in node.own():
+            self.owner[id(op)] = node
+        node.defines = {value.name: value for op in node.operations for value in self.resolved.results_of[id(op)]}
+        self._same_objects(node)
+        if node.error is not None:
+            self._defined_by_broken(node)
+        node.resized = frozenset(
+            id(value) for op in node.own() if op.name == "pto.set_validshape" for value in self._operands(op, "tile")
+        )
+        node.fresh, node.unchecked = False, True
+
+    def _operands(self, op: Operation, role: str) -> tuple[Value, ...]:
+        return self.resolved.operands_of[id(op)].get(role, ())
+
+    def _block(self, node: Node, local: Scope) -> None:
+        """The operation of a block: what it uses, hands to its regions, and yields."""
+        if not node.operations:
+            unknown = {name: self._earlier(name, node) for name in node.names if name not in local}
+            node.arguments = [unknown for _ in node.regions]
+            return
+        op = node.operations[0]
+        self.resolver.operands(op, local)
+        node.arguments = []
+        for region in op.regions:
+            self.resolver.region_arguments(op, region, dict(local))
+            values = tuple(self._as_before(value) for value in self.resolved.region_args[id(region)])
+            self.resolved.region_args[id(region)] = values
+            node.arguments.append({value.name: value for value in values})
+        self.resolver.results(op, local)
+
+    def _remember(self, node: Node) -> None:
+        for name, value in node.defines.items():
+            operands = self.resolved.operands_of.get(id(value.op), {})
+            self.earlier.setdefault(name, _Earlier(value, node.summaries.get(name), operands))
+
+    def _earlier(self, name: str, node: Node) -> Value:
+        """The value of that name that was there before, for a statement that cannot be read; else one of any type."""
+        earlier = self.earlier.pop(name, None)
+        if earlier is None:
+            return UnknownValue(name, None)
+        node.summaries[name] = earlier.summary
+        if earlier.value.op is not None:
+            self.resolved.operands_of[id(earlier.value.op)] = earlier.operands
+            node.kept.append(earlier.value.op)
+        return earlier.value
+
+    def _as_before(self, value: Value) -> Value:
+        """The value of that name that was there before, if it has the same type: it is then `touched` where others
+        may rely on something that changed."""
+        earlier = self.earlier.get(value.name)
+        if earlier is None or earlier.value is value:
+            return value
+        if earlier.value.type != value.type:
+            return value
+        old = self.earlier.pop(value.name).value  # for one statement only
+        old.op, old.number, old.constant, old.is_argument = value.op, value.number, value.constant, value.is_argument
+        if earlier.summary != summary(self.resolved, old):
+            self.touched.add(id(old))
+        return old
+
+    def _same_objects(self, node: Node) -> None:
+        """Put the earlier values in the place of new ones."""
+        kept = {id(value): old for value in node.defines.values() if (old := self._as_before(value)) is not value}
+        node.summaries = {name: summary(self.resolved, value) for name, value in node.defines.items()}
+        if not kept:
+            return
+        node.defines = {name: kept.get(id(value), value) for name, value in node.defines.items()}
+        for op in node.own():
+            results = self.resolved.results_of[id(op)]
+            self.resolved.results_of[id(op)] = tuple(kept.get(id(value), value) for value in results)
+            if len(node.operations) > 1:
+                operands = self.resolved.operands_of[id(op)]
+                self.resolved.operands_of[id(op)] = {
+                    role: tuple(kept.get(id(value), value) for value in values) for role, values in operands.items()
+                }
+
+    def _defined_by_broken(self, node: Node) -> None:
+        """Names that a statement seems to define which cannot be read: as they were before, or of any type."""
+        for name in defined_names(node.text):
+            if name not in node.defines and not (node.is_block and name in node.uses and node.uses[name]):
+                node.defines[name] = self._earlier(name, node)
+
+
+def calls(node: Node) -> bool:
+    """Whether the node depends on what other functions take."""
+    return any(TABLE[op.name].fn == "call" for op in node.own())

@@ -1,0 +1,102 @@
+"""The timelines of a replay's rounds: what is kept of them, and how far they are apart.
+
+The first round loads code, touches memory for the first time and starts threads: tasks take ten to three hundred times
+what they take afterwards. So a round that nobody counts goes before those that are recorded; where there is none, the
+record says that it was taken cold. Of several rounds the timeline with the median makespan is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
+
+TIMELINE_NAME = "chip_swimlane_records.json"
+TIMING_NAME = "timing.json"
+SCHEMA = 1
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Microseconds over the rounds; `task` is its id, 0 for the whole run."""
+
+    median: float
+    least: float
+    most: float
+    task: int = 0
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """`timing.json` beside a timeline, which is that of round `shown` of those that count, from 1. `warm`: another
+    one went before it. `makespan` is from the first task's start to the last one's end."""
+
+    warm: bool
+    rounds: int
+    shown: int
+    makespan: Spread
+    tasks: tuple[Spread, ...] = ()
+    schema: int = SCHEMA
+
+
+class Timelines:
+    """Collects the timeline that each counted round leaves in `records`."""
+
+    def __init__(self, records: Path) -> None:
+        self._records = records
+        self._rounds: list[tuple[int, bytes, dict[int, tuple[float, float]]]] = []
+
+    def collect(self, number: int) -> None:
+        """Keep what the round that just ended has left, the first being 0. What cannot be read is left to those who
+        read it."""
+        try:
+            data = read_bytes(self._records / TIMELINE_NAME)
+            intervals = _intervals(decode_json(data, dict[str, Any]))
+        except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError, msgspec.MsgspecError):
+            return
+        if intervals:
+            self._rounds.append((number, data, intervals))
+
+    def write(self) -> None:
+        """Leave the timeline of the median round, and how far the rounds are apart."""
+        if not self._rounds:
+            return
+        lengths = [_makespan(intervals) for _, _, intervals in self._rounds]
+        shown = sorted(range(len(lengths)), key=lambda number: lengths[number])[len(lengths) // 2]
+        tasks: dict[int, list[float]] = {}
+        for _, _, intervals in self._rounds:
+            for task, (start, end) in intervals.items():
+                tasks.setdefault(task, []).append(end - start)
+        timing = Timing(
+            self._rounds[shown][0] > 0,
+            len(lengths),
+            shown + 1,
+            _spread(lengths),
+            tuple(_spread(times, task) for task, times in tasks.items()) if len(lengths) > 1 else (),
+        )
+        if shown != len(lengths) - 1:
+            write_bytes(self._records / TIMELINE_NAME, self._rounds[shown][1])
+        write_bytes(self._records / TIMING_NAME, msgspec.json.encode(timing) + b"\n")
+
+
+def _intervals(document: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
+    """Of each task first start and last end, in microseconds."""
+    scale = 1e6 / float(document["metadata"]["clock_freq_hz"])
+    found: dict[int, tuple[float, float]] = {}
+    for _, task, _, start, end, *_ in document["aicore_tasks"]:
+        first, last = found.get(task, (start, end))
+        found[int(task)] = (min(first, start), max(last, end))
+    return {task: (start * scale, end * scale) for task, (start, end) in found.items()}
+
+
+def _makespan(intervals: Mapping[int, tuple[float, float]]) -> float:
+    return max(end for _, end in intervals.values()) - min(start for start, _ in intervals.values())
+
+
+def _spread(times: Sequence[float], task: int = 0) -> Spread:
+    ordered = sorted(times)
+    median, least, most = (round(time, 3) for time in (ordered[len(ordered) // 2], ordered[0], ordered[-1]))
+    return Spread(median, least, most, task)
