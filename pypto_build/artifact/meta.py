@@ -23,6 +23,7 @@ class _Param(msgspec.Struct):
     direction: str
     shape: list[Extent] | None
     dtype: str
+    open: bool = False
 
 
 class _Document(msgspec.Struct):
@@ -57,5 +58,5 @@ def read_meta(path: Path) -> CompiledMeta | None:
         if param.shape is not None and not fits_memory(param.shape):
             raise ArtifactError(path, f"params[{position}].shape: {param.shape} fits no memory", _WAY_OUT)
         shape = None if param.shape is None else tuple(param.shape)
-        params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype)))
+        params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype), param.open))
     return CompiledMeta(tuple(params), document.platform, document.backend_type)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from SCons.Action import Action
+from SCons.Action import Action as SConsAction
 
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
+from pypto_build.proof import Action
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets
@@ -24,6 +25,7 @@ from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+from pypto_build.toolchain.python import own_tool
 
 
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -34,7 +36,11 @@ def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
         if not replay.ran:
             _show_cached(replay)
     verdicts = (read_verdict(replay.results / "verdict.json") for replay in found)
-    return next((status for verdict in verdicts if (status := _status(workspace_of(env), verdict.exit_status))), 0)
+    workspace = workspace_of(env)
+    statuses = (
+        _status(workspace, replay, verdict.exit_status) for replay, verdict in zip(found, verdicts, strict=True)
+    )
+    return next(filter(None, statuses), 0)
 
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
@@ -58,12 +64,16 @@ def declare_replay(
     tolerant: bool = False,
     alone: bool = True,
     of_a_test: bool = False,
+    judge: str = "",
+    limits: Mapping[str, str] | None = None,
+    unchecked: bool = False,
 ) -> Nodes:
     """The node of one replay: verdict.json, which depends on the binaries, the interface, the data and the options.
 
     ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever the verdict is, so
     that a tool that looks at it runs; it runs again the next time if the verdict is not a good one. One that is not
-    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept.
+    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept. ``judge``,
+    ``limits`` and ``unchecked`` are those of a `Subject`.
     """
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -75,18 +85,19 @@ def declare_replay(
         data_dir = Path(REFERENCE)
     elif data_dir:
         workspace.data_dirs.add(data_dir)
-    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
+    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(limits or {})
     way = configuration(targets.platform, options, str(data or ""), targets.variant, comparators or {}, rings)
     results = targets.output / REPLAYS / way.name
     if known := replays.by_results.get(results):
         known.of_a_test |= of_a_test
         return known.nodes
     step = _replay_step(workspace, targets, way, data_dir, options, comparators or {}, found, alone)
-    replay = Replay(targets, results, way, step, tolerant, of_a_test)
+    step = replace(step, action=_under(step.action, limits or {}, judge))
+    replay = Replay(targets, results, way, step, tolerant, of_a_test, unchecked)
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
-        Action(_replay, announce),
+        SConsAction(_replay, announce),
         PYPTO_REPLAY=replay,
         PYPTO_STEP=step,
     )
@@ -106,6 +117,7 @@ class Replay:
     step: Step
     tolerant: bool
     of_a_test: bool
+    unchecked: bool = False  # whether one without a golden passes
     ran: bool = False
     nodes: Nodes = ()
 
@@ -156,6 +168,15 @@ def _replay_step(
     )
 
 
+def _under(action: Action, limits: Mapping[str, str], judge: str) -> Action:
+    """The run with further variables in its environment, and judged by a class of the user's."""
+    if judge:
+        tool = own_tool("pypto_build.replay")
+        argv = (*own_tool("pypto_build.interop.scene.run"), *action.argv[len(tool) :], "--judge", judge)
+        action = replace(action, argv=argv, inputs=(*action.inputs, judge.partition("::")[0]))
+    return replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
+
+
 def _why_again(workspace: Workspace, verdict: Path) -> str:
     """Why a replay runs whose inputs are those of the last time."""
     if workspace.options["FORCE"]:
@@ -177,13 +198,15 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]
     ended = replay.ran and not replay.tolerant
-    return _status(workspace, outcome.status) if ended else 0  # the verdict of one that did not run tells the rest
+    return (
+        _status(workspace, replay, outcome.status) if ended else 0
+    )  # the verdict of one that did not run tells the rest
 
 
-def _status(workspace: Workspace, status: int) -> int:
+def _status(workspace: Workspace, replay: Replay, status: int) -> int:
     """The exit status, with what the user allowed."""
-    allowed = workspace.options["ALLOW_UNCHECKED"] and status == EXIT_STATUS["unchecked"]
-    return 0 if allowed else status
+    allowed = workspace.options["ALLOW_UNCHECKED"] or replay.unchecked
+    return 0 if allowed and status == EXIT_STATUS["unchecked"] else status
 
 
 def _show_cached(replay: Replay) -> None:
