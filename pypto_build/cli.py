@@ -5,6 +5,9 @@ says what happened: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fa
 
 PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build directory, and its options hold too.
 
+PATH may be a scene test, FILE[::CLASS[::CASE]], whose cases are programs; ``pypto-build scene`` takes the flags of
+simpler's own runner of these.
+
 ``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs;
 ``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
 """
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pypto_build import __version__
-from pypto_build.artifact import ArtifactError
+from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
@@ -39,12 +42,17 @@ _SCONSTRUCT = Path(__file__).resolve().parent / "rules" / "SConstruct"
 
 _VERBS = {name: target.doc for name, target in TARGETS.items() if name not in ("fetch", "gc", "test")}
 # Verbs that are no targets, and the tools that they are.
-_TOOLS = {"wrap": "pypto_build.interop.wrap", "fetch": "pypto_build.toolchain.fetch"}
+_TOOLS = {
+    "wrap": "pypto_build.interop.wrap",
+    "fetch": "pypto_build.toolchain.fetch",
+    "scene": "pypto_build.interop.scene",
+}
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
-_OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
+_OPTIONS = [option for option in OPTIONS.values() if option.name not in ("JIT", "SCENE")]
+_SCENE = re.compile(r".*\.py(::.*)?\Z")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,11 +139,17 @@ def scons_command(given: argparse.Namespace) -> list[str]:
         ours = given.RUNTIME != SIMPLER and _is_simulated(given.PLATFORM)
         options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
-    jobs = [f"-j{given.jobs}"] if given.jobs else []
-    named = "PROGRAM" if given.verb == "compile" else "JIT"
-    what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
+    jobs = [*([f"-j{given.jobs}"] if given.jobs else []), *(["-k"] if given.keep_going else [])]
+    path = given.path or given.runtime_dir or ""
+    named = "PROGRAM" if given.verb == "compile" else "SCENE" if _is_scene(path) else "JIT"
+    what = [f"{named}={path}"] if path else []
     command = [*own_tool("SCons"), "--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb]
     return [*command, *what, *words, *given.assigned]
+
+
+def _is_scene(path: str) -> bool:
+    """Whether PATH is a scene test; a manifest means its artifact."""
+    return bool(_SCENE.match(path)) and Path(path).name != MANIFEST_NAME
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -151,9 +165,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         rest, given.path = [given.path, *rest], None
     given.assigned = [word for word in rest if _ASSIGNMENT.match(word)]
     for name, _, value in (word.partition("=") for word in given.assigned):
-        if name == "JIT":
+        if name in ("JIT", "SCENE"):
             given.path = value
-    given.assigned = [word for word in given.assigned if not word.startswith("JIT=")]
+    given.assigned = [word for word in given.assigned if not word.startswith(("JIT=", "SCENE="))]
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
     return given
@@ -192,6 +206,7 @@ def parser() -> _Parser:
     flags.add_argument("path", metavar="PATH", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
+    flags.add_argument("-k", dest="keep_going", action="store_true", help="go on with other programs after a failure")
     groups = {group: flags.add_argument_group(group.value.lower()) for group in dict.fromkeys(GROUP.values())}
     for option in _OPTIONS:
         names = option.flags or (f"--{option.name.lower().replace('_', '-')}",)

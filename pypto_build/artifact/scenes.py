@@ -26,6 +26,9 @@ CASES_DIR = "data"
 #: What a case's directory says about itself.
 ARGUMENTS_NAME = "arguments.json"
 
+#: The variable with the file in which a build tells what became of the cases.
+OUTCOMES_VARIABLE = "PYPTO_BUILD_SCENES_FILE"
+
 _RUNTIME_ENV = ("ring_task_window", "ring_heap", "ring_dep_pool")
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 
@@ -110,6 +113,19 @@ class Arguments(msgspec.Struct, frozen=True):
     scalars: tuple[str, ...] = ()
 
 
+class CaseOutcome(msgspec.Struct, frozen=True):
+    """What became of one case (``label``: CLASS::CASE) in a build.
+
+    ``ran``: ``verdict`` is this run's; one that did not run and has no verdict was skipped for its ``reason``, one that
+    did and has none could not be given data for its ``reason``; with a verdict that is not this run's it was not built.
+    """
+
+    label: str
+    ran: bool
+    verdict: str = ""
+    reason: str = ""
+
+
 def encode_scenes(scenes: Scenes) -> bytes:
     """``scenes`` as JSON."""
     return msgspec.json.format(msgspec.json.encode(scenes), indent=1) + b"\n"
@@ -176,6 +192,14 @@ def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
             )
         )
     return Artifact(root, root.name, tuple(kernels), orchestration, {"runtime": scene.runtime})
+
+
+def matches(selector: str, class_name: str, case_name: str) -> bool:
+    """Whether NAME, CLASS::NAME, CLASS:: or ::NAME means this case."""
+    left, separator, right = selector.rpartition("::")
+    if not separator:
+        return right == case_name
+    return left in ("", class_name) and right in ("", case_name)
 
 
 def file_name(text: str) -> str:

@@ -60,6 +60,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("ARCH", TEXT, "", "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
         Option("KERNEL_FLAGS", TEXT, "", "more flags for the kernels' compiler"),
         Option("CHECK", SWITCH, False, "1: kernels record and check what every instruction touches"),
+        Option("CASE", TEXT, "", "SCENE=: only these cases: NAME, CLASS::NAME, CLASS:: or ::NAME, with commas"),
         Option("MANUAL", one_of("exclude", "include", "only"), "exclude", "SCENE=: cases that run only when asked for"),
         Option("SKIP_GOLDEN", SWITCH, False, "SCENE=: 1: run without making and comparing goldens", ("--skip-golden",)),
         Option("SANDBOX", SWITCH, False, "1: compile and replay under bubblewrap: no network, only OUT writable"),

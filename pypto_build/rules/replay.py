@@ -67,13 +67,14 @@ def declare_replay(
     judge: str = "",
     limits: Mapping[str, str] | None = None,
     unchecked: bool = False,
+    label: str = "",
 ) -> Nodes:
     """The node of one replay: verdict.json, which depends on the binaries, the interface, the data and the options.
 
     ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever the verdict is, so
     that a tool that looks at it runs; it runs again the next time if the verdict is not a good one. One that is not
     ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept. ``judge``,
-    ``limits`` and ``unchecked`` are those of a `Subject`.
+    ``limits``, ``unchecked`` and ``label`` are those of a `Subject`.
     """
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -93,7 +94,7 @@ def declare_replay(
         return known.nodes
     step = _replay_step(workspace, targets, way, data_dir, options, comparators or {}, found, alone)
     step = replace(step, action=_under(step.action, limits or {}, judge))
-    replay = Replay(targets, results, way, step, tolerant, of_a_test, unchecked)
+    replay = Replay(targets, results, way, step, tolerant, of_a_test, unchecked, label)
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
@@ -118,7 +119,9 @@ class Replay:
     tolerant: bool
     of_a_test: bool
     unchecked: bool = False  # whether one without a golden passes
+    label: str = ""  # of a case of a scene test
     ran: bool = False
+    reached: bool = False  # whether its binaries were built
     nodes: Nodes = ()
 
 
@@ -194,6 +197,7 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
     outcome = perform(workspace, replay.step)
+    replay.reached = True
     replay.ran = outcome.how in ("built", "failed")
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]

@@ -1,12 +1,13 @@
 """``SCENE=``: cases of scene tests, each an artifact with data, for the targets that an artifact has.
 
 What a file declares is read from its syntax tree where that is literal; else a process of its own executes the file,
-once for each content. Data and goldens are made by such processes too, and are results like all others. Nothing of a test's
-file is executed in this process.
+once for each content. Data and goldens are made by such processes too, and are results like all others. Nothing of a
+test's file is executed in this process.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import subprocess
@@ -24,10 +25,13 @@ from pypto_build.artifact.scene_reader import NotLiteral, is_scene_test, read_li
 from pypto_build.artifact.scenes import (
     ARGUMENTS_NAME,
     CASES_DIR,
+    OUTCOMES_VARIABLE,
+    CaseOutcome,
     Scene,
     SceneCase,
     Scenes,
     file_name,
+    matches,
     read_arguments,
     read_scenes,
     ring_limits,
@@ -39,7 +43,9 @@ from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import complain, say
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.workspace import Workspace, mark_output
+from pypto_build.rules.replay import Replays
 from pypto_build.rules.subject import Subject
 
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
@@ -86,7 +92,7 @@ def open_scenes(workspace: Workspace, selector: str) -> tuple[list[Subject], lis
     if scenes.reason:
         return [], [Refused(file.name, scenes.reason)]
     platform = workspace.platform()
-    chosen = _chosen(scenes, file, rest)
+    chosen = _chosen(scenes, file, rest, workspace.options["CASE"])
     refused = [Refused(one.label, why) for one in chosen if (why := _why_not(workspace, one, platform, rest))]
     running = [one for one in chosen if not _why_not(workspace, one, platform, rest)]
     workspace.data_dirs.add(file.parent)
@@ -102,6 +108,24 @@ def open_scenes(workspace: Workspace, selector: str) -> tuple[list[Subject], lis
         except ArtifactError as error:
             refused.append(Refused(one.label, str(error), error.exit_status))
     return subjects, refused
+
+
+def tell_outcomes(env: Environment, refused: Sequence[Refused]) -> None:
+    """When this process ends, write what became of the cases for whoever started it, if somebody wants to know."""
+    file = os.environ.get(OUTCOMES_VARIABLE)
+    if file is None:
+        return
+
+    def write() -> None:
+        replays: Replays = env["PYPTO_REPLAYS"]
+        ended = {replay.label: replay for replay in replays.by_results.values() if replay.label}
+        found = [
+            CaseOutcome(label, replay.reached, str(replay.results / "verdict.json")) for label, replay in ended.items()
+        ]
+        found += [CaseOutcome(one.label, bool(one.status), reason=one.reason) for one in refused]
+        write_bytes(Path(file), msgspec.json.encode(found))
+
+    atexit.register(write)
 
 
 def say_refused(refused: Sequence[Refused]) -> int:
@@ -147,14 +171,23 @@ def _described(workspace: Workspace, place: Place, file: Path) -> Scenes:
     return read_scenes(place.path(_DESCRIPTION))
 
 
-def _chosen(scenes: Scenes, file: Path, rest: str) -> list[_Chosen]:
-    """The cases of CLASS[::CASE]; either may be empty, which stands for all."""
+def _chosen(scenes: Scenes, file: Path, rest: str, cases: str) -> list[_Chosen]:
+    """The cases of CLASS[::CASE], either of which may be empty, that ``CASE=`` allows."""
     class_name, _, case_name = rest.partition("::")
     classes = [scene for scene in scenes.classes if class_name in ("", scene.name)]
     if not classes:
         there_are = ", ".join(scene.name for scene in scenes.classes) or "none"
         raise ArtifactError(f"SCENE={file}::{class_name}", "no such class", f"it has {there_are}")
-    found = [_Chosen(scene, case) for scene in classes for case in scene.cases if case_name in ("", case.name)]
+    selectors = [selector for selector in cases.split(",") if selector]
+    found = [
+        _Chosen(scene, case)
+        for scene in classes
+        for case in scene.cases
+        if case_name in ("", case.name)
+        and (not selectors or any(matches(selector, scene.name, case.name) for selector in selectors))
+    ]
+    if not found and selectors and not rest:
+        raise ArtifactError(f"CASE={cases}", f"no such case in {file}", "NAME, CLASS::NAME, CLASS:: or ::NAME")
     if not found:
         names = [case.name for scene in classes for case in scene.cases]
         there_are = ", ".join(names[:_SHOWN]) or "none"

@@ -60,7 +60,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
-    from pypto_build.rules.scenes import open_scenes, say_refused
+    from pypto_build.rules.scenes import open_scenes, say_refused, tell_outcomes
 
     workspace = workspace_of(env)
     if workspace.options["JIT"]:
@@ -69,6 +69,7 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
         raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, which scene tests have none of", "use JIT=")
     subjects, refused = open_scenes(workspace, workspace.options["SCENE"])
     status = say_refused(refused)
+    tell_outcomes(env, refused)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     for root in dict.fromkeys(subject.artifact.root for subject in subjects):
         _declare_verbs(env, without_nodes, root)
@@ -120,6 +121,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 judge=subject.judge,
                 limits=subject.limits,
                 unchecked=subject.unchecked,
+                label=subject.label,
             )
             for subject, targets in zip(subjects, selected, strict=True)
         ]

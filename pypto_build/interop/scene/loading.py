@@ -27,10 +27,11 @@ def load_file(path: Path) -> ModuleType:
     """
     require_torch(str(path))
     path = Path(os.path.abspath(path))
-    _stand_in(path)
     for place in reversed([*_import_roots(path)]):
         if str(place) not in sys.path:
             sys.path.insert(0, str(place))
+    if not simpler_installed():
+        _stand_in(path)
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -60,15 +61,18 @@ def _line(scene: type[Any]) -> int:
         return 0
 
 
+def simpler_installed() -> bool:
+    """Whether simpler can be imported; a checkout alone cannot, since a part of it is compiled."""
+    return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
+
+
 def _stand_in(path: Path) -> None:
-    if find_spec("simpler_setup") is not None:
-        return
     from pypto_build.interop.scene import absent
 
     checkout = next((place for place in path.parents if (place / _GOLDENS).is_dir()), None)
     if checkout is not None:
         os.environ[CHECKOUT] = str(checkout / _GOLDENS.parent)
-    sys.path.append(str(_STAND_INS))
+    sys.path.insert(0, str(_STAND_INS))  # before a checkout, which lies there too
     absent.install()
 
 
