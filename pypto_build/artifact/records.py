@@ -96,14 +96,19 @@ class Manifest(msgspec.Struct, frozen=True):
 class MetaParam(msgspec.Struct, frozen=True):
     """One parameter: ``shape`` is ``None`` for a scalar, -1 stands for a dynamic size; ``dtype`` is torch's name.
 
-    A tensor that is ``open`` has the shape of its data.
+    One whose ``kind`` is given ("tensor" or "scalar") has shape and dtype of its data, whatever the code reads it as.
     """
 
     name: str
     direction: ArgDirection
     shape: tuple[int, ...] | None
     dtype: str | None
-    open: bool = False
+    kind: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor."""
+        return self.kind == "tensor" if self.kind else self.shape is not None
 
 
 class CompiledMeta(msgspec.Struct, frozen=True):
@@ -116,12 +121,12 @@ class CompiledMeta(msgspec.Struct, frozen=True):
     @property
     def tensors(self) -> tuple[MetaParam, ...]:
         """The tensor parameters, in ``orch_args.tensor(i)`` order."""
-        return tuple(p for p in self.params if p.shape is not None or p.open)
+        return tuple(p for p in self.params if p.is_tensor)
 
     @property
     def scalars(self) -> tuple[MetaParam, ...]:
         """The scalar parameters, in ``orch_args.scalar(i)`` order."""
-        return tuple(p for p in self.params if p.shape is None and not p.open)
+        return tuple(p for p in self.params if not p.is_tensor)
 
 
 class Artifact(msgspec.Struct, frozen=True):

@@ -280,10 +280,12 @@ def _write_artifact(artifact: Artifact, scene: Scene, data: Path) -> None:
         raise ArtifactError(artifact.orchestration.source, message, "declare IN, OUT or INOUT for every tensor")
     directions = {"IN": "In", "OUT": "Out", "INOUT": "InOut"}
     params = [
-        {"name": name, "direction": directions[direction.name], "shape": None, "dtype": "", "open": True}
+        {"name": name, "direction": directions[direction.name], "shape": None, "dtype": "", "kind": "tensor"}
         for name, direction in zip(arguments.tensors, signature, strict=False)
     ]
-    params += [{"name": name, "direction": "In", "shape": None, "dtype": ""} for name in arguments.scalars]
+    params += [
+        {"name": name, "direction": "In", "shape": None, "dtype": "", "kind": "scalar"} for name in arguments.scalars
+    ]
     meta = msgspec.json.format(msgspec.json.encode({"schema": 1, "params": params}), indent=1) + b"\n"
     short = msgspec.structs.replace(
         artifact, orchestration=msgspec.structs.replace(artifact.orchestration, signature=signature[: len(params)])

@@ -22,7 +22,7 @@ import torch
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.scenes import ARGUMENTS_NAME
-from pypto_build.interop.scene.case import Scalar, TaskArgsBuilder
+from pypto_build.interop.scene.case import TaskArgsBuilder
 from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor
@@ -66,7 +66,7 @@ def make_data(
     if not hasattr(args, "tensor_names"):
         kind = type(args).__name__
         raise ArtifactError(file, f"{class_name}.generate_args returns a {kind}", "return TaskArgsBuilder")
-    scalars = [spec for spec in args.specs if isinstance(spec, Scalar)]
+    scalars = [spec for spec in args.specs if not isinstance(spec.value, torch.Tensor)]
     names = args.tensor_names()
     for name in names:
         write_tensor(output / "in" / f"{name}.pt", name, getattr(args, name))

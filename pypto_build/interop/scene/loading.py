@@ -26,6 +26,7 @@ def load_file(path: Path) -> ModuleType:
     Raises a usage error if PyTorch is missing, without which no scene test has data.
     """
     require_torch(str(path))
+    sys.dont_write_bytecode = True  # what lies beside the file is looked at, and stays as it is
     path = Path(os.path.abspath(path))
     for place in reversed([*_import_roots(path)]):
         if str(place) not in sys.path:
