@@ -7,8 +7,9 @@ that has to be executed to be understood, which others do, in a process of its o
 from __future__ import annotations
 
 import ast
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,14 @@ from .scenes import CHIP_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scene
 _LARGEST = 1 << 20
 _HARNESS = "simpler_setup"
 _BASE, _DECORATOR = "SceneTestCase", "scene_test"
+_DECORATED = re.compile(rf"(?m)^@(\w+\.)?{_DECORATOR}\(")
+_IMPORTED = re.compile(rf"(?m)^(from|import)\s+{_HARNESS}\b")
 #: Methods by which a class decides itself whether a case passed.
 JUDGING = ("compare_outputs", "test_run")
 #: Methods by which a class does itself what a runner does for it.
 _OWN_WAYS = ("build_callable", "compile_chip_callable")
+#: What the runner gives to `test_run`.
+_GIVEN = ("self", "st_platform", "st_worker", "request")
 #: Statements of a module that change none of its names.
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -43,7 +48,7 @@ def is_scene_test(path: Path) -> bool:
         text = read_text(path, _LARGEST, errors="replace")
     except (OSError, ArtifactError):
         return False
-    return f"@{_DECORATOR}(" in text and _HARNESS in text
+    return bool(_DECORATED.search(text) and _IMPORTED.search(text))
 
 
 def read_literal(path: Path) -> Scenes:
@@ -100,7 +105,7 @@ class _Reader:
         outside = dict(self._names.names)
         methods = [each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
         values: dict[str, Any] = {"name": node.name, "line": node.lineno, **given}
-        reason = _own_way(methods) or self._marked(node)
+        reason = own_way(methods) or fixture_reason(_parameters(node)) or self._marked(node)
         for statement in node.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 target = getattr(statement.targets[0], "id", "")
@@ -210,9 +215,22 @@ def other_tests(methods: list[str]) -> list[str]:
     return [name for name in methods if name.startswith("test_") and name not in JUDGING]
 
 
-def _own_way(methods: list[str]) -> str:
+def fixture_reason(parameters: Sequence[str]) -> str:
+    """Why a class whose `test_run` has these parameters does not run here; empty if it does."""
+    more = [name for name in parameters if name not in _GIVEN]
+    return f"its test_run takes the fixture {more[0]}" if more else ""
+
+
+def own_way(methods: list[str]) -> str:
+    """Why a class with these methods of its own does not run here; empty if it does."""
     own = [name for name in methods if name in _OWN_WAYS]
     return f"it compiles by itself ({own[0]}), which needs simpler" if own else ""
+
+
+def _parameters(scene: ast.ClassDef) -> list[str]:
+    """What the class's own `test_run` is called with."""
+    methods = (each for each in scene.body if isinstance(each, ast.FunctionDef) and each.name == "test_run")
+    return [argument.arg for method in methods for argument in (*method.args.args, *method.args.kwonlyargs)]
 
 
 def _calls(node: ast.expr, name: str) -> bool:

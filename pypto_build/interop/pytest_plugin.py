@@ -64,6 +64,10 @@ def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """A file of scene tests that pytest could not import: simpler is not installed."""
     if not _mentions_scene_tests(path) or _simpler_is_there():
         return None
+    from pypto_build.artifact.scene_reader import is_scene_test
+
+    if not is_scene_test(path):
+        return None
     from pypto_build.interop.scene.pytest_file import file_of
 
     return file_of(parent, path)
@@ -75,6 +79,6 @@ def _simpler_is_there() -> bool:
 
 def _mentions_scene_tests(path: Path) -> bool:
     try:
-        return b"@scene_test(" in path.read_bytes()
+        return b"\n@scene_test(" in path.read_bytes()
     except OSError:
         return False

@@ -77,8 +77,7 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
         _declare_subjects(env, subjects, wanted, [verb for verb in verbs if verb not in without_nodes])
     for target in wanted if status or not subjects else ():
         env.AlwaysBuild(env.Alias(target, [], Action(lambda target, source, env: status, None)))
-    if workspace.outputs:
-        verdicts.concern(workspace.options, workspace.outputs)
+    verdicts.concern(workspace.options, workspace.outputs)
 
 
 def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> None:

@@ -9,9 +9,10 @@ import copy
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 _Marked = TypeVar("_Marked")
 
@@ -122,6 +123,8 @@ class SceneTestCase:
         self, test_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, output_names: Sequence[str], params: Any
     ) -> None:
         """Raises AssertionError for an output that differs from its golden by more than the class's tolerances."""
+        import torch  # a file is described without it
+
         for name in output_names:
             actual, expected = getattr(test_args, name), getattr(golden_args, name)
             if torch.allclose(actual, expected, rtol=self.RTOL, atol=self.ATOL):

@@ -20,9 +20,11 @@ from pypto_build.artifact.scene_reader import (
     JUDGING,
     callable_fields,
     case_of,
+    fixture_reason,
     level_reason,
     mark_reason,
     other_tests,
+    own_way,
 )
 from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, Scenes, encode_scenes
 from pypto_build.interop.scene.faults import why
@@ -52,6 +54,7 @@ def _scene(scene: type[Any]) -> Scene:
         msgspec.structs.force_setattr(kernel, "source", str(Path(inspect.getfile(scene)).parent / kernel.source))
     marks = getattr(scene, "pytestmark", [])
     reasons = [mark_reason(mark.name, list(mark.args)) for mark in (marks if isinstance(marks, list) else [marks])]
+    parameters = list(inspect.signature(scene.test_run).parameters)
     return Scene(
         name=scene.__name__,
         line=inspect.getsourcelines(scene)[1],
@@ -62,7 +65,7 @@ def _scene(scene: type[Any]) -> Scene:
         atol=float(scene.ATOL),
         skip_golden=bool(scene.SKIP_GOLDEN),
         judged=any(name in JUDGING for name in own),
-        reason=next(filter(None, reasons), "") or level_reason(level),
+        reason=own_way(own) or fixture_reason(parameters) or next(filter(None, reasons), "") or level_reason(level),
         others=tuple(other_tests(own)),
         environment={str(key): str(value) for key, value in dict(scene.RUNTIME_ENV).items()},
         **fields,

@@ -27,6 +27,7 @@ _FILES = (
     "kernel_config.py",
     "interface.json",
     "verdict.json",
+    "scenes.json",
     "report.html",
     "bisect.json",
     "bisect.log",
@@ -55,6 +56,8 @@ def _clean(output: Path, workspace: Workspace) -> None:
     for tree in _WORK:
         if (output / tree).is_dir():
             _remove(output / tree, workspace)
+    for artifact in output.glob(f"{glob.escape(output.name)}.*/kernel_config.py"):  # of a scene test's classes
+        _remove(artifact.parent, workspace)
     for path in _built_files(output):
         _remove(path, workspace)
     for tree in _TREES:

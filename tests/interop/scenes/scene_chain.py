@@ -11,10 +11,17 @@ KERNELS = "kernels"
 SIM = ["a2a3sim", "a5sim"]
 
 
-class Chain:
-    """What the classes below have in common, which a runner does not see."""
-
-    CALLABLE = {}
+CHAIN = {
+    "orchestration": {
+        "source": f"{KERNELS}/chain.cpp",
+        "function_name": "aicpu_orchestration_entry",
+        "signature": [D.IN, D.OUT, D.INOUT],
+    },
+    "incores": [
+        {"func_id": 3, "source": f"{KERNELS}/scaled.cpp", "core_type": "aiv", "signature": [D.IN, D.OUT, D.INOUT]},
+        {"func_id": 7, "source": f"{KERNELS}/twice.cpp", "core_type": "aiv", "signature": [D.INOUT]},
+    ],
+}
 
 
 @scene_test(level=2, runtime="tensormap_and_ringbuffer")
@@ -22,17 +29,7 @@ class TestChain(SceneTestCase):
     """y = 2 * factor * x and z = z + x."""
 
     RTOL = 1e-6
-    CALLABLE = {
-        "orchestration": {
-            "source": f"{KERNELS}/chain.cpp",
-            "function_name": "aicpu_orchestration_entry",
-            "signature": [D.IN, D.OUT, D.INOUT],
-        },
-        "incores": [
-            {"func_id": 3, "source": f"{KERNELS}/scaled.cpp", "core_type": "aiv", "signature": [D.IN, D.OUT, D.INOUT]},
-            {"func_id": 7, "source": f"{KERNELS}/twice.cpp", "core_type": "aiv", "signature": [D.INOUT]},
-        ],
-    }
+    CALLABLE = CHAIN
     CASES = [
         {"name": "small", "platforms": [*SIM, "a2a3"], "params": {"n": 16}},
         {"name": "matrix", "platforms": SIM, "params": {"n": 40, "wrong": True}, "manual": ["a2a3sim"]},
@@ -60,7 +57,7 @@ class TestChain(SceneTestCase):
 class TestJudged(SceneTestCase):
     """Looks at its outputs itself: their sum is what counts."""
 
-    CALLABLE = TestChain.CALLABLE
+    CALLABLE = CHAIN
     CASES = [{"name": "sum", "platforms": SIM}]
     FACTOR = 1.5
 
@@ -74,14 +71,6 @@ class TestJudged(SceneTestCase):
         assert output_names == ["y", "z"]
         assert test_args.factor == self.FACTOR, f"factor is {test_args.factor}"
         assert torch.isclose(test_args.y.sum(), golden_args.y[0])
-
-
-@scene_test(level=3, runtime="tensormap_and_ringbuffer")
-class TestNode(SceneTestCase):
-    """Needs two chips."""
-
-    CALLABLE = {"orchestration": lambda *_: None, "callables": []}
-    CASES = [{"name": "pair", "platforms": SIM, "config": {"device_count": 2}}]
 
 
 @pytest.mark.requires_hardware("a2a3")

@@ -1,0 +1,18 @@
+"""A scene test whose cases are computed, of a level that needs several chips."""
+
+from simpler.task_interface import ArgDirection as D
+from simpler.worker import Worker
+from simpler_setup import SceneTestCase, scene_test
+
+
+def two_chips(orch, callables, task_args, config):
+    """What a worker of this level is given."""
+    orch.worker = Worker(level=3)
+
+
+@scene_test(level=3, runtime="tensormap_and_ringbuffer")
+class TestPairs(SceneTestCase):
+    """Needs two chips."""
+
+    CALLABLE = {"orchestration": two_chips, "callables": [{"name": "one", "signature": [D.IN]}]}
+    CASES = [{"name": f"pairs{n}", "platforms": ["a2a3sim"], "config": {"device_count": 2 * n}} for n in (1, 2)]
