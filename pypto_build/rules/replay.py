@@ -87,13 +87,14 @@ def declare_replay(
     elif data_dir:
         workspace.data_dirs.add(data_dir)
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(limits or {})
-    way = configuration(targets.platform, options, str(data or ""), targets.variant, comparators or {}, rings)
+    named = data_dir.name if label and data_dir else str(data or "")
+    way = configuration(targets.platform, options, named, targets.variant, comparators or {}, rings)
     results = targets.output / REPLAYS / way.name
     if known := replays.by_results.get(results):
         known.of_a_test |= of_a_test
         return known.nodes
     step = _replay_step(workspace, targets, way, data_dir, options, comparators or {}, found, alone)
-    step = replace(step, action=_under(step.action, limits or {}, judge))
+    step = replace(step, action=_under(step.action, limits or {}, judge), subject=label or step.subject)
     replay = Replay(targets, results, way, step, tolerant, of_a_test, unchecked, label)
     node = env.Command(
         escape(str(results / "verdict.json")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,13 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
 
     Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
     """
-    values = REPLAY_TEST.check(given)
+    return declare_test(env, REPLAY_TEST.check(given), _declare)
+
+
+def declare_test(
+    env: Environment, values: Mapping[str, Any], declare: Callable[[Environment, Mapping[str, Any]], Nodes]
+) -> Nodes:
+    """The alias of a test that ``declare`` makes the target of, if it is asked for."""
     name, tags = values["name"], set(values["tags"] or ())
     wanted = {tag for tag in workspace_of(env).options["TAGS"].split(",") if tag}
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -55,12 +61,10 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
     if not _asked_for(name, chosen):
         return env.Alias(name) if COMMAND_LINE_TARGETS else env.AlwaysBuild(env.Alias(name, [], Action(_unread, None)))
     try:
-        replay = _declare_test(env, values)
+        test = declare(env, values)
     except (ArtifactError, ToolchainError) as error:
         replays.broken[name] = str(error)
         test = env.Alias(name, [], Action(_report_broken, None))
-    else:
-        test = env.Alias(name, replay, Action(finish_replays, None))
     env.AlwaysBuild(test)
     if chosen:
         env.Alias("test", test)
@@ -75,12 +79,14 @@ def _asked_for(name: str, chosen: bool) -> bool:
     return "test" in targets and chosen
 
 
-def _declare_test(env: Environment, values: Mapping[str, Any]) -> Nodes:
+def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
+    """The target: the replay."""
     targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
     update_compile_commands(workspace_of(env), targets)
     chosen = {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     comparators = values["comparators"] or {}
-    return declare_replay(env, targets, values["data"], chosen, comparators, alone=False, of_a_test=True)
+    replay = declare_replay(env, targets, values["data"], chosen, comparators, alone=False, of_a_test=True)
+    return env.Alias(values["name"], replay, Action(finish_replays, None))
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:

@@ -76,9 +76,12 @@ class _Chosen:
         return f"{self.scene.name}::{self.case.name}"
 
 
-def open_scenes(workspace: Workspace, selector: str) -> tuple[list[Subject], list[Refused]]:
+def open_scenes(
+    workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = ()
+) -> tuple[list[Subject], list[Refused]]:
     """The cases that ``selector`` (FILE[::CLASS[::CASE]]) chooses: those that run here, and those that do not.
 
+    Of these only ``cases``, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME.
     Raises a usage error for a file that is no scene test, and for a class or case that it does not have.
     """
     name, _, rest = selector.partition("::")
@@ -91,10 +94,9 @@ def open_scenes(workspace: Workspace, selector: str) -> tuple[list[Subject], lis
     scenes = _described(workspace, place, file)
     if scenes.reason:
         return [], [Refused(file.name, scenes.reason)]
-    platform = workspace.platform()
-    chosen = _chosen(scenes, file, rest, workspace.options["CASE"])
-    refused = [Refused(one.label, why) for one in chosen if (why := _why_not(workspace, one, platform, rest))]
-    running = [one for one in chosen if not _why_not(workspace, one, platform, rest)]
+    chosen, named = _chosen(scenes, file, rest, cases), bool(cases) or "::" in rest
+    refused = [Refused(one.label, why) for one in chosen if (why := _why_not(workspace, one, platform, named))]
+    running = [one for one in chosen if not _why_not(workspace, one, platform, named)]
     workspace.data_dirs.add(file.parent)
     subjects: list[Subject] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -171,14 +173,13 @@ def _described(workspace: Workspace, place: Place, file: Path) -> Scenes:
     return read_scenes(place.path(_DESCRIPTION))
 
 
-def _chosen(scenes: Scenes, file: Path, rest: str, cases: str) -> list[_Chosen]:
-    """The cases of CLASS[::CASE], either of which may be empty, that ``CASE=`` allows."""
+def _chosen(scenes: Scenes, file: Path, rest: str, selectors: Sequence[str]) -> list[_Chosen]:
+    """The cases of CLASS[::CASE], either of which may be empty, that some of ``selectors`` mean."""
     class_name, _, case_name = rest.partition("::")
     classes = [scene for scene in scenes.classes if class_name in ("", scene.name)]
     if not classes:
         there_are = ", ".join(scene.name for scene in scenes.classes) or "none"
         raise ArtifactError(f"SCENE={file}::{class_name}", "no such class", f"it has {there_are}")
-    selectors = [selector for selector in cases.split(",") if selector]
     found = [
         _Chosen(scene, case)
         for scene in classes
@@ -187,7 +188,8 @@ def _chosen(scenes: Scenes, file: Path, rest: str, cases: str) -> list[_Chosen]:
         and (not selectors or any(matches(selector, scene.name, case.name) for selector in selectors))
     ]
     if not found and selectors and not rest:
-        raise ArtifactError(f"CASE={cases}", f"no such case in {file}", "NAME, CLASS::NAME, CLASS:: or ::NAME")
+        asked = f"CASE={','.join(selectors)}"
+        raise ArtifactError(asked, f"no such case in {file}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
     if not found:
         names = [case.name for scene in classes for case in scene.cases]
         there_are = ", ".join(names[:_SHOWN]) or "none"
@@ -195,13 +197,13 @@ def _chosen(scenes: Scenes, file: Path, rest: str, cases: str) -> list[_Chosen]:
     return found
 
 
-def _why_not(workspace: Workspace, one: _Chosen, platform: Platform, rest: str) -> str:
-    """Why a case does not run; empty if it does. One that is asked for by its name runs, manual or not."""
+def _why_not(workspace: Workspace, one: _Chosen, platform: Platform, named: bool) -> str:
+    """Why a case does not run; empty if it does. One that is ``named`` runs, manual or not."""
     if platform.simulated and (reason := one.scene.why_not(one.case, platform.name)):
         return reason
     mode = workspace.options["MANUAL"]
     manual = platform.name in one.case.manual
-    if manual and mode == "exclude" and "::" not in rest:
+    if manual and mode == "exclude" and not named:
         return f"manual on {platform.name}; MANUAL=include runs it"
     return "not manual" if mode == "only" and not manual else ""
 

@@ -67,7 +67,12 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
         raise ArtifactError("SCENE=", "names a program, and so does JIT=", "leave one of them out")
     if "pto_diff" in wanted:
         raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, which scene tests have none of", "use JIT=")
-    subjects, refused = open_scenes(workspace, workspace.options["SCENE"])
+    subjects, refused = open_scenes(
+        workspace,
+        workspace.options["SCENE"],
+        workspace.platform(),
+        [*filter(None, workspace.options["CASE"].split(","))],
+    )
     status = say_refused(refused)
     tell_outcomes(env, refused)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]

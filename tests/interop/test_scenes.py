@@ -14,6 +14,12 @@ import pytest
 SCENES = Path(__file__).with_name("scenes")
 ROOT = Path(__file__).resolve().parents[2]
 
+SCONSTRUCT = """from pypto_build.rules import pypto
+
+env = Environment(tools=[pypto])
+env.SceneTest(name="chain", file="scenes/scene_chain.py", cases=["small", "TestOnChip::"])
+"""
+
 
 class Workspace:
     """A directory with the scene test and what was built for it."""
@@ -22,7 +28,7 @@ class Workspace:
         self.root = root
         shutil.copytree(SCENES, root / "scenes", ignore=shutil.ignore_patterns("__pycache__"))
         self.file = root / "scenes" / "scene_chain.py"
-        (root / "SConstruct").write_text("from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n")
+        (root / "SConstruct").write_text(SCONSTRUCT)
 
     def run(self, *words: str, tool: str = "pypto_build.cli") -> subprocess.CompletedProcess[str]:
         """Run a tool there, without simpler."""
@@ -84,6 +90,13 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
         "[cpp->.so] compile scenes/kernels/twice.cpp  (content of scenes/kernels/twice.cpp changed)",
         "[cpp->.so] link    kernels/aiv/twice.so  (content of kernels/aiv/twice.o changed)",
     ]
+
+
+def test_the_rule(workspace: Workspace) -> None:
+    run = workspace.run("-Q", "chain", tool="SCons")
+    assert run.returncode == 0, run.stdout
+    assert "[scene] SKIP TestOnChip::any: needs hardware: a2a3" in run.stdout
+    assert "[RUN] PASS" in run.stdout and "TestChain" in run.stdout
 
 
 def test_instruments_take_scenes(workspace: Workspace) -> None:
