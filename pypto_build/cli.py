@@ -228,10 +228,12 @@ def parser() -> _Parser:
 def _verbs_text() -> str:
     """The verbs as `scons` alone lists its targets."""
     wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
+    scene = {"scene": "run scene tests with the flags of simpler's runner: 'pypto-build scene FILE -p a2a3sim'"}
     lines = []
     for section, names in SECTIONS.items():
         rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
         rows |= wrap if "fetch" in rows else {}
+        rows |= scene if "replay" in rows else {}
         if not rows:
             continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]

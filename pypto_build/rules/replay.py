@@ -176,7 +176,9 @@ def _under(action: Action, limits: Mapping[str, str], judge: str) -> Action:
     """The run with further variables in its environment, and judged by a class of the user's."""
     if judge:
         tool = own_tool("pypto_build.replay")
-        argv = (*own_tool("pypto_build.interop.scene.run"), *action.argv[len(tool) :], "--judge", judge)
+        on_simpler = ["--on-simpler"] if action.argv[len(tool) - 1] != tool[-1] else []
+        options = (*action.argv[len(tool) :], "--judge", judge, *on_simpler)
+        argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, judge.partition("::")[0]))
     return replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
 

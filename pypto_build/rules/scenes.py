@@ -56,7 +56,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Refused:
+class CaseRefusal:
     """A case that does not run: ``status`` is 0 for one that is skipped."""
 
     label: str
@@ -78,7 +78,7 @@ class _Chosen:
 
 def open_scenes(
     workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = ()
-) -> tuple[list[Subject], list[Refused]]:
+) -> tuple[list[Subject], list[CaseRefusal]]:
     """The cases that ``selector`` (FILE[::CLASS[::CASE]]) chooses: those that run here, and those that do not.
 
     Of these only ``cases``, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME.
@@ -93,9 +93,9 @@ def open_scenes(
     place = _place(workspace, file)
     scenes = _described(workspace, place, file)
     if scenes.reason:
-        return [], [Refused(file.name, scenes.reason)]
+        return [], [CaseRefusal(file.name, scenes.reason)]
     chosen, named = _chosen(scenes, file, rest, cases), bool(cases) or "::" in rest
-    refused = [Refused(one.label, why) for one in chosen if (why := _why_not(workspace, one, platform, named))]
+    refused = [CaseRefusal(one.label, why) for one in chosen if (why := _why_not(workspace, one, platform, named))]
     running = [one for one in chosen if not _why_not(workspace, one, platform, named)]
     workspace.data_dirs.add(file.parent)
     subjects: list[Subject] = []
@@ -108,11 +108,11 @@ def open_scenes(
         try:
             subjects.append(_subject(workspace, place, file, one))
         except ArtifactError as error:
-            refused.append(Refused(one.label, str(error), error.exit_status))
+            refused.append(CaseRefusal(one.label, str(error), error.exit_status))
     return subjects, refused
 
 
-def tell_outcomes(env: Environment, refused: Sequence[Refused]) -> None:
+def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
     """When this process ends, write what became of the cases for whoever started it, if somebody wants to know."""
     file = os.environ.get(OUTCOMES_VARIABLE)
     if file is None:
@@ -130,7 +130,7 @@ def tell_outcomes(env: Environment, refused: Sequence[Refused]) -> None:
     atexit.register(write)
 
 
-def say_refused(refused: Sequence[Refused]) -> int:
+def say_refused(refused: Sequence[CaseRefusal]) -> int:
     """Say which cases do not run, and why; the status of the first that should have."""
     for one in refused:
         if one.status:
@@ -251,9 +251,9 @@ def _make_data(workspace: Workspace, place: Place, file: Path, one: _Chosen) -> 
     return place.perform(action, _run, begin)
 
 
-def _refused(one: _Chosen, outcome: Outcome) -> Refused:
+def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
     reason = _last_error(outcome).removeprefix("error: ")
-    return Refused(one.label, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
+    return CaseRefusal(one.label, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
 
 
 def _subject(workspace: Workspace, place: Place, file: Path, one: _Chosen) -> Subject:

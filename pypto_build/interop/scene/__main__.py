@@ -1,11 +1,13 @@
 """Runs scene tests, with simpler or without: `pypto-build scene FILE... -p a2a3sim`, `pypto-build scene --list DIR`.
 
-Flags are those of simpler's own runner. Exit status: 0 all passed, 1 a case failed, 2 usage.
+Flags are those of simpler's own runner; options of a build are taken too, such as RUNTIME=simpler, and RUNTIME=both,
+which compares the two. Exit status: 0 all passed, 1 a case failed, 2 usage.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +17,20 @@ from typing import NoReturn
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, SceneCase, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.facts.run_options import OF_ITS_RECORDS
-from pypto_build.interop.scene.outcomes import FAILED, PASSED, SKIPPED, CaseResult, describe_file, find_files, run_cases
+from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS, SIMPLER
+from pypto_build.interop.scene.outcomes import (
+    FAILED,
+    PASSED,
+    SKIPPED,
+    CaseResult,
+    compare_runtimes,
+    describe_file,
+    find_files,
+    run_cases,
+)
 
+_ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
+_BOTH = "RUNTIME=both"
 _WORDS = {PASSED: "PASSED", FAILED: "FAILED", SKIPPED: "SKIPPED"}
 _RECORDS = [option for option in OF_ITS_RECORDS.values() if option.scene_flags or option.name == "SCOPE_STATS"]
 
@@ -35,6 +48,8 @@ class _Group:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = _parser().parse_args(argv)
+    given.options = [word for word in given.places if _ASSIGNMENT.match(word)]
+    given.places = [word for word in given.places if word not in given.options]
     try:
         files = find_files(given.places)
         if given.list:
@@ -82,13 +97,25 @@ def _run_group(group: _Group, given: argparse.Namespace, words: Sequence[str]) -
             running.append(label)
             print(f"  {label} ...", flush=True)
     if running:
-        ended, output = run_cases(group.file, running, given.platform, words)
-        if any(result.word == FAILED for result in ended):
-            print(output)
-        results += ended
+        runtimes = (EMBEDDED, SIMPLER) if _BOTH in given.options else ()
+        others = [word for word in words if word != _BOTH]
+        ended = [_run_on(group.file, running, given.platform, [*others, f"RUNTIME={name}"]) for name in runtimes]
+        if runtimes:
+            names = (EMBEDDED, SIMPLER)
+            results += [compare_runtimes(one, other, names) for one, other in zip(ended[0], ended[1], strict=True)]
+        else:
+            results += _run_on(group.file, running, given.platform, words)
     for result in results:
         print(f"  {result.label} {_WORDS[result.word]}{': ' if result.message else ''}{result.message}", flush=True)
     return results
+
+
+def _run_on(file: Path, labels: Sequence[str], platform: str, words: Sequence[str]) -> list[CaseResult]:
+    """Run cases; what was printed is shown if one fails."""
+    ended, output = run_cases(file, labels, platform, words)
+    if any(result.word == FAILED for result in ended):
+        print(output)
+    return ended
 
 
 def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_Group]:
@@ -170,7 +197,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(prog="pypto-build scene", description=(__doc__ or "").partition("\n")[0], allow_abbrev=False)
     add = parser.add_argument
-    add("places", nargs="*", metavar="FILE|DIR", help="scene tests, and directories of them")
+    add("places", nargs="*", metavar="FILE|DIR|NAME=VALUE", help="scene tests, directories of them, options of a build")
     add("--list", action="store_true", help="list files, classes, cases and platforms, and what runs here")
     add("-p", "--platform", choices=tuple(PLATFORMS), help="what the cases run on")
     add("-d", "--device", metavar="N", help="the device of hardware")
@@ -190,7 +217,6 @@ def _parser() -> _Parser:
             add(*flags, dest=option.name, action="store_true", help=option.doc.removeprefix("1: "))
         else:
             add(*flags, dest=option.name, nargs="?", const=option.bare, type=int, metavar="LEVEL", help=option.doc)
-    add("--option", dest="options", action="append", default=[], metavar="NAME=VALUE", help="an option of the build")
     return parser
 
 

@@ -6,12 +6,13 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.scene_reader import NotLiteral, is_scene_test, read_literal
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
@@ -28,6 +29,28 @@ class CaseResult:
     label: str
     word: str
     message: str = ""
+    outputs: Path | None = None  # the directory of what it computed
+
+
+def compare_runtimes(first: CaseResult, second: CaseResult, names: tuple[str, str]) -> CaseResult:
+    """What a case came to on two runtimes; how their outputs differ where both passed."""
+    pairs = zip(names, (first, second), strict=True)
+    words = [f"{name}: {one.word}{f' ({one.message})' if one.message else ''}" for name, one in pairs]
+    if first.word != PASSED or second.word != PASSED:
+        word = FAILED if FAILED in (first.word, second.word) else SKIPPED
+        return CaseResult(first.label, word, "; ".join(words))
+    differing = [path.stem for path in _outputs(first) if not _same(path, second)]
+    said = f"outputs differ in bits: {', '.join(differing)}" if differing else "outputs are the same, byte by byte"
+    return CaseResult(first.label, PASSED, said)
+
+
+def _outputs(result: CaseResult) -> list[Path]:
+    return sorted(result.outputs.glob("*.pt")) if result.outputs else []
+
+
+def _same(path: Path, other: CaseResult) -> bool:
+    twin = other.outputs / path.name if other.outputs else path
+    return twin.is_file() and bytes(read_pt(path).contiguous()) == bytes(read_pt(twin).contiguous())
 
 
 def find_files(places: Sequence[str]) -> list[Path]:
@@ -104,7 +127,8 @@ def _result(label: str, outcome: CaseOutcome | None, output: str) -> CaseResult:
     if not outcome.verdict:
         return CaseResult(label, FAILED if outcome.ran else SKIPPED, outcome.reason)
     try:
-        return _judged(label, read_verdict(Path(outcome.verdict)))
+        path = Path(outcome.verdict)
+        return replace(_judged(label, read_verdict(path)), outputs=path.with_name("actual"))
     except ArtifactError as error:
         return CaseResult(label, FAILED, str(error))
 

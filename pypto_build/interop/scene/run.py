@@ -1,6 +1,8 @@
 """A replay that a scene test's own class judges: `python -m pypto_build.replay`'s options, and which class.
 
-python -m pypto_build.interop.scene.run ARTIFACT_DIR --judge FILE::CLASS::CASE --platform P --build-dir OUT ...
+python -m pypto_build.interop.scene.run ARTIFACT_DIR --judge FILE::CLASS::CASE [--on-simpler] --platform P ...
+
+With --on-simpler the options are those of `python -m pypto_build.interop.run`.
 
 Exit status: as that of `python -m pypto_build.replay`.
 """
@@ -18,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.run_options import EMBEDDED, SIMPLER
+from pypto_build.interop import run as on_simpler
 from pypto_build.replay import cli
 from pypto_build.replay.session import Request
 from pypto_build.toolchain.python import own_environment, own_tool
@@ -37,11 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, cli.terminate)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--judge", required=True)
+    parser.add_argument("--on-simpler", action="store_true")
     own, others = parser.parse_known_args(words)
     try:
-        request = cli.request_from(others)
+        request = on_simpler.request_from(others) if own.on_simpler else cli.request_from(others)
     except ArtifactError as error:
-        return cli.usage_error(words, error)
+        return cli.usage_error(words, error, SIMPLER if own.on_simpler else EMBEDDED)
     return cli.run(dataclasses.replace(request, judge=_Judge(own.judge, request)))
 
 
