@@ -169,7 +169,7 @@ def _described(workspace: Workspace, place: Place, file: Path) -> Scenes:
     )
     outcome = place.perform(action, _run, tuple)
     if outcome.status:
-        raise ArtifactError("", _last_error(outcome), "")
+        raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
 
 

@@ -36,6 +36,9 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     if workspace.options["SCENE"]:
         _declare_scenes(env, wanted, verbs, verdicts)
         return
+    for name in ("CASE", "SKIP_GOLDEN"):
+        if jit and workspace.options[name]:
+            raise ArtifactError(f"{name}={workspace.options[name]}", "is for scene tests", "name one with SCENE=")
     if not jit:
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
         _declare_verbs(env, of_files, None)
