@@ -25,9 +25,11 @@ from .scenes import CHIP_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scene
 
 _LARGEST = 1 << 20
 _HARNESS = "simpler_setup"
+_PACKAGES = ("simpler", _HARNESS)
 _BASE, _DECORATOR = "SceneTestCase", "scene_test"
 _DECORATED = re.compile(rf"(?m)^@(\w+\.)?{_DECORATOR}\(")
 _IMPORTED = re.compile(rf"(?m)^(from|import)\s+{_HARNESS}\b")
+_MENTIONED = re.compile(rf"(?m)^\s*(from|import)\s+(simpler|{_HARNESS})\b")
 #: Methods by which a class decides itself whether a case passed.
 JUDGING = ("compare_outputs", "test_run")
 #: Methods by which a class does itself what a runner does for it.
@@ -49,6 +51,25 @@ def is_scene_test(path: Path) -> bool:
     except (OSError, ArtifactError):
         return False
     return bool(_DECORATED.search(text) and _IMPORTED.search(text))
+
+
+def mentions_simpler(path: Path) -> bool:
+    """Whether a file's text has what would be an import of one of simpler's packages."""
+    try:
+        return bool(_MENTIONED.search(read_text(path, _LARGEST, errors="replace")))
+    except (OSError, ArtifactError):
+        return False
+
+
+def imports_simpler(path: Path) -> bool:
+    """Whether a Python file imports one of simpler's packages."""
+    try:
+        tree = ast.parse(read_text(path, _LARGEST, errors="replace"))
+    except (OSError, ArtifactError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    return any(name.partition(".")[0] in _PACKAGES for name in names)
 
 
 def read_literal(path: Path) -> Scenes:

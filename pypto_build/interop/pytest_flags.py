@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pypto_build.artifact.scene_reader import is_scene_test
+from pypto_build.artifact.scene_reader import mentions_simpler
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import OF_ITS_RECORDS
 
@@ -41,14 +41,14 @@ def about_artifacts(words: Sequence[str], collected: Sequence[str]) -> bool:
     if not any(word.partition("=")[0] in {*flags, "-h", "--help"} for word in words):
         return False
     places = [Path(word.partition("::")[0]) for word in words if not word.startswith("-")]
-    if any(place.name in collected or is_scene_test(place) for place in places):
+    if any(place.name in collected or mentions_simpler(place) for place in places):
         return True
     depths = [f"{'*/' * depth}{collected[-1]}" for depth in range(4)]
     directories = [place for place in places if place.is_dir()] or [Path()]
     if any(next(place.glob(depth), None) for place in directories for depth in depths):
         return True
     tests = (path for place in directories for depth in range(8) for path in place.glob(f"{'*/' * depth}test_*.py"))
-    return any(map(is_scene_test, islice(tests, _MOST_LOOKED_AT)))
+    return any(map(mentions_simpler, islice(tests, _MOST_LOOKED_AT)))
 
 
 def declare(parser: pytest.Parser) -> None:

@@ -7,15 +7,19 @@ until there is something to declare or to collect, and its flags exist only in r
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 _MANIFEST, _SCENE_TEST = ("kernel_config.py", "kernel_config_scene_test.py")
+_IMPORTS_SIMPLER = re.compile(rb"(?m)^\s*(?:from|import)\s+simpler(?:_setup)?\b")
+_FIXTURES = "pypto_build_worker_tests"
 _CONTROLLER = "PYPTO_PYTEST_CONTROLLER"
 
 
@@ -62,23 +66,38 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """A file of scene tests that pytest could not import: simpler is not installed."""
-    if not _mentions_scene_tests(path) or _simpler_is_there():
+    text = _text(path)
+    if not _IMPORTS_SIMPLER.search(text) or _simpler_is_there():
         return None
-    from pypto_build.artifact.scene_reader import is_scene_test
+    from pypto_build.artifact.scene_reader import imports_simpler, is_scene_test
 
     if not is_scene_test(path):
+        if imports_simpler(path):
+            _stand_in(path, parent.config)
         return None
     from pypto_build.interop.scene.pytest_file import file_of
 
     return file_of(parent, path)
 
 
+@cache
 def _simpler_is_there() -> bool:
     return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
 
 
-def _mentions_scene_tests(path: Path) -> bool:
+def _stand_in(path: Path, config: pytest.Config) -> None:
+    """Let a test that drives a worker of simpler's itself find stand-ins in this process."""
+    if config.pluginmanager.has_plugin(_FIXTURES):
+        return
+    from pypto_build.interop.scene.fixtures import WorkerTests
+    from pypto_build.interop.scene.loading import stand_in
+
+    stand_in(path)
+    config.pluginmanager.register(WorkerTests(config), _FIXTURES)
+
+
+def _text(path: Path) -> bytes:
     try:
-        return b"\n@scene_test(" in path.read_bytes()
+        return path.read_bytes()
     except OSError:
-        return False
+        return b""

@@ -36,7 +36,7 @@ def load_file(path: Path) -> ModuleType:
         if str(place) not in sys.path:
             sys.path.insert(0, str(place))
     if not simpler_installed():
-        _stand_in(path)
+        stand_in(path)
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -71,7 +71,10 @@ def simpler_installed() -> bool:
     return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
 
 
-def _stand_in(path: Path) -> None:
+def stand_in(path: Path) -> None:
+    """Let this process find stand-ins under simpler's names, and the goldens of a checkout around ``path``."""
+    if str(_STAND_INS) in sys.path:
+        return
     from pypto_build.interop.scene import absent
 
     checkout = next((place for place in path.parents if (place / _GOLDENS).is_dir()), None)

@@ -9,8 +9,18 @@ from typing import Any
 
 from pypto_build.artifact import ArgDirection
 from pypto_build.interop.scene.absent import absent
+from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable, TaskArgs
 
-__all__ = ["ArgDirection", "DataType", "TensorArgType", "scalar_to_uint64"]
+__all__ = [
+    "ArgDirection",
+    "CallConfig",
+    "ChipCallable",
+    "CoreCallable",
+    "DataType",
+    "TaskArgs",
+    "TensorArgType",
+    "scalar_to_uint64",
+]
 
 
 class TensorArgType(IntEnum):
