@@ -119,6 +119,19 @@ def test_pytest(workspace: Workspace) -> None:
     ]
 
 
+def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
+    run = workspace.run("scenes/check_worker.py", "-p", "no:cacheprovider", "-rs", "-v", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 0, run.stdout
+    assert re.findall(r"::(test_\S+) (\w+)", run.stdout) == [
+        ("test_a_program[a2a3sim]", "PASSED"),
+        ("test_the_code_of_a_fault[a2a3sim]", "PASSED"),
+        ("test_what_nothing_stands_in_for[a2a3sim]", "SKIPPED"),
+        ("test_manual[a2a3sim]", "SKIPPED"),
+        ("test_on_a_chip[a2a3sim]", "SKIPPED"),
+    ]
+    assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
+
+
 def test_the_list(workspace: Workspace) -> None:
     run = workspace.run("scene", "--list", "scenes")
     assert run.returncode == 0
