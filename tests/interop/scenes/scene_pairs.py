@@ -1,8 +1,12 @@
 """A scene test whose cases are computed, of a level that needs several chips."""
 
+import simpler_setup
 from simpler.task_interface import ArgDirection as D
 from simpler.worker import Worker
 from simpler_setup import SceneTestCase, scene_test
+from simpler_setup.scene_test import _sanitize_for_filename
+
+assert simpler_setup.scene_test is scene_test and _sanitize_for_filename("a b") == "a_b"
 
 
 def two_chips(orch, callables, task_args, config):

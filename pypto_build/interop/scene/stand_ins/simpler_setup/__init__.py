@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from pypto_build.interop.scene.absent import absent
-from pypto_build.interop.scene.stand_ins.simpler_setup.scene_test import (
+
+from .scene_test import (
     CallableNamespace,
     Scalar,
     SceneTestCase,
