@@ -140,7 +140,7 @@ def test_the_list(workspace: Workspace) -> None:
     assert "    chip  a2a3  does not run here: its platforms are a2a3\n" in run.stdout
     assert "    test_worker  does not run here: it drives simpler's worker itself\n" in run.stdout
     reason = "does not run here: level 3: it needs several chips, and simpler's workers"
-    assert f"    pairs2  a2a3sim  {reason}\n" in run.stdout
+    assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
     assert run.stdout.endswith("2 files, 4 cases run here\n")
 
 

@@ -43,6 +43,8 @@ def clean_outputs(workspace: Workspace, name: str) -> None:
     """Remove the outputs of artifact ``name`` on every platform, or of all artifacts when it is empty."""
     for output in sorted(workspace.build_dir.glob(f"*/{name or '*'}/{MARKER}")):
         _clean(output.parent, workspace)
+    for artifact in sorted(workspace.build_dir.glob("scenes/worker.*/kernel_config.py")) if not name else ():
+        _remove(artifact.parent, workspace)  # of tests that drive a worker themselves
     commands = workspace.build_dir / "compile_commands.json"
     if not name and commands.exists():
         _remove(commands, workspace)
