@@ -5,6 +5,9 @@ says what happened: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fa
 
 PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build directory, and its options hold too.
 
+PATH may be a scene test, FILE[::CLASS[::CASE]], whose cases are programs; ``pypto-build scene`` takes the flags of
+simpler's own runner of these.
+
 ``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs;
 ``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
 
@@ -28,7 +31,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pypto_build import __version__
-from pypto_build.artifact import ArtifactError
+from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
@@ -49,6 +52,7 @@ _TOOLS = {
     "fetch": "pypto_build.toolchain.fetch",
     "setup": "pypto_build.editor.setup",
     "lsp": "pypto_build.editor.server",
+    "scene": "pypto_build.interop.scene",
 }
 
 # Flags of a dump in its older form.
@@ -56,7 +60,8 @@ _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
 # What one of them means without a level: they were switches, and dumped everything.
 _OLD_LEVEL = 2
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
-_OPTIONS = [option for option in OPTIONS.values() if option.name != "JIT"]
+_OPTIONS = [option for option in OPTIONS.values() if option.name not in ("JIT", "SCENE")]
+_SCENE = re.compile(r".*\.py(::.*)?\Z")
 
 
 #: Runs SCons with the words of a command line in an environment; its exit status.
@@ -152,9 +157,10 @@ def scons_words(given: argparse.Namespace) -> list[str]:
         ours = given.RUNTIME != SIMPLER and (_is_simulated(given.PLATFORM) or here)
         options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
-    jobs = [f"-j{given.jobs}"] if given.jobs else []
-    named = "PROGRAM" if given.verb == "compile" else "JIT"
-    what = [f"{named}={path}"] if (path := given.path or given.runtime_dir) else []
+    jobs = [*([f"-j{given.jobs}"] if given.jobs else []), *(["-k"] if given.keep_going else [])]
+    path = given.path or given.runtime_dir or ""
+    named = "PROGRAM" if given.verb == "compile" else "SCENE" if _is_scene(path) else "JIT"
+    what = [f"{named}={path}"] if path else []
     words += _beside_artifact(given) if not options["BUILD_DIR"] else []
     return ["--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, *what, *words, *given.assigned]
 
@@ -169,6 +175,11 @@ def _beside_artifact(given: argparse.Namespace) -> list[str]:
         return []
     place = root.parent.parent if root.parent.name == "build_output" else root.parent
     return [f"BUILD_DIR={place / 'build'}"]
+
+
+def _is_scene(path: str) -> bool:
+    """Whether PATH is a scene test; a manifest means its artifact."""
+    return bool(_SCENE.match(path)) and Path(path).name != MANIFEST_NAME
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -187,9 +198,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         rest, given.path = [given.path, *rest], None
     given.assigned = [word for word in rest if _ASSIGNMENT.match(word)]
     for name, _, value in (word.partition("=") for word in given.assigned):
-        if name == "JIT":
+        if name in ("JIT", "SCENE"):
             given.path = value
-    given.assigned = [word for word in given.assigned if not word.startswith("JIT=")]
+    given.assigned = [word for word in given.assigned if not word.startswith(("JIT=", "SCENE="))]
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
     return given
@@ -240,6 +251,7 @@ def parser() -> _Parser:
     flags.add_argument("path", metavar="PATH", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
+    flags.add_argument("-k", dest="keep_going", action="store_true", help="go on with other programs after a failure")
     groups = {group: flags.add_argument_group(group.value.lower()) for group in dict.fromkeys(GROUP.values())}
     for option in _OPTIONS:
         names = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
@@ -265,10 +277,12 @@ def _verbs_text() -> str:
         "setup": "what editors, shells and CI need: 'pypto-build setup' shows it, WRITE=1 writes it",
         "lsp": "the language server of .pto, on standard input and output",
     }
+    scene = {"scene": "run scene tests with the flags of simpler's runner: 'pypto-build scene FILE -p a2a3sim'"}
     lines = []
     for section, names in SECTIONS.items():
         rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
         rows |= wrap if "fetch" in rows else {}
+        rows |= scene if "replay" in rows else {}
         if not rows:
             continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]

@@ -176,7 +176,9 @@ class _Reader:
         field = "ORCHESTRATION"
         if not isinstance(entry, dict):
             raise ArtifactError(self.path, f"{field} is not a dict", _COMPILE_AGAIN)
-        source = self.tree.file(self.required(entry, field, "source"), self.place(entry), f"{field}.source")
+        is_external = entry.get("external", False) is True
+        locate = self.tree.external_file if is_external else self.tree.file
+        source = locate(self.required(entry, field, "source"), self.place(entry), f"{field}.source")
         symbols: dict[str, str] = {}
         for key, default in (("function_name", DEFAULT_ENTRY), ("config_name", DEFAULT_CONFIG)):
             symbol = entry.get(key) or default
@@ -185,7 +187,7 @@ class _Reader:
                     self.place(entry), f"{field}.{key}: {shown(symbol)} is not a C++ function name", _COMPILE_AGAIN
                 )
             symbols[key] = symbol
-        return Orchestration(source=source, signature=self.signature(entry, field), **symbols)
+        return Orchestration(source=source, signature=self.signature(entry, field), external=is_external, **symbols)
 
     def runtime_config(self, entry: object) -> dict[str, Any]:
         if not isinstance(entry, dict):

@@ -58,7 +58,7 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError, MemoryError) as error:
         reason = str(error) or "an expression is nested too deeply"  # of the parser's memory, nothing is said
         raise ArtifactError(path, f"not Python source: {reason}", "compile again to get a fresh manifest") from None
-    evaluator = _Evaluator(path)
+    evaluator = Evaluator(path)
     try:
         for statement in tree.body:
             evaluator.statement(statement)
@@ -67,7 +67,9 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
     return evaluator.names
 
 
-class _Evaluator:
+class Evaluator:
+    """Evaluates expressions with the names that were assigned and imported so far."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.work = 0
@@ -276,18 +278,18 @@ class _Evaluator:
             raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
 
 
-_EXPRESSIONS: dict[type[ast.expr], Callable[[_Evaluator, Any], Any]] = {
-    ast.Constant: _Evaluator.constant,
-    ast.Name: _Evaluator.name,
-    ast.List: _Evaluator.sequence,
-    ast.Tuple: _Evaluator.sequence,
-    ast.Dict: _Evaluator.dictionary,
-    ast.UnaryOp: _Evaluator.unary,
-    ast.BinOp: _Evaluator.binary,
-    ast.JoinedStr: _Evaluator.fstring,
-    ast.Subscript: _Evaluator.subscript,
-    ast.Attribute: _Evaluator.attribute,
-    ast.Call: _Evaluator.call,
+_EXPRESSIONS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
+    ast.Constant: Evaluator.constant,
+    ast.Name: Evaluator.name,
+    ast.List: Evaluator.sequence,
+    ast.Tuple: Evaluator.sequence,
+    ast.Dict: Evaluator.dictionary,
+    ast.UnaryOp: Evaluator.unary,
+    ast.BinOp: Evaluator.binary,
+    ast.JoinedStr: Evaluator.fstring,
+    ast.Subscript: Evaluator.subscript,
+    ast.Attribute: Evaluator.attribute,
+    ast.Call: Evaluator.call,
 }
 
 

@@ -36,7 +36,7 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
         *_list("KERNELS = [", kernels, "]"),
         "",
         "CALLABLE = {",
-        f'    "orchestration": {_dict(orchestration)},',
+        f'    "orchestration": {_dict(_incore(orchestration))},',
         *_list('    "incores": [', [_incore(kernel) for kernel in kernels], "    ],", indent="        "),
         "}",
     ]
@@ -50,12 +50,16 @@ def _root_expression(root: Path, directory: Path) -> str:
 
 
 def _orchestration(orchestration: Orchestration, root: Path) -> dict[str, Any]:
-    return {
+    entry: dict[str, Any] = {
         "source": _source(orchestration.source, root),
         "function_name": orchestration.function_name,
         "config_name": orchestration.config_name,
-        "signature": _signature(orchestration.signature or ()),
     }
+    if orchestration.signature is not None:
+        entry["signature"] = _signature(orchestration.signature)
+    if orchestration.external:
+        entry["external"] = True
+    return entry
 
 
 def _kernel(kernel: Kernel, root: Path) -> dict[str, Any]:

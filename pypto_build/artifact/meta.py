@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -23,6 +24,7 @@ class _Param(msgspec.Struct):
     direction: str
     shape: list[Extent] | None
     dtype: str
+    kind: Literal["", "tensor", "scalar"] = ""
 
 
 class _Document(msgspec.Struct):
@@ -57,5 +59,5 @@ def read_meta(path: Path) -> CompiledMeta | None:
         if param.shape is not None and not fits_memory(param.shape):
             raise ArtifactError(path, f"params[{position}].shape: {param.shape} fits no memory", _WAY_OUT)
         shape = None if param.shape is None else tuple(param.shape)
-        params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype)))
+        params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype), param.kind))
     return CompiledMeta(tuple(params), document.platform, document.backend_type)

@@ -69,11 +69,18 @@ def _table(
                 kind=kind,
                 index=index,
                 direction=_direction(index, argument, param, signature) if kind == "tensor" else None,
-                dtype=param.dtype if param and param.dtype else argument.dtype if argument else None,
+                dtype=_dtype(argument, param),
                 shape=param.shape if param else None,
             )
         )
     return tuple(rows)
+
+
+def _dtype(argument: Argument | None, declared: MetaParam | None) -> str | None:
+    """The declared element type, else that by which the code reads it, unless the data is to tell."""
+    if declared is not None and (declared.dtype or declared.kind):
+        return declared.dtype
+    return argument.dtype if argument else None
 
 
 def _direction(index: int, argument: Argument | None, declared: MetaParam | None, signature: Signature) -> str | None:

@@ -68,12 +68,16 @@ class Kernel(msgspec.Struct, frozen=True):
 
 
 class Orchestration(msgspec.Struct, frozen=True):
-    """The C++ file that submits kernels as tasks; ``signature`` covers the entry's tensors in ``tensor(i)`` order."""
+    """The C++ file that submits kernels as tasks; ``signature`` covers the entry's tensors in ``tensor(i)`` order.
+
+    An ``external`` one lies outside of the artifact.
+    """
 
     source: Path
     function_name: str = DEFAULT_ENTRY
     config_name: str = DEFAULT_CONFIG
     signature: Signature | None = None
+    external: bool = False
 
     @property
     def binary(self) -> str:
@@ -90,12 +94,21 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class MetaParam(msgspec.Struct, frozen=True):
-    """One parameter: ``shape`` is ``None`` for a scalar, -1 stands for a dynamic size; ``dtype`` is torch's name."""
+    """One parameter: ``shape`` is ``None`` for a scalar, -1 stands for a dynamic size; ``dtype`` is torch's name.
+
+    One whose ``kind`` is given ("tensor" or "scalar") has shape and dtype of its data, whatever the code reads it as.
+    """
 
     name: str
     direction: ArgDirection
     shape: tuple[int, ...] | None
     dtype: str | None
+    kind: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor."""
+        return self.kind == "tensor" if self.kind else self.shape is not None
 
 
 class CompiledMeta(msgspec.Struct, frozen=True):
@@ -108,12 +121,12 @@ class CompiledMeta(msgspec.Struct, frozen=True):
     @property
     def tensors(self) -> tuple[MetaParam, ...]:
         """The tensor parameters, in ``orch_args.tensor(i)`` order."""
-        return tuple(p for p in self.params if p.shape is not None)
+        return tuple(p for p in self.params if p.is_tensor)
 
     @property
     def scalars(self) -> tuple[MetaParam, ...]:
         """The scalar parameters, in ``orch_args.scalar(i)`` order."""
-        return tuple(p for p in self.params if p.shape is None)
+        return tuple(p for p in self.params if not p.is_tensor)
 
 
 class Artifact(msgspec.Struct, frozen=True):

@@ -65,6 +65,9 @@ SCHEDULER_TIMEOUT = Code(100, "SCHEDULER_TIMEOUT", "see what each unfinished tas
 KERNEL_FAULT = Code(200, "KERNEL_FAULT", "correct the kernel")
 LOAD_ERROR = Code(201, "LOAD_ERROR", "rebuild the artifact")
 
+#: The first of our own codes, which upstream does not have.
+OWN_CODES = 200
+
 CODES = {code.number: code for code in list(globals().values()) if isinstance(code, Code)}
 
 
@@ -307,7 +310,9 @@ KINDS: dict[int, Kind] = {
         "task {number} runs kernel {name} as {role}, but its core_type is {core_type}",
         "submit it with rt_submit_{core_type}_task",
     ),
-    FaultKind.NO_BLOCKS: _submitted("task {number} asks for {count} SPMD blocks", "launch at least one block"),
+    FaultKind.NO_BLOCKS: _submitted(
+        "task {number} asks for {count} SPMD blocks", "launch at least one block, and no more than 32767 over all cores"
+    ),
     FaultKind.PREDICATE_WITHOUT_TENSOR: _submitted(
         "task {number} has a predicate without a tensor", "set operand.tensor"
     ),

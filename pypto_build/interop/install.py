@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import replace_file, write_bytes
-from pypto_build.artifact.interface import read_interface
+from pypto_build.artifact.interface import read_interface, relative_source
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.binaries import beside_sources, built, check_binaries
 from pypto_build.toolchain import ToolchainError
@@ -131,7 +131,7 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
 def _notes(artifact: Artifact) -> Iterator[str]:
     text = artifact.orchestration.source.read_text(encoding="utf-8", errors="replace")
     if not all(line in text for line in _ADDED_BY_PYPTO):
-        name = artifact.orchestration.source.relative_to(artifact.root)
+        name = relative_source(artifact.orchestration.source, artifact.root)
         yield f"PyPTO adds two #include lines to {name} when it first runs it; install again after that"
     for kernel in artifact.kernels:
         if kernel.external:

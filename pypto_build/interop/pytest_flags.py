@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pypto_build.artifact.scene_reader import mentions_simpler
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import OF_ITS_RECORDS
 
@@ -19,9 +21,13 @@ FLAGS: dict[tuple[str, ...], dict[str, Any]] = {
     ("--device",): {"metavar": "LIST", "help": 'devices of hardware: "0", "4-7" or "0,2,5" (0)'},
     ("--case",): {"action": "append", "metavar": "C", "help": "only this case: Name, Class::Name, Class:: or ::Name"},
     ("--rounds",): {"metavar": "N", "help": "how often to run each case (1)"},
+    ("--manual",): {"choices": ("exclude", "include", "only"), "help": "scene tests' cases that run when asked for"},
+    ("--skip-golden",): {"action": "store_true", "help": "run scene tests without comparing"},
     ("--golden-data",): {"metavar": "DIR", "help": "another directory with in/ and out/ than the artifact's"},
     ("--runtime",): {"metavar": "R", "help": "what executes a manifest's replay: embedded, torch or simpler"},
 }
+# Files of directories that are looked at for scene tests.
+_MOST_LOOKED_AT = 500
 # Options of a run whose flags are passed on as they are, those with levels first.
 PASSED_ON = sorted((row for row in OF_ITS_RECORDS.values() if row.scene_flags), key=lambda row: row.kind.type is bool)
 
@@ -35,11 +41,14 @@ def about_artifacts(words: Sequence[str], collected: Sequence[str]) -> bool:
     if not any(word.partition("=")[0] in {*flags, "-h", "--help"} for word in words):
         return False
     places = [Path(word.partition("::")[0]) for word in words if not word.startswith("-")]
-    if any(place.name in collected for place in places):
+    if any(place.name in collected or mentions_simpler(place) for place in places):
         return True
     depths = [f"{'*/' * depth}{collected[-1]}" for depth in range(4)]
     directories = [place for place in places if place.is_dir()] or [Path()]
-    return any(next(place.glob(depth), None) for place in directories for depth in depths)
+    if any(next(place.glob(depth), None) for place in directories for depth in depths):
+        return True
+    tests = (path for place in directories for depth in range(8) for path in place.glob(f"{'*/' * depth}test_*.py"))
+    return any(map(mentions_simpler, islice(tests, _MOST_LOOKED_AT)))
 
 
 def declare(parser: pytest.Parser) -> None:

@@ -7,13 +7,19 @@ until there is something to declare or to collect, and its flags exist only in r
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 _MANIFEST, _SCENE_TEST = ("kernel_config.py", "kernel_config_scene_test.py")
+_IMPORTS_SIMPLER = re.compile(rb"(?m)^\s*(?:from|import)\s+simpler(?:_setup)?\b")
+_FIXTURES = "pypto_build_worker_tests"
 _CONTROLLER = "PYPTO_PYTEST_CONTROLLER"
 
 
@@ -22,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     words = [*sys.argv[1:], *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
     of_worker = os.environ.get(_CONTROLLER) == str(os.getppid())  # pytest-xdist's, which has no command line
     flagged = any(word.startswith("--") or word == "-h" for word in words)
-    if not (of_worker or flagged) or _in_simpler(Path.cwd() / "any"):
+    if not (of_worker or flagged) or (_in_simpler(Path.cwd() / "any") and _simpler_is_there()):
         return
     from pypto_build.interop import pytest_flags
 
@@ -34,7 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Manifests and scene tests are not modules of test functions; importing them would need simpler."""
-    if module_path.name not in (_MANIFEST, _SCENE_TEST) or _in_simpler(module_path):
+    if module_path.name not in (_MANIFEST, _SCENE_TEST):
+        return _scene_file(module_path, parent)
+    if _in_simpler(module_path):
         return None
     from pypto_build.interop.pytest_items import Manifest, SceneTestFile
 
@@ -45,3 +53,51 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 def _in_simpler(path: Path) -> bool:
     """Whether a file is part of simpler itself, whose conftest collects it."""
     return any((place / "simpler_setup").is_dir() and (place / "conftest.py").is_file() for place in path.parents)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    """simpler's own conftest needs simpler; without it, its scene tests run without its conftest."""
+    words = [word.partition("::")[0] for word in early_config.invocation_params.args if not word.startswith("-")]
+    if any(_in_simpler(Path(word).absolute() / "any") for word in words) and not _simpler_is_there():
+        early_config.known_args_namespace.noconftest = True
+    yield
+
+
+def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
+    """A file of scene tests that pytest could not import: simpler is not installed."""
+    text = _text(path)
+    if not _IMPORTS_SIMPLER.search(text) or _simpler_is_there():
+        return None
+    from pypto_build.artifact.scene_reader import imports_simpler, is_scene_test
+
+    if not is_scene_test(path):
+        if imports_simpler(path):
+            _stand_in(path, parent.config)
+        return None
+    from pypto_build.interop.scene.pytest_file import file_of
+
+    return file_of(parent, path)
+
+
+@cache
+def _simpler_is_there() -> bool:
+    return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
+
+
+def _stand_in(path: Path, config: pytest.Config) -> None:
+    """Let a test that drives a worker of simpler's itself find stand-ins in this process."""
+    if config.pluginmanager.has_plugin(_FIXTURES):
+        return
+    from pypto_build.interop.scene.fixtures import WorkerTests
+    from pypto_build.interop.scene.loading import stand_in
+
+    stand_in(path)
+    config.pluginmanager.register(WorkerTests(config), _FIXTURES)
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

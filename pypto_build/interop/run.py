@@ -19,6 +19,7 @@ from pypto_build.facts.run_options import SIMPLER
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
 from pypto_build.replay.run_options import add_run_options, settings_of
+from pypto_build.replay.session import Request
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import changed_files
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
@@ -28,27 +29,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, cli.terminate)
-    own, others = _parser().parse_known_args(words)
+    if {"-h", "--help"} & set(words):
+        _parser().print_help()
+        print("\nand the options of a replay:\n")
+        cli.parser().print_help()
+        return 0
     try:
-        if own.help:
-            _parser().print_help()
-            print("\nand the options of a replay:\n")
-            cli.parser().print_help()
-            return 0
-        request = cli.request_from([*others, "--embedded", "", "--runtime", SIMPLER])
-        if request.platform not in PLATFORMS:
-            raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
-        home = find_home(own.simpler or "", own.isa or "")
+        return cli.run(request_from(words))
     except ArtifactError as error:
         return cli.usage_error(words, error, SIMPLER)
+
+
+def request_from(words: Sequence[str]) -> Request:
+    """The request that a command line makes of simpler. Raises `ArtifactError` for one that makes none."""
+    own, others = _parser().parse_known_args(words)
+    request = cli.request_from([*others, "--embedded", "", "--runtime", SIMPLER])
+    if request.platform not in PLATFORMS:
+        raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
+    try:
+        home = find_home(own.simpler or "", own.isa or "")
     except ToolchainError as error:
         message, _, hint = str(error).partition("; ")
-        return cli.usage_error(words, ArtifactError("", message, hint), SIMPLER)
+        raise ArtifactError("", message, hint) from None
     for note in _notes(home):
         print(f"[RUN]   note: {note}")
     options = {**request.options, **settings_of(own)}
     engine = SimplerEngine(home, own.device, own.skip_compile)
-    return cli.run(dataclasses.replace(request, options=options, engine=engine))
+    return dataclasses.replace(request, options=options, engine=engine)
 
 
 def _notes(home: SimplerHome) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pypto_build.facts.faults import Escaped, FaultKind, Nearness
 from pypto_build.facts.faults import Status as FaultStatus
 from pypto_build.replay.verdict import ErrorInfo, Status
-from pypto_build.runtime.faults import FaultRecord, hint_of, message_of, status_of
+from pypto_build.runtime.faults import FaultRecord, code_of, hint_of, message_of, status_of
 from pypto_build.runtime.printable import printable
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def run_fault(record: FaultRecord) -> RunFault:
         printable(record.kernel) if record.kernel else None,
         printable(hint_of(record)),
         fault=record,
+        code=code_of(record),
     )
     return RunFault(status_of(record), error)
 

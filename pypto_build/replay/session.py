@@ -28,7 +28,7 @@ from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
 from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
-from pypto_build.replay.quick import quick_check
+from pypto_build.replay.quick import judged_outputs, quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
 from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
@@ -78,7 +78,8 @@ class Request:
     `engine` executes the rounds in place of the embedded runtime. `all_goldens`: outputs without a golden, where others
     have one, are an error. A run that is not `verbose` prints its outputs and its end
     alone. `meanwhile` is called in this process while the first round runs, for what its caller has to
-    get ready.
+    get ready. `judge` decides in place of the goldens: it is called when the outputs of a round lie in `actual/`, and
+    says what is wrong with them, nothing if they are good.
     """
 
     artifact_dir: Path
@@ -105,6 +106,7 @@ class Request:
     all_goldens: bool = True
     meanwhile: Callable[[], object] | None = None
     verbose: bool = True
+    judge: Callable[[], str] | None = None
 
     @property
     def verdict_path(self) -> Path:
@@ -291,6 +293,10 @@ class _Session:
     def _check(self, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator], reply: Reply) -> None:
         """Fill in what the round's outputs are worth."""
         request, verdict = self._request, self._verdict
+        if request.judge is not None:
+            self._keep(binding, arena)
+            verdict.outputs = judged_outputs(binding, request.judge())
+            return
         if request.engine is None and not (comparators or reply.input_writes or reply.unwritten):
             quick = quick_check(load_embedded(request.embedded), binding, arena, verdict.rtol, verdict.atol)
             if quick is not None:
@@ -321,15 +327,9 @@ class _Session:
     def _finish(self, binding: Binding, arena: Arena) -> None:
         """Keep what was computed, report it, decide."""
         verdict, log = self._verdict, self._log
-        for index, tensor in enumerate(binding.tensors):
-            if tensor.is_output:
-                write_pt(
-                    self._request.results_dir / "actual" / f"{tensor.name}.pt",
-                    tensor.dtype,
-                    tensor.shape,
-                    arena.tensor(index),
-                )
-        with log.stage("validate") if binding.checked else contextlib.nullcontext():
+        self._keep(binding, arena)
+        checked = binding.checked or self._request.judge is not None
+        with log.stage("validate") if checked else contextlib.nullcontext():
             for output in verdict.outputs:
                 log.line(output_line(output))
                 if output.status == "mismatch":
@@ -340,7 +340,18 @@ class _Session:
         if verdict.error is not None:
             verdict.status = "runtime_error"
         else:
-            verdict.status = "mismatch" if failed else "pass" if binding.checked else "unchecked"
+            verdict.status = "mismatch" if failed else "pass" if checked else "unchecked"
+
+    def _keep(self, binding: Binding, arena: Arena) -> None:
+        """Write the outputs to `actual/`."""
+        for index, tensor in enumerate(binding.tensors):
+            if tensor.is_output:
+                write_pt(
+                    self._request.results_dir / "actual" / f"{tensor.name}.pt",
+                    tensor.dtype,
+                    tensor.shape,
+                    arena.tensor(index),
+                )
 
 
 def _timelines(request: Request) -> Timelines | None:

@@ -67,7 +67,8 @@ class OutputResult(msgspec.Struct):
 class ErrorInfo(msgspec.Struct):
     """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail.
 
-    `fault` is what the runtime noticed, where it was the runtime; verdict.json has the words alone.
+    `fault` is what the runtime noticed, where it was the runtime; verdict.json has the words alone, and `code`, the
+    number that upstream's runtime has for it, where it has one.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class ErrorInfo(msgspec.Struct):
     hint: str = ""
     detail: list[str] = []
     fault: FaultRecord | None = None  # what the words were made of; not written
+    code: int | None = None
 
     def __str__(self) -> str:
         where = [f"task {self.task}"] if self.task is not None else []
@@ -134,6 +136,8 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
     ordered = {"schema": fields.pop("schema"), **fields}
     if verdict.error is not None:
         del ordered["error"]["fault"]
+        if verdict.error.code is None:
+            del ordered["error"]["code"]
     for output in ordered["outputs"]:
         del output["tainted"]
     write_bytes(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")

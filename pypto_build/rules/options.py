@@ -47,6 +47,7 @@ _SWITCHED[""] = False
 _TABLE: dict[Group, tuple[Option, ...]] = {
     Group.COMMON: (
         Option("JIT", TEXT, "", "the artifact: a directory name, a path, a glob or 'latest'"),
+        Option("SCENE", TEXT, "", "cases of a scene test in the artifact's place: FILE[::CLASS[::CASE]]"),
         Option(
             "PLATFORM",
             one_of(*PLATFORMS),
@@ -72,6 +73,9 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("ARCH", TEXT, "", "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
         Option("KERNEL_FLAGS", TEXT, "", "more flags for the kernels' compiler"),
         Option("CHECK", SWITCH, False, "1: kernels record and check what every instruction touches"),
+        Option("CASE", TEXT, "", "SCENE=: only these cases: NAME, CLASS::NAME, CLASS:: or ::NAME, with commas"),
+        Option("MANUAL", one_of("exclude", "include", "only"), "exclude", "SCENE=: cases that run only when asked for"),
+        Option("SKIP_GOLDEN", SWITCH, False, "SCENE=: 1: run without making and comparing goldens", ("--skip-golden",)),
         Option("SANDBOX", SWITCH, False, "1: compile and replay under bubblewrap: no network, only OUT writable"),
         Option("LAUNCHER", one_of("", *LAUNCHERS), "", f"run compilations through {', '.join(LAUNCHERS)}"),
         Option("PTOAS", TEXT, "", "the assembler of edited .pto modules ($PTOAS_ROOT, PATH, else 'own')"),

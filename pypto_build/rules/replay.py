@@ -7,13 +7,13 @@ import shlex
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from SCons.Action import Action
+from SCons.Action import Action as SConsAction
 from SCons.Script import GetOption
 
 from pypto_build import terminal
@@ -21,6 +21,7 @@ from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
+from pypto_build.proof import Action
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, tell_built
@@ -33,6 +34,7 @@ from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, w
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import Outcome, outcome_of, outcomes_of, wants_files
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
+from pypto_build.toolchain.python import own_tool
 
 # How a replay ends that triage can explain.
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
@@ -48,7 +50,11 @@ def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
             if not replay.of_a_test:
                 _note_outcome(workspace_of(env), replay)
     verdicts = (read_verdict(replay.results / "verdict.json") for replay in found)
-    return next((status for verdict in verdicts if (status := status_of(workspace_of(env), verdict.exit_status))), 0)
+    workspace = workspace_of(env)
+    statuses = (
+        status_of(workspace, verdict.exit_status, replay) for replay, verdict in zip(found, verdicts, strict=True)
+    )
+    return next(filter(None, statuses), 0)
 
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
@@ -76,12 +82,17 @@ def declare_replay(
     tolerant: bool = False,
     alone: bool = True,
     of_a_test: bool = False,
+    judge: str = "",
+    limits: Mapping[str, str] | None = None,
+    unchecked: bool = False,
+    label: str = "",
 ) -> Nodes:
     """The node of one replay: verdict.json, which depends on the binaries, the interface, the data and the options.
 
     ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever the verdict is, so
     that a tool that looks at it runs; it runs again the next time if the verdict is not a good one. One that is not
-    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept.
+    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept. ``judge``,
+    ``limits``, ``unchecked`` and ``label`` are those of a `Subject`.
     """
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -93,9 +104,10 @@ def declare_replay(
         data_dir = Path(REFERENCE)
     elif data_dir:
         workspace.data_dirs.add(data_dir)
-    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")}
+    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(limits or {})
     others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
-    way = configuration(targets.platform, options, str(data or ""), targets.variant, comparators or {}, others)
+    named = data_dir.name if label and data_dir else str(data or "")
+    way = configuration(targets.platform, options, named, targets.variant, comparators or {}, others)
     results = targets.output / REPLAYS / way.name
     if known := replays.by_results.get(results):
         known.of_a_test |= of_a_test
@@ -104,18 +116,19 @@ def declare_replay(
     step = _replay_step(
         workspace, targets, way, data_dir, golden, options, comparators or {}, found, alone, of_a_test, heard
     )
-    replay = Replay(targets, results, way, step, tolerant or of_a_test, of_a_test, heard)
+    step = replace(step, action=_under(step.action, limits or {}, judge), subject=label or step.subject)
+    replay = Replay(targets, results, way, step, tolerant or of_a_test, of_a_test, heard, unchecked, label)
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
-        Action(_replay, announce),
+        SConsAction(_replay, announce),
         PYPTO_REPLAY=replay,
         PYPTO_STEP=step,
     )
     env.Precious(node)
     replay.nodes = env.AlwaysBuild(node)
     replays.by_results[results] = replay
-    if _starts_ahead(workspace, targets) and alone:
+    if _starts_ahead(workspace, targets) and alone and not judge:
         step.place.start_ahead(step.action, WaitingTool)
     return replay.nodes
 
@@ -139,7 +152,10 @@ class Replay:
     tolerant: bool
     of_a_test: bool
     heard: list[str]
+    unchecked: bool = False  # whether one without a golden passes
+    label: str = ""  # of a case of a scene test
     ran: bool = False
+    reached: bool = False  # whether its binaries were built
     seconds: float = 0.0
     nodes: Nodes = ()
 
@@ -151,6 +167,8 @@ class Replays:
         self.by_results: dict[Path, Replay] = {}  # by the directories of results
         self.tags: dict[str, set[str]] = {}  # of every replay test, by its name
         self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
+        #: parts of tests that do not run here, with the status and the reason of each
+        self.refused: dict[str, list[tuple[int, str]]] = {}
 
 
 def _replay_step(
@@ -210,6 +228,17 @@ def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
     return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
+def _under(action: Action, limits: Mapping[str, str], judge: str) -> Action:
+    """The run with further variables in its environment, and judged by a class of the user's."""
+    if judge:
+        tool = own_tool("pypto_build.replay")
+        on_simpler = ["--on-simpler"] if action.argv[len(tool) - 1] != tool[-1] else []
+        options = (*action.argv[len(tool) :], "--judge", judge, *on_simpler)
+        argv = (*own_tool("pypto_build.interop.scene.run"), *options)
+        action = replace(action, argv=argv, inputs=(*action.inputs, judge.partition("::")[0]))
+    return replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
+
+
 def _why_again(workspace: Workspace, verdict: Path) -> str:
     """Why a replay runs whose inputs are those of the last time."""
     if workspace.options["FORCE"]:
@@ -229,6 +258,7 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     begun = time.monotonic()
     outcome = perform(workspace, replay.step)
     replay.seconds = time.monotonic() - begun
+    replay.reached = True
     if not replay.of_a_test or workspace.verbose:
         tell_built(workspace, replay.targets)
     replay.ran = outcome.how in ("built", "failed")
@@ -239,7 +269,8 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
         workspace.progress.unexplained.append(_triage_command(workspace, replay))
     if replay.ran and not replay.of_a_test:
         _note_outcome(workspace, replay)
-    return status_of(workspace, outcome.status) if ended else 0  # the verdict of one that did not run tells the rest
+    # The verdict of one that did not run tells the rest.
+    return status_of(workspace, outcome.status, replay) if ended else 0
 
 
 def _triage_command(workspace: Workspace, replay: Replay) -> str:
@@ -259,10 +290,10 @@ def _note_outcome(workspace: Workspace, replay: Replay) -> None:
         outcomes_of(workspace).replays.append(outcome_of_replay(workspace, replay, name))
 
 
-def status_of(workspace: Workspace, status: int) -> int:
+def status_of(workspace: Workspace, status: int, replay: Replay) -> int:
     """The exit status, with what the user allowed."""
-    allowed = workspace.options["ALLOW_UNCHECKED"] and status == EXIT_STATUS["unchecked"]
-    return 0 if allowed else status
+    allowed = workspace.options["ALLOW_UNCHECKED"] or replay.unchecked
+    return 0 if allowed and status == EXIT_STATUS["unchecked"] else status
 
 
 def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcome:
@@ -275,7 +306,7 @@ def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcom
         artifact=str(replay.targets.artifact.root),
         verdict=workspace.short_of_top(replay.results / "verdict.json"),
         text="".join(replay.heard),
-        failed=bool(status_of(workspace, verdict.exit_status)),
+        failed=bool(status_of(workspace, verdict.exit_status, replay)),
         command=_triage_command(workspace, replay) if verdict.exit_status in _UNEXPLAINED else "",
     )
 

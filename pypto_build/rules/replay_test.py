@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,13 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
 
     Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
     """
-    values = REPLAY_TEST.check(given)
+    return declare_test(env, REPLAY_TEST.check(given), _declare)
+
+
+def declare_test(
+    env: Environment, values: Mapping[str, Any], declare: Callable[[Environment, Mapping[str, Any]], Nodes]
+) -> Nodes:
+    """The alias of a test that ``declare`` makes the target of, if it is asked for."""
     name, tags = values["name"], set(values["tags"] or ())
     workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
     if not replays.tags:
@@ -71,7 +77,7 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
     outcomes, output = outcomes_of(workspace), None
     try:
         missing = _missing_platform(workspace, values["platform"])
-        replay: Nodes = () if missing else _declare_test(env, values)
+        replay: Nodes = () if missing else declare(env, values)
         output = next((found.targets.output for found in replays_of(env, replay)), None)
         test = env.Alias(name, replay, Action(_finish, None), PYPTO_TEST=name, PYPTO_SKIPPED=missing)
     except (ArtifactError, ToolchainError) as error:
@@ -130,7 +136,8 @@ def _is_named(name: str, chosen: bool) -> bool:
     return name in map(str, COMMAND_LINE_TARGETS) or (_all_are_run() and chosen)
 
 
-def _declare_test(env: Environment, values: Mapping[str, Any]) -> Nodes:
+def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
+    """The target: the replay."""
     targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
     update_compile_commands(workspace_of(env), targets)
     golden = _golden(workspace_of(env), values["golden"])
@@ -155,9 +162,20 @@ def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
         outcomes.add(Outcome(name, "SKIPPED", reason=env["PYPTO_SKIPPED"]))
         return 0
     status = finish_replays(target, source, env)
-    for replay in replays_of(env, source):
-        outcomes.add(outcome_of_replay(workspace, replay, name))
+    refused = env["PYPTO_REPLAYS"].refused.get(name, [])
+    found = [outcome_of_replay(workspace, replay, name) for replay in replays_of(env, source)]
+    outcomes.add(_one_of(name, found, refused))
+    status = status or next((status for status, _ in refused if status), 0)
     return 0 if _all_are_run() else status
+
+
+def _one_of(name: str, found: list[Outcome], refused: list[tuple[int, str]]) -> Outcome:
+    """The outcome of a test of several parts: that of the first that failed, else of the first."""
+    wrong = [Outcome(name, "ERROR", reason=reason, failed=True) for status, reason in refused if status]
+    skipped = [Outcome(name, "SKIPPED", reason=reason) for _, reason in refused]
+    outcome = next((one for one in (*found, *wrong) if one.failed), (*found, *skipped)[0])
+    outcome.seconds = sum(one.seconds for one in found)
+    return outcome
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:

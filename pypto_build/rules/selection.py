@@ -8,7 +8,7 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
-from pypto_build.rules.artifact import declare_loaded, tell_all_built
+from pypto_build.rules.artifact import ArtifactTargets, declare_loaded, tell_all_built
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -17,6 +17,7 @@ from pypto_build.rules.machinery.workspace import Workspace, examples_dir, works
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
+from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import OF_AN_ARTIFACT
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
@@ -34,6 +35,12 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     _declare_without_artifact(env)
     verbs = [VERBS[target] for target in wanted if target in VERBS]
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
+    if workspace.options["SCENE"]:
+        _declare_scenes(env, wanted, verbs, verdicts)
+        return
+    for name in ("CASE", "SKIP_GOLDEN"):
+        if jit and workspace.options[name]:
+            raise ArtifactError(f"{name}={workspace.options[name]}", "is for scene tests", "name one with SCENE=")
     if not jit:
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
         _declare_verbs(env, of_files, None)
@@ -57,6 +64,33 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         verdicts.concern(workspace.options, workspace.outputs)
 
 
+def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
+    """Declare the cases of ``SCENE=`` under the targets of an artifact."""
+    from pypto_build.rules.scenes import open_scenes, say_refused, tell_outcomes
+
+    workspace = workspace_of(env)
+    if workspace.options["JIT"]:
+        raise ArtifactError("SCENE=", "names a program, and so does JIT=", "leave one of them out")
+    if "pto_diff" in wanted:
+        raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, which scene tests have none of", "use JIT=")
+    subjects, refused = open_scenes(
+        workspace,
+        workspace.options["SCENE"],
+        workspace.platform(),
+        [*filter(None, workspace.options["CASE"].split(","))],
+    )
+    status = say_refused(refused)
+    tell_outcomes(env, refused)
+    without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
+    for root in dict.fromkeys(subject.artifact.root for subject in subjects):
+        _declare_verbs(env, without_nodes, root)
+    if subjects and (not wanted or set(wanted) - {verb.name for verb in without_nodes}):
+        _declare_subjects(env, subjects, wanted, [verb for verb in verbs if verb not in without_nodes])
+    for target in wanted if status or not subjects else ():
+        env.AlwaysBuild(env.Alias(target, [], Action(lambda target, source, env: status, None)))
+    verdicts.concern(workspace.options, workspace.outputs)
+
+
 def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> None:
     """The targets of tools that need no nodes."""
     for verb in verbs:
@@ -67,15 +101,20 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
 
 def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
+    artifacts = open_artifacts(workspace_of(env), root)
+    _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)
+
+
+def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:
+    """The nodes of programs with their data, and the targets on them."""
     workspace = workspace_of(env)
     needs = [VERBS[target].needs if target in VERBS else None for target in wanted]
     builds = not needs or any(need is not Needs.INTERFACE for need in needs)
-    artifacts = open_artifacts(workspace, root)
     tools = [VERBS[target] for target in wanted if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
     variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(wanted) else set())
     only = variants.pop() if len(variants) == 1 else None
-    selected = [declare_loaded(env, artifact, variant=only, needed=builds) for artifact in artifacts]
-    built = [node for targets in selected for node in targets.all]
+    selected = [declare_loaded(env, subject.artifact, variant=only, needed=builds) for subject in subjects]
+    built = [node for targets in _once(selected) for node in targets.all]
     wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
@@ -83,20 +122,34 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
     if "replay" in wanted or not wanted or looked_at:
         alone = len(selected) == 1
         verdicts = [
-            declare_replay(env, targets, chosen=chosen, tolerant=looked_at, alone=alone) for targets in selected
+            declare_replay(
+                env,
+                targets,
+                subject.data,
+                chosen=chosen,
+                tolerant=looked_at,
+                alone=alone,
+                of_a_test=len(subjects) > 1 and subject.data is not None,
+                judge=subject.judge,
+                limits=subject.limits,
+                unchecked=subject.unchecked,
+                label=subject.label,
+            )
+            for subject, targets in zip(subjects, selected, strict=True)
         ]
     for verb in verbs:
         from pypto_build.rules.verb_targets import declare_verb
 
-        for targets, verdict in zip(selected, verdicts or [()] * len(selected), strict=True):
-            needed = declare_loaded(env, targets.artifact, variant=_variant(workspace, verb), needed=builds)
+        for subject, targets, verdict in zip(subjects, selected, verdicts or [()] * len(selected), strict=True):
+            needed = declare_loaded(env, subject.artifact, variant=_variant(workspace, verb), needed=builds)
             if verb.needs is Needs.TRIAGE:
                 from pypto_build.rules.triage import declare_triage
 
                 declare_triage(env, verb, targets, needed, verdict)
                 continue
-            declare_verb(env, verb, targets.artifact.root, needed, verdict if verb.needs is Needs.REPLAY else ())
-    for targets in selected:
+            looked = verdict if verb.needs is Needs.REPLAY else ()
+            declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data)
+    for targets in _once(selected):
         update_compile_commands(workspace, targets)
     env.Alias("build", built)
     if "build" in wanted:
@@ -104,15 +157,20 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
     if "splice" in wanted or not wanted:
         from pypto_build.rules.pto_targets import declare_splice
 
-        declare_splice(env, selected)
+        declare_splice(env, _once(selected))
     if "replay" in wanted and wants_files(workspace) and not looked_at:
         outcomes_of(workspace)  # written at the end, even if nothing comes of it
     if "graph" in wanted:
         from pypto_build.rules.graph import declare_graph
 
-        declare_graph(env, selected)
+        declare_graph(env, _once(selected))
     if verdicts:
         env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(finish_replays, None)))
+
+
+def _once(selected: list[ArtifactTargets]) -> list[ArtifactTargets]:
+    """Each artifact once, whatever data it gets."""
+    return list({id(targets): targets for targets in selected}.values())
 
 
 def _variant(workspace: Workspace, verb: Verb) -> str | None:

@@ -104,9 +104,11 @@ def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
     """
     if not targets or not all(target in TARGETS for target in targets):
         return
-    if "JIT" in given and set(targets) <= {"test", "compile", "fetch", "gc"}:
-        asked = _listed(f"'scons {target}'" for target in targets)
-        raise OptionError(f"JIT={given['JIT']}: {asked} works on no artifact; leave it out, or use 'scons replay'")
+    for name in ("JIT", "SCENE"):
+        if name in given and set(targets) <= {"test", "compile", "fetch", "gc"}:
+            asked = _listed(f"'scons {target}'" for target in targets)
+            what = f"{name}={given[name]}: {asked} works on no artifact"
+            raise OptionError(f"{what}; leave it out, or use 'scons replay'")
     for name, text in given.items():
         if GROUP[name] is Group.COMMON or any(name in TARGETS[target].options for target in targets):
             continue

@@ -32,6 +32,7 @@ from pypto_build.trace import note_start, span
 RULES: dict[str, tuple[str, str]] = {
     "PtoArtifact": ("artifact", "declare_artifact"),
     "ReplayTest": ("replay_test", "declare_replay_test"),
+    "SceneTest": ("scene_test", "declare_scene_test"),
     "PtoProgram": ("program", "declare_program"),
     "PtoKernel": ("single", "declare_kernel"),
     "PtoOrchestration": ("single", "declare_orchestration"),

@@ -24,11 +24,12 @@ def declare_verb(
     root: Path | None = None,
     targets: ArtifactTargets | None = None,
     verdict: Nodes = (),
+    data: Path | None = None,
 ) -> None:
     """The target of ``verb`` on the artifact in ``root``.
 
     ``root`` is None for a tool that was given files instead of one. ``targets`` are its nodes, None for a tool that
-    needs the artifact only; ``verdict`` is the node of its replay.
+    needs the artifact only; ``verdict`` is the node of its replay. ``data`` is what it gets where DATA= names nothing.
     """
     workspace = workspace_of(env)
     platform = workspace.options["PLATFORM"]
@@ -45,7 +46,7 @@ def declare_verb(
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         needed += verdict
-    tool = Action([[escape(word) for word in words + verb_flags(env, verb)]], None)
+    tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:
         actions.insert(0, Action(tell_all_built, None))
@@ -61,12 +62,12 @@ def declare_fetch(env: Environment) -> None:
     env.AlwaysBuild(env.Alias("fetch", [], action))
 
 
-def verb_flags(env: Environment, verb: Verb) -> list[str]:
-    """The flags by which a tool gets the options that were given."""
+def verb_flags(env: Environment, verb: Verb, data: Path | None = None) -> list[str]:
+    """The flags by which a tool gets the options that were given; ``data`` is that of its subject."""
     options = workspace_of(env).options
     words = []
     for name, flag in verb.flags.items():
-        value = options[name]
+        value = options[name] or (str(data) if name == "DATA" and data else options[name])
         if value != OPTIONS[name].default or name in ARGUMENTS:
             words += [flag] if value is True else [] if value is False else [f"{flag}={value}"]
         elif name in verb.required:

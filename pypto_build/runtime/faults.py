@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from pypto_build.facts.faults import CODES, KINDS, Code, FaultKind, Kind, Status
+from pypto_build.facts.faults import CODES, KINDS, OWN_CODES, Code, FaultKind, Kind, Status
 
 Field = int | str
 
@@ -146,6 +146,12 @@ def message_of(record: FaultRecord) -> str:
 def hint_of(record: FaultRecord) -> str:
     """What to do about it."""
     return _kind(record).hint.format_map(_Fields(record))
+
+
+def code_of(record: FaultRecord) -> int | None:
+    """The number that upstream's runtime has for it; None where it is one of ours."""
+    number = _code(record).number
+    return number if number < OWN_CODES else None
 
 
 def _kind(record: FaultRecord) -> Kind:

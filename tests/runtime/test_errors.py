@@ -62,7 +62,12 @@ INVALID = {
     "no blocks": (
         TASK + "p.launch_spec.set_block_num(0); rt_submit_aiv_task(0, p);",
         "task 0 asks for 0 SPMD blocks",
-        "launch at least one block",
+        "launch at least one block, and no more than 32767 over all cores",
+    ),
+    "too many blocks for the cores of a group": (
+        TASK + "p.launch_spec.set_block_num(16384); rt_submit_task(MixedKernels{-1, 0, 0}, p);",
+        "task 0 asks for 32768 SPMD blocks",
+        "launch at least one block, and no more than 32767 over all cores",
     ),
     "automatic scope in a manual one": (
         'PTO2_SCOPE(PTO2ScopeMode::MANUAL) { rt_scope_begin(PTO2ScopeMode::AUTO, "o.cpp", 7); }',
@@ -177,6 +182,14 @@ def test_kernel_fault(rig: Rig) -> None:
 
 
 # --- limits ---
+
+
+def test_scopes_that_share_a_ring_fill_it(rig: Rig) -> None:
+    body = "for (int d = 0; d < 8; ++d) { rt_scope_begin(); for (int i = 0; i < 3; ++i) { CoreTaskArgs p;"
+    found = fault(
+        rig, body + " rt_submit_dummy_task(p); } } for (int d = 0; d < 8; ++d) rt_scope_end();", ring_task_window=4
+    )
+    assert (found.code, found.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
 
 
 def test_scope_holds_the_whole_window(rig: Rig) -> None:

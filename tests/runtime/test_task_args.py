@@ -82,6 +82,15 @@ MISUSED = {
         "CoreTaskArgs p; p.add_input(x); p.scalar(0);",
         "after task 0: scalar(i) of a task's arguments is out of range",
     ),
+    "dependencies that are not there": (
+        "CoreTaskArgs p; p.set_dependencies(nullptr, 4); rt_submit_aiv_task(0, p);",
+        "task 0: set_dependencies has a count and no array of task ids",
+    ),
+    "element of a tensor of nobody's": (
+        "ChipTensor t = x; t.owner_task_id = PTO2TaskId::make(0, 17); uint32_t at[1] = {0}; "
+        "get_tensor_data<float>(t, 1, at);",
+        "task 0: get_tensor_data: the tensor's owner is no task",
+    ),
     "assertion": ("always_assert(x.ndims == 3);", "after task 0: always_assert(x.ndims == 3) fails"),
 }
 

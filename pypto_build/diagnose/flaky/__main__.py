@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.console import add_run_options, progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
@@ -237,7 +238,7 @@ def _place(
     if evidence.artifact is None or sites[1] is None:
         return "", 0, ()
     source = evidence.artifact.orchestration.source
-    path = source.relative_to(evidence.artifact.root).as_posix()
+    path = relative_source(source, evidence.artifact.root)
     if not shared:
         return path, sites[1].line, ()
     lines = [

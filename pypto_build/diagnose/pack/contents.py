@@ -62,6 +62,10 @@ def external_files(artifact: Artifact) -> tuple[dict[str, Path], dict[str, str]]
     """Sources and headers outside of the artifact: files by path in the pack, and where each known path went."""
     tree: dict[str, Path] = {}
     moved: dict[str, str] = {}
+    entry = artifact.orchestration.source
+    if not entry.is_relative_to(artifact.root):
+        moved[str(entry)] = name = f"{EXTERNAL}/orchestration/{entry.name}"
+        tree[name] = entry
     for kernel in artifact.kernels:
         if kernel.source.is_relative_to(artifact.root):
             continue

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.recorded.critical_path import Analysis, analyse
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, find_graph, read_graph
 from pypto_build.diagnose.recorded.measured import Measured, read_measured
@@ -141,7 +142,7 @@ class Evidence:
         site = self.sites.get(raw)
         if site is None or self.artifact is None:
             return ""
-        return f"{self.artifact.orchestration.source.relative_to(self.artifact.root)}:{site.line}"
+        return f"{relative_source(self.artifact.orchestration.source, self.artifact.root)}:{site.line}"
 
     def reason(self, edge: Edge) -> str:
         """Why `edge.succ` waits: through which tensor and argument, and by which rule."""

@@ -28,6 +28,7 @@ _FILES = (
     "kernel_config.py",
     "interface.json",
     "verdict.json",
+    "scenes.json",
     "report.html",
     "bisect.json",
     "bisect.log",
@@ -49,6 +50,8 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
         terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
+    for artifact in sorted(workspace.build_dir.glob("scenes/worker.*/kernel_config.py")) if not name else ():
+        _remove(artifact.parent, workspace)  # of tests that drive a worker themselves
     commands = workspace.build_dir / "compile_commands.json"
     if not (name or platform) and commands.exists():
         _remove(commands, workspace)
@@ -65,6 +68,8 @@ def _clean(output: Path, workspace: Workspace) -> None:
     for tree in _WORK:
         if (output / tree).is_dir():
             _remove(output / tree, workspace)
+    for artifact in output.glob(f"{glob.escape(output.name)}.*/kernel_config.py"):  # of a scene test's classes
+        _remove(artifact.parent, workspace)
     for path in _built_files(output):
         _remove(path, workspace)
     for tree in _TREES:

@@ -4,22 +4,6 @@
 
 #include "pypto/tensor_views.h"
 
-/// The low bytes of `value` as a T: how scalars travel in 64-bit words.
-template <typename T> inline T from_u64(uint64_t value) {
-    static_assert(sizeof(T) <= sizeof(value), "scalars have at most 8 bytes");
-    T result;
-    __builtin_memcpy(&result, &value, sizeof(result));
-    return result;
-}
-
-/// The bytes of `value`, zero-extended to 64 bits.
-template <typename T> inline uint64_t to_u64(T value) {
-    static_assert(sizeof(T) <= sizeof(uint64_t), "scalars have at most 8 bytes");
-    uint64_t result = 0;
-    __builtin_memcpy(&result, &value, sizeof(value));
-    return result;
-}
-
 namespace pypto {
 
 /// A tensor parameter of the entry.

@@ -98,9 +98,11 @@ public:
         static_assert(sizeof(Kind) == 1, "dependency kinds are bytes of DepFlags");
         if (count != 0 && listed_count_ != 0)
             record_error("set_dependencies is called once a task; collect the task ids in one array");
+        if (count != 0 && tasks == nullptr)
+            record_error("set_dependencies has a count and no array of task ids");
         listed_ = tasks;
         listed_kinds_ = reinterpret_cast<const uint8_t *>(kinds);
-        listed_count_ = count;
+        listed_count_ = tasks ? count : 0;
     }
     template <typename... Ids> void add_dep(Ids... ids) { (push_dependency(ids, DEP_WAIT | DEP_RETAIN), ...); }
     template <typename... Ids> void add_dep_wait(Ids... ids) { (push_dependency(ids, DEP_WAIT), ...); }

@@ -13,6 +13,7 @@ namespace pypto::runtime {
 namespace {
 
 constexpr uint64_t kTooLarge = uint64_t{1} << 48;
+constexpr int kMostBlocks = 32767; // of a task, counted for each core
 
 uint64_t aligned(uint64_t bytes) {
     return bytes == 0 ? BlockPool::kAlignment
@@ -180,6 +181,11 @@ void Orchestrator::check_kernels(const Submission &submission) {
 void Orchestrator::check_launch(const Submission &submission) {
     if (submission.block_num < 1)
         end_with(FaultKind::NoBlocks, {{"number", numbered_}, {"count", submission.block_num}});
+    int members = 0;
+    for (int32_t kernel : submission.kernels)
+        members += kernel >= 0;
+    if (submission.block_num * members > kMostBlocks)
+        end_with(FaultKind::NoBlocks, {{"number", numbered_}, {"count", submission.block_num * members}});
     const Predicate *predicate = submission.predicate;
     if (predicate && predicate->operand.tensor == nullptr)
         end_with(FaultKind::PredicateWithoutTensor, {{"number", numbered_}});
@@ -262,7 +268,9 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     {
         const Scheduler::Lock lock = scheduler_.lock();
         usage = graph_.usage(target);
-        scope_holds_all = graph_.unfinished() == 0;
+        // Of scopes that share a ring, the last alone may not be what fills it.
+        const size_t in_scope = scope_tasks_.size() - scope.first_task;
+        scope_holds_all = graph_.unfinished() == 0 && in_scope + 1 >= limits.task_window[target];
     }
     const FaultField ring{"ring", target}, file{"file", scope.file}, line{"line", scope.line};
     switch (shortage) {

@@ -15,6 +15,9 @@ namespace pypto::runtime {
 void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, const char *what) {
     if (is_fatal())
         leave();
+    if (tensor.owner_task_id.is_valid() && !graph_.submitted(tensor.owner_task_id.raw))
+        end_with(FaultKind::ArgumentMisuse,
+                 {{"number", numbered_}, {"text", format("%s: the tensor's owner is no task", what)}});
     edges_.clear();
     writers_of(tensor);
     Scheduler::Lock lock = scheduler_.lock();

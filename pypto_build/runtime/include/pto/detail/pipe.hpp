@@ -186,4 +186,11 @@ PTO_INST auto TFREE(Pipe &pipe, G &, Rest &...) -> detail::enable_if_t<detail::i
 
 } // namespace pto
 
+// Kernels call these with template arguments and without `using namespace pto`, which C++17 reads as comparisons unless
+// a template of the name is in sight.
+using pto::TALLOC;
+using pto::TFREE;
+using pto::TPOP;
+using pto::TPUSH;
+
 #endif

@@ -1,0 +1,275 @@
+"""Reads the classes of a scene test's file from its syntax tree, as far as they are literal: nothing is executed.
+
+What is not literal (computed cases, classes made by functions, base classes of the user's) makes the whole file one
+that has to be executed to be understood, which others do, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.facts.platforms import PLATFORMS
+
+from .errors import ArtifactError
+from .files import read_text
+from .manifest_eval import Evaluator
+from .records import ArgDirection
+from .scenes import CHIP_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scenes
+
+_LARGEST = 1 << 20
+_HARNESS = "simpler_setup"
+_PACKAGES = ("simpler", _HARNESS)
+_BASE, _DECORATOR = "SceneTestCase", "scene_test"
+_DECORATED = re.compile(rf"(?m)^@(\w+\.)?{_DECORATOR}\(")
+_IMPORTED = re.compile(rf"(?m)^(from|import)\s+{_HARNESS}\b")
+_MENTIONED = re.compile(rf"(?m)^\s*(from|import)\s+(simpler|{_HARNESS})\b")
+#: Methods by which a class decides itself whether a case passed.
+JUDGING = ("compare_outputs", "test_run")
+#: Methods by which a class does itself what a runner does for it.
+_OWN_WAYS = ("build_callable", "compile_chip_callable")
+#: What the runner gives to `test_run`.
+_GIVEN = ("self", "st_platform", "st_worker", "request")
+#: Statements of a module that change none of its names.
+_PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class NotLiteral(Exception):
+    """The file has to be executed to know what it declares."""
+
+
+def is_scene_test(path: Path) -> bool:
+    """Whether a file may declare scene tests, by its text."""
+    try:
+        text = read_text(path, _LARGEST, errors="replace")
+    except (OSError, ArtifactError):
+        return False
+    return bool(_DECORATED.search(text) and _IMPORTED.search(text))
+
+
+def mentions_simpler(path: Path) -> bool:
+    """Whether a file's text has what would be an import of one of simpler's packages."""
+    try:
+        return bool(_MENTIONED.search(read_text(path, _LARGEST, errors="replace")))
+    except (OSError, ArtifactError):
+        return False
+
+
+def imports_simpler(path: Path) -> bool:
+    """Whether a Python file imports one of simpler's packages."""
+    try:
+        tree = ast.parse(read_text(path, _LARGEST, errors="replace"))
+    except (OSError, ArtifactError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    return any(name.partition(".")[0] in _PACKAGES for name in names)
+
+
+def read_literal(path: Path) -> Scenes:
+    """The scene tests of ``path``. Raises `NotLiteral`, and a usage error for a file that is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(read_text(path, _LARGEST), filename=str(path))
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "name the file of a scene test") from None
+    except SyntaxError as error:
+        raise ArtifactError(f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "mend the line") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ArtifactError(path, f"not Python source: {error}", "name the file of a scene test") from None
+    try:
+        return Scenes(tuple(_Reader(path, tree).classes()))
+    except (ArtifactError, RecursionError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
+        raise NotLiteral(str(error)) from None
+
+
+class _Reader:
+    """One file. Whatever is not plain ends in `NotLiteral`, or in an error of the evaluator that means the same."""
+
+    def __init__(self, path: Path, tree: ast.Module) -> None:
+        self._path, self._tree = path, tree
+        self._names = Evaluator(path)
+
+    def classes(self) -> Iterator[Scene]:
+        for statement in self._tree.body:
+            if isinstance(statement, ast.ClassDef):
+                decorator = next((found for found in statement.decorator_list if _calls(found, _DECORATOR)), None)
+                if isinstance(decorator, ast.Call):
+                    yield self._scene(statement, decorator)
+            elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
+                self._bind(statement)
+            elif not isinstance(statement, _PLAIN) and not _is_harmless(statement):
+                raise NotLiteral(f"{self._path}:{statement.lineno}: a statement that may change what is declared")
+
+    def _bind(self, statement: ast.stmt) -> None:
+        """Remember names that have literal values; a name whose value is unknown is an error where it is used."""
+        try:
+            self._names.statement(statement)
+        except ArtifactError:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    self._names.names.pop(node.id, None)
+
+    def _scene(self, node: ast.ClassDef, decorator: ast.Call) -> Scene:
+        if [getattr(base, "id", "") for base in node.bases] != [_BASE] or node.keywords:
+            raise NotLiteral(f"{node.name} has a base of its own")
+        given = {str(word.arg): self._names.value(word.value) for word in decorator.keywords}
+        for name, argument in zip(("level", "runtime"), decorator.args):  # noqa: B905
+            given[name] = self._names.value(argument)
+        outside = dict(self._names.names)
+        methods = [each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        values: dict[str, Any] = {"name": node.name, "line": node.lineno, **given}
+        reason = own_way(methods) or fixture_reason(_parameters(node)) or self._marked(node)
+        for statement in node.body:
+            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                target = getattr(statement.targets[0], "id", "")
+                reason = reason or (self._mark(statement.value) if target == "pytestmark" else "")
+                values |= self._attribute(target, statement.value, int(values["level"]))
+            elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+                values |= self._attribute(getattr(statement.target, "id", ""), statement.value, int(values["level"]))
+        self._names.names = outside
+        values["reason"] = reason or level_reason(int(values["level"]))
+        values["judged"] = any(name in JUDGING for name in methods)
+        values["others"] = other_tests(methods)
+        return msgspec.convert(values, Scene)
+
+    def _attribute(self, name: str, value: ast.expr, level: int) -> dict[str, Any]:
+        """What an attribute of the class adds to the record."""
+        if name == "CASES":
+            return {"cases": [self._case(case) for case in self._elements(value)]}
+        if name == "CALLABLE":
+            return callable_fields(self._names.value(value)) if level == CHIP_LEVEL else {}
+        if name in ("RTOL", "ATOL"):
+            return {name.lower(): self._number(value)}
+        if name == "SKIP_GOLDEN":
+            return {"skip_golden": self._names.value(value)}
+        if name == "RUNTIME_ENV":
+            return {"environment": {key: str(text) for key, text in self._names.value(value).items()}}
+        try:
+            self._names.names[name] = self._names.value(value)
+        except ArtifactError:
+            self._names.names.pop(name, None)
+        return {}
+
+    def _elements(self, node: ast.expr) -> list[ast.expr]:
+        if not isinstance(node, (ast.List, ast.Tuple)):
+            raise NotLiteral("CASES is computed")
+        return node.elts
+
+    def _case(self, node: ast.expr) -> SceneCase:
+        """A case, without what only its own methods read."""
+        if not isinstance(node, ast.Dict) or None in node.keys:
+            raise NotLiteral("a case is computed")
+        keys = [getattr(key, "value", None) for key in node.keys]
+        wanted = {key: value for key, value in zip(keys, node.values, strict=True) if key in CASE_FIELDS}
+        return case_of({str(key): self._names.value(value) for key, value in wanted.items()})
+
+    def _number(self, node: ast.expr) -> float:
+        return float(self._names.value(node))
+
+    def _marked(self, node: ast.ClassDef) -> str:
+        return next(filter(None, map(self._mark, node.decorator_list)), "")
+
+    def _mark(self, node: ast.expr) -> str:
+        """Why a pytest mark keeps a class from running here; empty if it does not."""
+        for mark in node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]:
+            call = mark if isinstance(mark, ast.Call) else None
+            named = call.func if call else mark
+            if isinstance(named, ast.Attribute) and ast.unparse(named.value) == "pytest.mark":
+                words = [ast.literal_eval(word) for word in call.args] if call and named.attr != "skipif" else []
+                if reason := mark_reason(named.attr, words):
+                    return reason
+        return ""
+
+
+#: What is read of a case.
+CASE_FIELDS = ("name", "platforms", "manual", "skip_golden", "config")
+
+
+def case_of(given: dict[str, Any]) -> SceneCase:
+    """A case by what its dictionary says."""
+    platforms = tuple(given.get("platforms", ()))
+    manual = given.get("manual", False)
+    names = platforms if manual is True else (manual,) if isinstance(manual, str) else tuple(manual or ())
+    fields: dict[str, Any] = {key: given[key] for key in ("name", "skip_golden", "config") if key in given}
+    return msgspec.convert({**fields, "platforms": platforms, "manual": names}, SceneCase)
+
+
+def callable_fields(given: dict[str, Any]) -> dict[str, Any]:
+    """``CALLABLE`` of a class at the level of a chip as fields of its record."""
+    fields: dict[str, Any] = {"kernels": [_plain(entry, SceneKernel) for entry in given.get("incores", ())]}
+    if "orchestration" in given:
+        fields["orchestration"] = _plain(given["orchestration"], SceneEntry)
+    return fields
+
+
+def _plain(entry: dict[str, Any], kind: type[Any]) -> Any:
+    known = {key: value for key, value in entry.items() if key in kind.__struct_fields__ and value is not None}
+    if "signature" in known:
+        known["signature"] = [ArgDirection(direction).name for direction in known["signature"]]
+    return msgspec.convert({key: str(value) if key == "source" else value for key, value in known.items()}, kind)
+
+
+def level_reason(level: int) -> str:
+    """Why a class of this level does not run here; empty if it does."""
+    return "" if level == CHIP_LEVEL else f"level {level}: it needs several chips, and simpler's workers"
+
+
+def mark_reason(name: str, words: list[Any]) -> str:
+    """Why a pytest mark of this name keeps a class from running on a simulated platform; empty if it does not."""
+    if name == "requires_hardware":
+        return f"needs hardware{': ' + ', '.join(map(str, words)) if words else ''}"
+    if name == "skip":
+        return f"marked to be skipped{': ' + str(words[0]) if words else ''}"
+    return ""
+
+
+def other_tests(methods: list[str]) -> list[str]:
+    """The test methods of a class besides the one that runs its cases."""
+    return [name for name in methods if name.startswith("test_") and name not in JUDGING]
+
+
+def fixture_reason(parameters: Sequence[str]) -> str:
+    """Why a class whose `test_run` has these parameters does not run here; empty if it does."""
+    more = [name for name in parameters if name not in _GIVEN]
+    return f"its test_run takes the fixture {more[0]}" if more else ""
+
+
+def own_way(methods: list[str]) -> str:
+    """Why a class with these methods of its own does not run here; empty if it does."""
+    own = [name for name in methods if name in _OWN_WAYS]
+    return f"it compiles by itself ({own[0]}), which needs simpler" if own else ""
+
+
+def _parameters(scene: ast.ClassDef) -> list[str]:
+    """What the class's own `test_run` is called with."""
+    methods = (each for each in scene.body if isinstance(each, ast.FunctionDef) and each.name == "test_run")
+    return [argument.arg for method in methods for argument in (*method.args.args, *method.args.kwonlyargs)]
+
+
+def _calls(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == name
+
+
+def _is_harmless(statement: ast.stmt) -> bool:
+    """A docstring, a path that is added, or what only a script does."""
+    if isinstance(statement, ast.Pass):
+        return True
+    if isinstance(statement, ast.If):
+        return ast.unparse(statement.test) in ("__name__ == '__main__'", "TYPE_CHECKING")
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    return isinstance(value, ast.Constant) or ast.unparse(value).startswith(("sys.path.", "torch."))
+
+
+def selected_platforms() -> tuple[str, ...]:
+    """The platforms that run here."""
+    return tuple(name for name, platform in PLATFORMS.items() if platform.simulated)

@@ -1,0 +1,242 @@
+"""Scene tests as programs: what a file of them declares, and the artifact that each of its classes is.
+
+A scene test (simpler's ``@scene_test`` class) names kernels and an orchestration, and gives data and golden for each of
+its cases. Read as a program, the class is an artifact whose sources lie where the class names them, and a case is a
+directory of data beside the artifact's manifest. What is declared is read here from plain values; where these come
+from (the syntax tree, or a process that executed the file) is others' business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .errors import ArtifactError
+from .files import decode_json, read_bytes
+from .records import DEFAULT_CONFIG, DEFAULT_ENTRY, ArgDirection, Artifact, CoreType, Kernel, Orchestration
+
+#: Levels of a scene test that run on one chip.
+CHIP_LEVEL = 2
+#: Where a class's cases lie in its artifact, a directory each.
+CASES_DIR = "data"
+#: What a case's directory says about itself.
+ARGUMENTS_NAME = "arguments.json"
+
+#: The variable with the file in which a build tells what became of the cases.
+OUTCOMES_VARIABLE = "PYPTO_BUILD_SCENES_FILE"
+
+_RUNTIME_ENV = ("ring_task_window", "ring_heap", "ring_dep_pool")
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
+
+
+class SceneCase(msgspec.Struct, frozen=True):
+    """One case. ``manual`` are the platforms on which it runs only if it is asked for."""
+
+    name: str
+    platforms: tuple[str, ...] = ()
+    manual: tuple[str, ...] = ()
+    skip_golden: bool | None = None
+    config: dict[str, Any] = {}
+
+
+class SceneKernel(msgspec.Struct, frozen=True):
+    """An entry of ``CALLABLE["incores"]`` with directions by their names."""
+
+    func_id: int
+    source: str
+    core_type: CoreType
+    name: str = ""
+    signature: tuple[str, ...] | None = None
+    extra_include_dirs: tuple[str, ...] = ()
+
+
+class SceneEntry(msgspec.Struct, frozen=True):
+    """``CALLABLE["orchestration"]`` with directions by their names."""
+
+    source: str
+    function_name: str = DEFAULT_ENTRY
+    config_name: str = ""
+    signature: tuple[str, ...] = ()
+    name: str = ""
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One ``@scene_test`` class.
+
+    ``judged``: it compares outputs by itself, or looks at what a run left. ``reason`` says why none of its cases runs
+    here; ``others`` are test methods besides the one of the cases. ``environment`` is set while it runs.
+    """
+
+    name: str
+    line: int
+    level: int
+    runtime: str
+    orchestration: SceneEntry | None = None
+    kernels: tuple[SceneKernel, ...] = ()
+    cases: tuple[SceneCase, ...] = ()
+    rtol: float = 1e-5
+    atol: float = 1e-5
+    skip_golden: bool = False
+    judged: bool = False
+    reason: str = ""
+    others: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+
+    def why_not(self, case: SceneCase, platform: str) -> str:
+        """Why a case does not run on a simulated platform here; empty if it does."""
+        if self.reason:
+            return self.reason
+        if platform in case.platforms:
+            return ""
+        return f"its platforms are {', '.join(case.platforms)}" if case.platforms else "it names no platform"
+
+    def compares(self, case: SceneCase) -> bool:
+        """Whether a case has a golden."""
+        return not (self.skip_golden if case.skip_golden is None else case.skip_golden)
+
+
+class Scenes(msgspec.Struct, frozen=True):
+    """What a file declares; ``reason`` says why it cannot be executed here."""
+
+    classes: tuple[Scene, ...] = ()
+    reason: str = ""
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """What a case's data says about the arguments: names of tensors and scalars in their order."""
+
+    tensors: tuple[str, ...]
+    scalars: tuple[str, ...] = ()
+
+
+class CaseOutcome(msgspec.Struct, frozen=True):
+    """What became of one case (``label``: CLASS::CASE) in a build.
+
+    ``ran``: ``verdict`` is this run's; one that did not run and has no verdict was skipped for its ``reason``, one that
+    did and has none could not be given data for its ``reason``; with a verdict that is not this run's it was not built.
+    """
+
+    label: str
+    ran: bool
+    verdict: str = ""
+    reason: str = ""
+
+
+def encode_scenes(scenes: Scenes) -> bytes:
+    """``scenes`` as JSON."""
+    return msgspec.json.format(msgspec.json.encode(scenes), indent=1) + b"\n"
+
+
+def read_scenes(path: Path) -> Scenes:
+    """Reads what `encode_scenes` wrote; a usage error if it is something else."""
+    scenes: Scenes = _read(path, Scenes)
+    return scenes
+
+
+def read_arguments(path: Path) -> Arguments:
+    """Reads the arguments that a case's data was made for; a usage error for names that are none."""
+    arguments: Arguments = _read(path, Arguments)
+    for name in (*arguments.tensors, *arguments.scalars):
+        if not name.isidentifier():
+            raise ArtifactError(path, f"{name!r} is not a parameter name", "make the data again with FORCE=1")
+    return arguments
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    try:
+        return decode_json(read_bytes(path), kind)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is damaged: {error}", "remove it and run again") from None
+
+
+def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
+    """The artifact that a class of ``file`` is, in the directory ``root``.
+
+    Raises a usage error naming the class and the entry that is wrong.
+    """
+    place = f"{file}:{scene.line}"
+    if scene.orchestration is None:
+        hint = "name the C++ file that submits tasks"
+        raise ArtifactError(place, f"{scene.name}.CALLABLE has no orchestration", hint)
+    entry = scene.orchestration
+    orchestration = Orchestration(
+        source=_source(file, entry.source, place, f'{scene.name}.CALLABLE["orchestration"]'),
+        function_name=entry.function_name or DEFAULT_ENTRY,
+        config_name=entry.config_name or DEFAULT_CONFIG,
+        signature=tuple(ArgDirection[word] for word in entry.signature if word != "SCALAR"),
+        external=True,
+    )
+    kernels, taken = [], set[tuple[str, str]]()
+    for kernel in scene.kernels:
+        source = _source(file, kernel.source, place, f"{scene.name}.CALLABLE: kernel {kernel.func_id}")
+        name = file_name(kernel.name or source.stem)
+        if (kernel.core_type, name) in taken:
+            name = f"{name}_{kernel.func_id}"
+        taken.add((kernel.core_type, name))
+        signature = kernel.signature
+        kernels.append(
+            Kernel(
+                func_id=kernel.func_id,
+                name=name,
+                source=source,
+                core_type=kernel.core_type,
+                signature=None if signature is None else tuple(ArgDirection[w] for w in signature if w != "SCALAR"),
+                external=True,
+                extra_include_dirs=_include_dirs(file, kernel, place),
+            )
+        )
+    return Artifact(root, root.name, tuple(kernels), orchestration, {"runtime": scene.runtime})
+
+
+def matches(selector: str, class_name: str, case_name: str) -> bool:
+    """Whether NAME, CLASS::NAME, CLASS:: or ::NAME means this case."""
+    left, separator, right = selector.rpartition("::")
+    if not separator:
+        return right == case_name
+    return left in ("", class_name) and right in ("", case_name)
+
+
+def file_name(text: str) -> str:
+    """``text`` as the name of a kernel or a file."""
+    name = _NOT_A_NAME.sub("_", text)
+    return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
+
+
+def ring_limits(scene: Scene, case: SceneCase) -> dict[str, str]:
+    """The sizes of rings that a case asks for, as variables of the run."""
+    asked = case.config.get("runtime_env", {})
+    found = {}
+    for name in _RUNTIME_ENV:
+        value = asked.get(name) if isinstance(asked, dict) else None
+        numbers = value if isinstance(value, list) else [value] if value else []
+        if any(numbers):
+            found[f"PTO2_{name.upper()}"] = ",".join(str(number) for number in numbers)
+    return {**{key: value for key, value in scene.environment.items() if key.startswith("PTO2_")}, **found}
+
+
+def _source(file: Path, source: str, place: str, field: str) -> Path:
+    path = Path(os.path.normpath(file.parent / source))
+    if not path.is_file():
+        raise ArtifactError(place, f"{field}: there is no file {path}", "correct its source")
+    return path
+
+
+def _include_dirs(file: Path, kernel: SceneKernel, place: str) -> tuple[Path, ...]:
+    """Its own directories of headers: those that exist; with none of them, something is wrong."""
+    found = []
+    for text in kernel.extra_include_dirs:
+        expanded = os.path.expandvars(text)
+        if "$" in expanded:
+            raise ArtifactError(place, f"extra_include_dirs: {text} names a variable that is not set", "set it")
+        directory = Path(os.path.normpath(file.parent / expanded))
+        if directory.is_dir():
+            found.append(directory)
+    if kernel.extra_include_dirs and not found:
+        raise ArtifactError(place, f"extra_include_dirs: none of {', '.join(kernel.extra_include_dirs)} exists", "")
+    return tuple(found)

@@ -1,0 +1,153 @@
+"""Makes the data of one case of a scene test: arguments, and what they should be after the run.
+
+python -m pypto_build.interop.scene.data FILE::CLASS::CASE --output DIR [--outputs N] [--skip-golden] [--judged]
+
+DIR gets ``in/``, and ``out/`` with the goldens of the outputs; ``golden/`` in its place where the class itself judges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.scenes import ARGUMENTS_NAME
+from pypto_build.interop.scene.case import TaskArgsBuilder
+from pypto_build.interop.scene.faults import is_skip, why
+from pypto_build.interop.scene.loading import load_file, scene_classes
+from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor
+
+#: Where the goldens are that only the class itself compares with.
+JUDGED_GOLDEN = "golden"
+#: Exit status of a case that is to be skipped.
+SKIPPED = 5
+
+_MOST_THREADS = 8  # more make many small operations slower
+
+
+def find_scene(file: Path, class_name: str, case_name: str) -> tuple[Any, dict[str, Any]]:
+    """An instance of a class in ``file``, and one of its cases. Raises whatever the file's code raises."""
+    module = load_file(file)
+    found = next((scene for scene in scene_classes(module) if scene.__name__ == class_name), None)
+    if found is None:
+        raise ArtifactError(file, f"has no scene test {class_name}", "name one that it has")
+    case = next((case for case in found.CASES if case["name"] == case_name), None)
+    if case is None:
+        raise ArtifactError(file, f"{class_name} has no case {case_name}", "name one that it has")
+    return found(), case
+
+
+def make_data(
+    file: Path,
+    class_name: str,
+    case_name: str,
+    output: Path,
+    *,
+    outputs: set[int],
+    golden: bool,
+    judged: bool,
+    seed: int,
+) -> None:
+    """Write the data of a case into ``output``."""
+    scene, case = find_scene(file, class_name, case_name)
+    params = case.get("params", {})
+    _seed(seed)
+    args = scene.generate_args(params)
+    if not hasattr(args, "tensor_names"):
+        kind = type(args).__name__
+        raise ArtifactError(file, f"{class_name}.generate_args returns a {kind}", "return TaskArgsBuilder")
+    scalars = [spec for spec in args.specs if not isinstance(spec.value, torch.Tensor)]
+    names = args.tensor_names()
+    for name in names:
+        write_tensor(output / "in" / f"{name}.pt", name, getattr(args, name))
+    for spec in scalars:
+        write_scalar(output / "in" / f"{spec.name}.pt", spec.name, spec.value)
+    arguments = arguments_of(names, [spec.name for spec in scalars])
+    if golden:
+        _write_golden(scene, args, params, output / (JUDGED_GOLDEN if judged else "out"), outputs)
+    write_bytes(output / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
+
+
+def _write_golden(scene: Any, args: TaskArgsBuilder, params: Any, place: Path, outputs: set[int]) -> None:
+    expected = args.clone()
+    with _threads():
+        scene.compute_golden(expected, params)
+    for index, name in enumerate(args.tensor_names()):
+        if index in outputs:
+            write_tensor(place / f"{name}.pt", name, getattr(expected, name).contiguous())
+
+
+def _seed(seed: int) -> None:
+    """Random data is the same every time; a file that seeds by itself has its own."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, _MOST_THREADS))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def selector(text: str) -> tuple[Path, str, str]:
+    """FILE::CLASS::CASE."""
+    file, class_name, case = text.split("::")
+    return Path(file).resolve(), class_name, case
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns its exit status."""
+    given = _parser().parse_args(argv)
+    file, class_name, case = given.case
+    outputs = {int(number) for number in given.outputs.split(",") if number}
+    try:
+        make_data(
+            file,
+            class_name,
+            case,
+            given.output,
+            outputs=outputs,
+            golden=not given.skip_golden,
+            judged=given.judged,
+            seed=given.seed,
+        )
+    except ArtifactError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's code raises
+        print(f"error: {file}::{class_name}::{case}: {why(error, file)}", file=sys.stderr)
+        return SKIPPED if is_skip(error) else 4
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.data", allow_abbrev=False)
+    add = parser.add_argument
+    add("case", type=selector, metavar="FILE::CLASS::CASE", help="a case of a scene test")
+    add("--output", type=Path, required=True, metavar="DIR", help="where the data goes")
+    add("--outputs", default="", metavar="N,N", help="the tensors that have goldens, by number")
+    add("--skip-golden", action="store_true", help="make no goldens")
+    add("--judged", action="store_true", help="the class itself compares")
+    add("--seed", type=int, default=0, metavar="N", help="of random data (0)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

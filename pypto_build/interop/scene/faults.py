@@ -1,0 +1,25 @@
+"""What code of a scene test raised, in one line."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from pypto_build.interop.scene.case import NeedsSimpler
+
+
+def why(error: BaseException, file: Path | None = None) -> str:
+    """``error`` as a reason, with the line of ``file`` that it came from."""
+    if isinstance(error, NeedsSimpler):
+        return f"it uses {error}, which needs simpler"
+    if isinstance(error, ImportError):
+        return f"it cannot be imported: {error}"
+    text = " ".join(str(error).split())
+    said = f"{type(error).__name__}{': ' if text else ''}{text}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == str(file)]
+    return f"{file}:{frames[-1].lineno}: {said}" if frames else said
+
+
+def is_skip(error: BaseException) -> bool:
+    """Whether ``error`` says that a test is to be skipped."""
+    return isinstance(error, NeedsSimpler) or type(error).__name__ in ("Skipped", "SkipTest")

@@ -1,0 +1,79 @@
+"""What simpler's own conftest gives to tests that drive a worker themselves, where simpler is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.interop.pytest_flags import given, named_platforms
+from pypto_build.interop.scene.case import NeedsSimpler
+
+_MARKS = (
+    "platforms(names): what a test runs on",
+    "requires_hardware(platform): it needs a chip",
+    "device_count(n): how many chips it needs",
+    "runtime(name): the runtime of simpler's that it is for",
+    "manual(platforms): it runs when it is asked for",
+    "sdma: it needs the DMA engine of a chip",
+    "timeout(seconds): how long it may take",
+)
+
+
+class WorkerTests:
+    """A plugin: platforms, devices, and reasons to skip."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        for mark in _MARKS:
+            config.addinivalue_line("markers", mark)
+        self._config = config
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """One test for each simulated platform that it knows and that is asked for."""
+        if "st_platform" in metafunc.fixturenames:
+            mark = metafunc.definition.get_closest_marker("platforms")
+            known = list(mark.args[0]) if mark else list(PLATFORMS)
+            asked = named_platforms(self._config) or [name for name in known if PLATFORMS[name].simulated]
+            metafunc.parametrize("st_platform", [name for name in known if name in asked])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Skip what is manual, needs hardware or several chips."""
+        for item in items:
+            if reason := self._reason(item):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+    def _reason(self, item: pytest.Item) -> str:
+        hardware, count = item.get_closest_marker("requires_hardware"), item.get_closest_marker("device_count")
+        if hardware is not None:
+            return "needs hardware"
+        if count is not None and int(count.args[0]) > 1:
+            return "needs several chips"
+        mark, mode = item.get_closest_marker("manual"), given(self._config, "--manual") or "exclude"
+        platform = getattr(item, "callspec", None) and item.callspec.params.get("st_platform")  # type: ignore[attr-defined]
+        manual = mark is not None and (not mark.args or platform in mark.args[0])
+        if mode == "only" and not manual:
+            return "not manual"
+        return "manual; --manual include runs it" if manual and mode == "exclude" else ""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
+        """What needs simpler itself is skipped where it does."""
+        try:
+            return (yield)
+        except NeedsSimpler as error:
+            pytest.skip(f"it uses {error}, which needs simpler")
+
+    @pytest.fixture
+    def st_device_ids(self) -> list[int]:
+        """The devices that a test may use; simulated ones have no number."""
+        return [0]
+
+    @pytest.fixture
+    def st_worker(self, st_platform: str, request: pytest.FixtureRequest) -> Any:
+        """A worker of one chip."""
+        from pypto_build.interop.scene.worker import Worker
+
+        mark = request.node.get_closest_marker("runtime")
+        return Worker(level=2, platform=st_platform, runtime=mark.args[0] if mark else "")

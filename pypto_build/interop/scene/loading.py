@@ -1,0 +1,100 @@
+"""Executes a scene test's file as pytest does, with stand-ins for simpler's packages where simpler is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pypto_build
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.extras import require_torch
+
+_STAND_INS = Path(__file__).with_name("stand_ins")
+#: simpler's goldens, which are plain PyTorch, and what tells where a checkout has them.
+_GOLDENS = Path("simpler_setup", "goldens")
+CHECKOUT = "PYPTO_SCENE_CHECKOUT"
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module in ``path``. Whatever its code raises is raised.
+
+    Raises a usage error if PyTorch is missing, without which no scene test has data.
+    """
+    require_torch(str(path))
+    beside_us = str(Path(pypto_build.__file__).resolve().parents[1])
+    if "site-packages" not in beside_us:  # a checkout of ours, whose `tests` is none of the user's
+        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != beside_us]
+    sys.dont_write_bytecode = True  # what lies beside the file is looked at, and stays as it is
+    path = Path(os.path.abspath(path))
+    for place in reversed([*_import_roots(path)]):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
+    if not simpler_installed():
+        stand_in(path)
+    name = _module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ArtifactError(path, "is no Python file", "name the file of a scene test")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def scene_classes(module: ModuleType) -> list[type[Any]]:
+    """The scene tests that a module defines, in the order of its text."""
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and "_st_runtime" in vars(value) and value.__module__ == module.__name__
+    ]
+    return sorted(set(found), key=_line)
+
+
+def _line(scene: type[Any]) -> int:
+    import inspect
+
+    try:
+        return inspect.getsourcelines(scene)[1]
+    except (OSError, TypeError):
+        return 0
+
+
+def simpler_installed() -> bool:
+    """Whether simpler can be imported; a checkout alone cannot, since a part of it is compiled."""
+    return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
+
+
+def stand_in(path: Path) -> None:
+    """Let this process find stand-ins under simpler's names, and the goldens of a checkout around ``path``."""
+    if str(_STAND_INS) in sys.path:
+        return
+    from pypto_build.interop.scene import absent
+
+    checkout = next((place for place in path.parents if (place / _GOLDENS).is_dir()), None)
+    if checkout is not None:
+        os.environ[CHECKOUT] = str(checkout / _GOLDENS.parent)
+    sys.path.insert(0, str(_STAND_INS))  # before a checkout, which lies there too
+    absent.install()
+
+
+def _import_roots(path: Path) -> Iterator[Path]:
+    """What pytest puts in front of the path: where the file's package begins, and where conftest files lie."""
+    yield _package_root(path)
+    for place in path.parents:
+        if (place / "conftest.py").is_file() and not (place / "__init__.py").is_file():
+            yield place
+
+
+def _package_root(path: Path) -> Path:
+    return next(place for place in path.parents if not (place / "__init__.py").is_file())
+
+
+def _module_name(path: Path) -> str:
+    return ".".join(path.relative_to(_package_root(path)).with_suffix("").parts)

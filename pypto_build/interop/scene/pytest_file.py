@@ -1,0 +1,135 @@
+"""A scene test's file as pytest sees it where simpler is not installed: an item for each case and platform."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.scenes import Scene, SceneCase, Scenes, matches
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
+from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, describe_file, run_cases
+
+
+class SceneFile(pytest.File):
+    """A file of scene tests. Its cases run together, in one build, when the first of them is to run."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One item for each case and platform; one that does not run here is skipped with the reason."""
+        self._results: dict[str, dict[str, CaseResult]] = {}
+        self._printed: dict[str, str] = {}
+        try:
+            scenes = describe_file(self.path)
+        except ArtifactError as error:
+            raise self.CollectError(str(error)) from None
+        if scenes.reason:
+            yield Absent.from_parent(self, name=self.path.stem, reason=scenes.reason)
+        self._check_selectors(scenes)
+        for scene in scenes.classes:
+            yield from self._of_class(scene)
+
+    def _check_selectors(self, scenes: Scenes) -> None:
+        for selector in listed(self.config, "--case"):
+            names = [f"{scene.name}::{case.name}" for scene in scenes.classes for case in scene.cases]
+            if names and not any(matches(selector, *name.split("::")) for name in names):
+                raise pytest.UsageError(f"--case {selector}: no such case in {self.path}; it has {', '.join(names)}")
+
+    def _of_class(self, scene: Scene) -> Iterable[pytest.Item]:
+        chosen = listed(self.config, "--case")
+        for case in scene.cases:
+            if chosen and not any(matches(selector, scene.name, case.name) for selector in chosen):
+                continue
+            label = f"{scene.name}::{case.name}"
+            platforms = named_platforms(self.config) or [name for name in case.platforms if PLATFORMS[name].simulated]
+            for name in platforms or case.platforms[:1]:
+                if name not in case.platforms or self._is_left_out(case, name):
+                    continue
+                reason = scene.why_not(case, name) if PLATFORMS[name].simulated else "needs hardware and simpler"
+                if reason:
+                    yield Absent.from_parent(self, name=f"{label}[{name}]", reason=reason)
+                else:
+                    yield SceneItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
+        for name in scene.others:
+            reason = "it drives simpler's worker itself"
+            yield Absent.from_parent(self, name=f"{scene.name}::{name}", reason=scene.reason or reason)
+
+    def _is_left_out(self, case: SceneCase, platform: str) -> bool:
+        mode, manual = given(self.config, "--manual") or "exclude", platform in case.manual
+        return {"include": False, "exclude": manual, "only": not manual}[mode]
+
+    def result(self, platform: str, label: str) -> tuple[CaseResult, str]:
+        """What a case came to, and what was printed; all cases that this session asks for run with the first."""
+        if label not in self._results.get(platform, {}):
+            items = [item for item in self.session.items if isinstance(item, SceneItem) and item.parent is self]
+            labels = [item.label for item in items if item.platform == platform] or [label]
+            results, self._printed[platform] = run_cases(self.path, labels, platform, self._words())
+            self._results[platform] = {result.label: result for result in results}
+        return self._results[platform][label], self._printed[platform]
+
+    def _words(self) -> list[str]:
+        words = ["MANUAL=include", "-k"]
+        if (rounds := given(self.config, "--rounds")) and str(rounds) != "1":
+            words += ["--rounds", str(rounds)]
+        words += ["--skip-golden"] if given(self.config, "--skip-golden") else []
+        for option in PASSED_ON:
+            if value := given(self.config, option.scene_flags[0]):
+                words.append(f"{option.name}={1 if value is True else value}")
+        return words
+
+
+class SceneItem(pytest.Item):
+    """One case on one platform."""
+
+    def __init__(self, *, platform: str, label: str, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.platform, self.label = platform, label
+
+    def runtest(self) -> None:
+        """Run the case, with the others of its file."""
+        assert isinstance(self.parent, SceneFile)
+        result, printed = self.parent.result(self.platform, self.label)
+        if result.word == SKIPPED:
+            pytest.skip(result.message)
+        if result.word == FAILED:
+            self.add_report_section("call", "run", printed)
+            raise CaseFailed(result.message)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        """What is wrong, without a traceback of ours."""
+        if isinstance(excinfo.value, CaseFailed):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        """Where the item is."""
+        return self.path, 0, self.name
+
+
+class CaseFailed(Exception):
+    """A case that did not pass; its text is why."""
+
+
+class Absent(pytest.Item):
+    """What a file has and cannot run here: skipped."""
+
+    def __init__(self, *, reason: str, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.reason = reason
+
+    def runtest(self) -> None:
+        """Say why it does not run."""
+        pytest.skip(self.reason)
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        """Where the item is."""
+        return self.path, 0, self.name
+
+
+def file_of(parent: pytest.Collector, path: Path) -> SceneFile:
+    """The collector of a file."""
+    found: SceneFile = SceneFile.from_parent(parent, path=path)
+    return found

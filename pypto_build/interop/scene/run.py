@@ -1,0 +1,77 @@
+"""A replay that a scene test's own class judges: `python -m pypto_build.replay`'s options, and which class.
+
+python -m pypto_build.interop.scene.run ARTIFACT_DIR --judge FILE::CLASS::CASE [--on-simpler] --platform P ...
+
+With --on-simpler the options are those of `python -m pypto_build.interop.run`.
+
+Exit status: as that of `python -m pypto_build.replay`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.facts.run_options import EMBEDDED, SIMPLER
+from pypto_build.interop import run as on_simpler
+from pypto_build.replay import cli
+from pypto_build.replay.session import Request
+from pypto_build.toolchain.python import own_environment, own_tool
+
+#: What a class may ask for, by the names of upstream's flags, and the run's settings that answer.
+_ASKED = {
+    "dump_args": "dump_args",
+    "enable_chip_swimlane": "swimlane",
+    "enable_dep_gen": "dep_gen",
+    "enable_scope_stats": "scope_stats",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGTERM, cli.terminate)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--judge", required=True)
+    parser.add_argument("--on-simpler", action="store_true")
+    own, others = parser.parse_known_args(words)
+    try:
+        request = on_simpler.request_from(others) if own.on_simpler else cli.request_from(others)
+    except ArtifactError as error:
+        return cli.usage_error(words, error, SIMPLER if own.on_simpler else EMBEDDED)
+    return cli.run(dataclasses.replace(request, judge=_Judge(own.judge, request)))
+
+
+class _Judge:
+    """Asks the class, in a process of its own."""
+
+    def __init__(self, case: str, request: Request) -> None:
+        self._case, self._request = case, request
+
+    def __call__(self) -> str:
+        request = self._request
+        options = {"platform": request.platform, "rounds": request.rounds}
+        options |= {asked: request.options[name] for asked, name in _ASKED.items() if name in request.options}
+        with tempfile.TemporaryDirectory() as directory:
+            answer = Path(directory, "answer")
+            words = [self._case, "--data", str(request.data), "--results", str(request.results_dir)]
+            words += ["--answer", str(answer), "--options", json.dumps(options)]
+            sys.stdout.flush()
+            command = [*own_tool("pypto_build.interop.scene.judge"), *words]
+            ended = subprocess.run(command, env=own_environment(), stdin=subprocess.DEVNULL, check=False)
+            try:
+                return answer.read_text(encoding="utf-8")
+            except OSError:
+                return f"the process of {self._case} ended with status {ended.returncode} before it had judged"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""Stands in for what makes arguments of torch tensors."""
+
+from pypto_build.interop.scene.worker import make_tensor_arg
+
+__all__ = ["make_tensor_arg"]

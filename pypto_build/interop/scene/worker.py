@@ -1,0 +1,377 @@
+"""A stand-in for simpler's worker of one chip: what a test compiles and runs itself is an artifact that is replayed.
+
+Compiling is remembering what is to be compiled: the rules compile it when it runs, once. A run that ends in a fault
+raises what simpler raises, with upstream's code, and prints upstream's lines about it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.artifact import ArgDirection, Artifact, ArtifactError, Kernel, Orchestration
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.manifest_writer import render_manifest
+from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.artifact.records import CoreType
+from pypto_build.artifact.scenes import file_name
+from pypto_build.facts.faults import CODES
+from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.toolchain.python import own_environment, own_tool
+
+#: torch's names of the element types by simpler's numbers; one that torch lacks is carried by bytes.
+_DTYPES = (
+    *("float32", "float16", "int32", "int16", "int8", "uint8", "bfloat16", "int64", "uint64", "uint16", "uint32"),
+    *("bool", "float8_e4m3fn", "float8_e8m0fnu", "uint8"),
+)
+_RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
+_RECORDS = {
+    "enable_chip_swimlane": "SWIMLANE",
+    "enable_l2_swimlane": "SWIMLANE",
+    "enable_dump_args": "DUMP",
+    "enable_dep_gen": "DEP_GEN",
+    "enable_scope_stats": "SCOPE_STATS",
+}
+_BUILD_DIR = Path("build")
+
+
+class Source(bytes):
+    """What stands for a binary: the source that it is to be compiled from."""
+
+    path: Path
+    core_type: str = ""
+    include_dirs: tuple[Path, ...] = ()
+    runtime: str = ""
+
+
+class KernelCompiler:
+    """Remembers what is to be compiled."""
+
+    def __init__(self, platform: str, **_: Any) -> None:
+        self.platform = platform
+        self.project_root = Path(os.environ.get("PYPTO_SCENE_CHECKOUT", os.curdir)).parent
+
+    def get_orchestration_include_dirs(self, runtime_name: str, **_: Any) -> list[str]:
+        """Ours are known to the rules."""
+        return []
+
+    def compile_incore(
+        self, source_path: str | Path, core_type: str = "aiv", extra_include_dirs: Sequence[str | Path] = (), **_: Any
+    ) -> Source:
+        """A kernel."""
+        return _source(source_path, core_type, extra_include_dirs)
+
+    def compile_orchestration(
+        self, runtime_name: str, source_path: str | Path, extra_include_dirs: Sequence[str | Path] = (), **_: Any
+    ) -> Source:
+        """An orchestration."""
+        source = _source(source_path, "", extra_include_dirs)
+        source.runtime = runtime_name
+        return source
+
+
+def _source(path: str | Path, core_type: str, include_dirs: Sequence[str | Path] | None) -> Source:
+    found = Path(os.path.abspath(path))
+    if not found.is_file():
+        raise FileNotFoundError(str(found))
+    source = Source(str(found).encode())
+    source.path, source.core_type = found, core_type
+    source.include_dirs = tuple(Path(place) for place in include_dirs or () if Path(place).is_dir())
+    return source
+
+
+@dataclass(frozen=True)
+class CoreCallable:
+    """A kernel with the directions of its tensors."""
+
+    signature: tuple[Any, ...]
+    binary: Source
+
+    @classmethod
+    def build(cls, signature: Sequence[Any], binary: Source) -> CoreCallable:
+        """Put one together."""
+        return cls(tuple(signature), _ours(binary))
+
+    @property
+    def binary_size(self) -> int:
+        """Of what stands for the binary."""
+        return len(self.binary)
+
+
+@dataclass(frozen=True)
+class ChipCallable:
+    """A program: its orchestration, and the kernels by func_id."""
+
+    signature: tuple[Any, ...]
+    func_name: str
+    binary: Source
+    children: tuple[tuple[int, CoreCallable], ...]
+    config_name: str = ""
+
+    @classmethod
+    def build(
+        cls,
+        signature: Sequence[Any],
+        func_name: str,
+        binary: Source,
+        children: Sequence[tuple[int, CoreCallable]],
+        config_name: str = "",
+    ) -> ChipCallable:
+        """Put one together."""
+        return cls(tuple(signature), func_name, _ours(binary), tuple(children), config_name)
+
+    @property
+    def binary_size(self) -> int:
+        """Of what stands for the binary."""
+        return len(self.binary)
+
+
+def _ours(binary: bytes) -> Source:
+    if not isinstance(binary, Source):
+        raise NeedsSimpler("a binary that it compiled itself")
+    return binary
+
+
+@dataclass
+class RuntimeEnv:
+    """Sizes of the rings; 0 is the default."""
+
+    ring_task_window: Any = 0
+    ring_heap: Any = 0
+    ring_dep_pool: Any = 0
+
+
+@dataclass
+class CallConfig:
+    """What a run is told."""
+
+    aicpu_thread_num: int = 0
+    block_dim: int = 0
+    enable_chip_swimlane: int = 0
+    enable_l2_swimlane: int = 0
+    enable_dump_args: int = 0
+    enable_pmu: int = 0
+    enable_dep_gen: bool = False
+    enable_scope_stats: bool = False
+    output_prefix: str = ""
+    runtime_env: RuntimeEnv = field(default_factory=RuntimeEnv)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor among the arguments: its bytes, and how they are read."""
+
+    memory: memoryview
+    shape: tuple[int, ...]
+    dtype: str
+    own: bool  # whether it is memory of the device, which keeps what is written
+
+
+class TaskArgs:
+    """The arguments of a run."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.scalars: list[int] = []
+
+    def add_tensor(self, tensor: Tensor, tag: Any = None) -> None:
+        """Add a tensor."""
+        self.tensors.append(tensor)
+
+    def add_scalar(self, value: int) -> None:
+        """Add 64 bits."""
+        self.scalars.append(int(value) & (1 << 64) - 1)
+
+
+class Buffer:
+    """Memory of the device."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.data = (ctypes.c_uint8 * max(nbytes, 1))()
+        self.nbytes = nbytes
+
+    @property
+    def base(self) -> int:
+        """Its address."""
+        return ctypes.addressof(self.data)
+
+    def tensor(self, shapes: Sequence[int], dtype: Any) -> Tensor:
+        """It as a tensor."""
+        return Tensor(memoryview(self.data).cast("B")[: self.nbytes], tuple(shapes), _DTYPES[int(dtype)], own=True)
+
+
+def make_tensor_arg(worker: Any, tensor: Any) -> Tensor:
+    """A torch tensor as an argument."""
+    import torch
+
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor is not contiguous")
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return Tensor(_bytes_of(tensor.view(torch.uint8)), tuple(tensor.shape), dtype, own=False)
+
+
+def _bytes_of(value: Any) -> memoryview:
+    """The bytes of a torch tensor or of anything that has a buffer."""
+    if hasattr(value, "data_ptr"):
+        size = value.numel() * value.element_size()
+        return memoryview((ctypes.c_uint8 * max(size, 1)).from_address(value.data_ptr())).cast("B")[:size]
+    return memoryview(value).cast("B")
+
+
+class Worker:
+    """Runs programs on one simulated chip."""
+
+    def __init__(
+        self, level: int = 2, platform: str = "a2a3sim", runtime: str = "", device_id: int = 0, **_: Any
+    ) -> None:
+        if level != 2:
+            raise NeedsSimpler(f"simpler.worker.Worker of level {level}")
+        if not platform.endswith("sim"):
+            raise NeedsSimpler(f"simpler.worker.Worker on {platform}")
+        self.platform, self.runtime = platform, runtime
+        self._programs: list[ChipCallable] = []
+
+    def init(self, **_: Any) -> None:
+        """Nothing has to be started."""
+
+    def close(self) -> None:
+        """Nothing has to be ended."""
+
+    def register(self, program: ChipCallable) -> int:
+        """A handle of a program."""
+        if not isinstance(program, ChipCallable):
+            raise NeedsSimpler("a program that is no ChipCallable")
+        self._programs.append(program)
+        return len(self._programs) - 1
+
+    def unregister(self, handle: int) -> None:
+        """A handle stays what it is."""
+
+    def malloc(self, nbytes: int) -> Buffer:
+        """Memory of the device."""
+        return Buffer(nbytes)
+
+    def free(self, buffer: Buffer) -> None:
+        """It goes with its last user."""
+
+    def copy_to(self, buffer: Buffer, value: Any) -> None:
+        """From the host to the device."""
+        data = _bytes_of(value)
+        memoryview(buffer.data).cast("B")[: data.nbytes] = data
+
+    def copy_from(self, value: Any, buffer: Buffer) -> None:
+        """From the device to the host."""
+        data = _bytes_of(value)
+        data[:] = memoryview(buffer.data).cast("B")[: data.nbytes]
+
+    def run(self, handle: int, args: TaskArgs | None = None, config: CallConfig | None = None) -> None:
+        """Run a program. Raises RuntimeError, with upstream's code where it has one."""
+        args, config = args or TaskArgs(), config or CallConfig()
+        root = self._artifact(self._programs[handle], args)
+        with tempfile.TemporaryDirectory() as directory:
+            data = Path(directory)
+            for index, tensor in enumerate(args.tensors):
+                write_pt(data / "in" / f"t{index}.pt", tensor.dtype, tensor.shape, tensor.memory)
+            for index, bits in enumerate(args.scalars):
+                write_pt(data / "in" / f"s{index}.pt", "uint64", (), bits.to_bytes(8, "little"))
+            (data / "in").mkdir(exist_ok=True)
+            verdict, printed = self._replay(root, data, config)
+        if verdict is None or verdict.status not in ("pass", "unchecked"):
+            raise RuntimeError(_failure(verdict, printed))
+        out = _BUILD_DIR / self.platform / root.name
+        for index, tensor in enumerate(args.tensors):
+            if (found := out / "actual" / f"t{index}.pt").is_file():
+                tensor.memory[:] = bytes(read_pt(found).contiguous())
+
+    def _artifact(self, program: ChipCallable, args: TaskArgs) -> Path:
+        """The program as an artifact; the same one is in the same place."""
+        runtime = self.runtime or program.binary.runtime
+        artifact = _artifact_of(program, args, runtime)
+        text = render_manifest(artifact, artifact.root)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        root = _BUILD_DIR.absolute() / "scenes" / f"worker.{file_name(program.binary.path.stem)}-{digest}"
+        artifact = msgspec.structs.replace(artifact, root=root)
+        params = [_param(f"t{index}", "tensor") for index in range(len(args.tensors))]
+        params += [_param(f"s{index}", "scalar") for index in range(len(args.scalars))]
+        write_bytes(root / "kernel_config.py", render_manifest(artifact, root).encode())
+        write_bytes(root / "compiled_meta.json", msgspec.json.encode({"schema": 1, "params": params}) + b"\n")
+        return root
+
+    def _replay(self, root: Path, data: Path, config: CallConfig) -> tuple[Verdict | None, str]:
+        out = _BUILD_DIR / self.platform / root.name
+        (out / "verdict.json").unlink(missing_ok=True)
+        words = [str(root), "-p", self.platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "--force"]
+        words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
+        limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
+        run = subprocess.run(
+            [*own_tool("pypto_build.cli"), "replay", *words],
+            env=own_environment({**os.environ, **{name: value for name, value in limits.items() if value}}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        print(run.stdout, flush=True)
+        try:
+            return read_verdict(out / "verdict.json"), run.stdout
+        except ArtifactError:
+            return None, run.stdout
+
+
+def _artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact:
+    directions = [ArgDirection(word) for word in program.signature if ArgDirection(word) is not ArgDirection.SCALAR]
+    directions += [ArgDirection.INOUT] * (len(args.tensors) - len(directions))
+    signature = tuple(
+        ArgDirection.INOUT if tensor.own else direction
+        for tensor, direction in zip(args.tensors, directions, strict=False)
+    )
+    kernels = []
+    for func_id, core in program.children:
+        core_type: CoreType = "aic" if core.binary.core_type == "aic" else "aiv"
+        words = tuple(ArgDirection(word) for word in core.signature if ArgDirection(word) is not ArgDirection.SCALAR)
+        name = f"{file_name(core.binary.path.stem)}_{func_id}"
+        dirs = core.binary.include_dirs
+        kernels.append(Kernel(func_id, name, core.binary.path, core_type, words or None, True, dirs))
+    entry = Orchestration(program.binary.path, program.func_name, signature=signature, external=True)
+    if program.config_name:
+        entry = msgspec.structs.replace(entry, config_name=program.config_name)
+    return Artifact(Path("/worker"), "worker", tuple(kernels), entry, {"runtime": runtime} if runtime else {})
+
+
+def _param(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "direction": "InOut", "shape": None, "dtype": "", "kind": kind}
+
+
+def _ring(value: Any) -> str:
+    """A size of rings as the variable has it; empty for the default."""
+    numbers = list(value) if isinstance(value, (list, tuple)) else [value]
+    return ",".join(map(str, numbers)) if any(numbers) else ""
+
+
+def _failure(verdict: Verdict | None, printed: str) -> str:
+    """What simpler says of a run that failed; on the way, its lines about the code."""
+    error = verdict.error if verdict else None
+    if error is None:
+        last = [line for line in printed.splitlines() if line.strip()][-1:] or ["it said nothing"]
+        return f"the program was not run: {last[0]}"
+    if error.code is None:
+        return f"run failed: {error}"
+    code = CODES[error.code]
+    side = "sched" if error.code >= 100 else "orch"
+    sys.stderr.write(f"PTO2 runtime failed: {side}_error_code={error.code}\n")
+    sys.stderr.write(f"error detail: {code.name}: {error.message}\nerror hint: {error.hint or code.hint}\n")
+    sys.stderr.flush()
+    return f"run failed with code -{error.code}: {error.message}"

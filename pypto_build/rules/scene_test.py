@@ -1,0 +1,60 @@
+"""``SceneTest``: the cases of a scene test, each replayed on its own data and compared with its golden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pypto_build.rules.artifact import declare_loaded
+from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
+from pypto_build.rules.machinery.workspace import workspace_of
+from pypto_build.rules.replay import declare_replay
+from pypto_build.rules.replay_test import declare_test
+from pypto_build.rules.scenes import open_scenes, say_refused
+
+SCENE_TEST = Rule(
+    "SceneTest",
+    "Runs the cases of a scene test without simpler; part of `scons test`, and a target by its name.",
+    (
+        Attribute("name", (str,), "the name of the target", required=True),
+        Attribute("file", (str, Path), "the file with the @scene_test classes", required=True),
+        Attribute("cases", (list, tuple), "NAME, CLASS::NAME, CLASS:: or ::NAME (default: all but manual ones)"),
+        PLATFORM,
+        Attribute("tags", (list, tuple), "names that TAGS= selects by"),
+    ),
+)
+
+
+def declare_scene_test(env: Environment, **given: Any) -> Nodes:
+    """Implements the rule; returns the alias of the test."""
+    values = SCENE_TEST.check(given)
+    return declare_test(env, values, _declare)
+
+
+def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
+    """The target: the replays of all cases that run here."""
+    workspace = workspace_of(env)
+    platform = workspace.platform(values["platform"])
+    subjects, refused = open_scenes(workspace, str(values["file"]), platform, values["cases"] or ())
+    say_refused(refused)
+    verdicts: list[Node] = []
+    for subject in subjects:
+        targets = declare_loaded(env, subject.artifact, platform.name)
+        update_compile_commands(workspace, targets)
+        verdicts += declare_replay(
+            env,
+            targets,
+            subject.data,
+            alone=False,
+            of_a_test=True,
+            judge=subject.judge,
+            limits=subject.limits,
+            unchecked=subject.unchecked,
+            label=subject.label,
+        )
+
+    env["PYPTO_REPLAYS"].refused[values["name"]] = [(one.status, f"{one.label}: {one.reason}") for one in refused]
+    return verdicts

@@ -1,0 +1,189 @@
+"""Scene tests without simpler, from the outside: `pypto-build scene`, pytest and `scons`, on copies of our own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCENES = Path(__file__).with_name("scenes")
+ROOT = Path(__file__).resolve().parents[2]
+
+SCONSTRUCT = """from pypto_build.rules import pypto
+
+env = Environment(tools=[pypto])
+env.SceneTest(name="chain", file="scenes/scene_chain.py", cases=["small", "TestOnChip::"])
+"""
+
+
+class Workspace:
+    """A directory with the scene test and what was built for it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        shutil.copytree(SCENES, root / "scenes", ignore=shutil.ignore_patterns("__pycache__"))
+        self.file = root / "scenes" / "scene_chain.py"
+        (root / "SConstruct").write_text(SCONSTRUCT)
+
+    def run(self, *words: str, tool: str = "pypto_build.cli") -> subprocess.CompletedProcess[str]:
+        """Run a tool there, without simpler."""
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYPTO_BUILD_STORE": str(self.root / "store")}
+        command = [sys.executable, "-m", tool, *words]
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Change a file."""
+        path = self.root / "scenes" / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("scenes"))
+
+
+def lines(output: str) -> list[str]:
+    """What a runner says of its cases."""
+    return re.findall(r"^  (\w+::\w+ [A-Z].*)$", output, re.MULTILINE)
+
+
+def test_every_form_in_one_run(workspace: Workspace) -> None:
+    run = workspace.run("scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--manual", "include")
+    assert run.returncode == 1, run.stdout
+    assert "=== Runtime: tensormap_and_ringbuffer  Level: 2 ===" in run.stdout
+    assert lines(run.stdout) == [
+        "TestChain::small PASSED",
+        "TestChain::matrix FAILED: Golden mismatch on 'z' 1/40 max_diff=1",
+        "TestChain::loose PASSED",
+        "TestJudged::sum PASSED",
+        "TestOnChip::any SKIPPED: needs hardware: a2a3",
+    ]
+    assert "3 passed, 1 failed, 1 skipped" in run.stdout and "Traceback" not in run.stdout
+
+
+def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
+    scene = ("replay", "SCENE=scenes/scene_chain.py::TestChain::small")
+    again = workspace.run("-Q", *scene, tool="SCons")
+    assert again.returncode == 0 and "PASS (cached)" in again.stdout, again.stdout
+    workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "3.0f * out[i]")
+    edited = workspace.run("-Q", *scene, "VERBOSE=1", tool="SCons")
+    workspace.edit("kernels/twice.cpp", "3.0f * out[i]", "2.0f * out[i]")
+    assert edited.returncode == 2 and "Output(s) does not match golden: ['y']" in edited.stdout, edited.stdout
+    assert re.findall(
+        r"^\[(?:cpp->.so|scene|manifest)\] (?:compile|link|data|sign).*", edited.stdout, re.MULTILINE
+    ) == [
+        "[cpp->.so] compile scenes/kernels/twice.cpp  (content of scenes/kernels/twice.cpp changed)",
+        "[cpp->.so] link    kernels/aiv/twice.so  (content of kernels/aiv/twice.o changed)",
+    ]
+
+
+def test_the_rule(workspace: Workspace) -> None:
+    run = workspace.run("-Q", "chain", tool="SCons")
+    assert run.returncode == 0, run.stdout
+    assert "[scene] SKIP TestOnChip::any: needs hardware: a2a3" in run.stdout
+    assert re.search(r"^\[test\] PASS +chain ", run.stdout, re.MULTILINE), run.stdout
+
+
+def test_instruments_take_scenes(workspace: Workspace) -> None:
+    workspace.edit("kernels/chain.cpp", "second.add_inout(y)", "second.add_no_dep(y)")
+    run = workspace.run("-Q", "hazards", "SCENE=scenes/scene_chain.py::TestChain::small", tool="SCons")
+    workspace.edit("kernels/chain.cpp", "second.add_no_dep(y)", "second.add_inout(y)")
+    assert run.returncode and "scenes/kernels/chain.cpp" in run.stdout, run.stdout
+    assert "'y'" in run.stdout and "twice" in run.stdout
+
+
+def test_pytest(workspace: Workspace) -> None:
+    words = ["scenes/scene_chain.py", "-p", "no:cacheprovider", "-rs", "-v", "--platform", "a2a3sim"]
+    run = workspace.run(*words, tool="pytest")
+    assert run.returncode == 0, run.stdout
+    assert re.findall(r"::(\S+\[a2a3sim\]|test_worker|\S+::test_worker) (\w+)", run.stdout) == [
+        ("TestChain::small[a2a3sim]", "PASSED"),
+        ("TestJudged::sum[a2a3sim]", "PASSED"),
+        ("TestOnChip::any[a2a3sim]", "SKIPPED"),
+        ("TestOnChip::test_worker", "SKIPPED"),
+    ]
+
+
+def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
+    run = workspace.run("scenes/check_worker.py", "-p", "no:cacheprovider", "-rs", "-v", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 0, run.stdout
+    assert re.findall(r"::(test_\S+) (\w+)", run.stdout) == [
+        ("test_a_program[a2a3sim]", "PASSED"),
+        ("test_the_code_of_a_fault[a2a3sim]", "PASSED"),
+        ("test_what_nothing_stands_in_for[a2a3sim]", "SKIPPED"),
+        ("test_manual[a2a3sim]", "SKIPPED"),
+        ("test_on_a_chip[a2a3sim]", "SKIPPED"),
+    ]
+    assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
+
+
+def test_the_list(workspace: Workspace) -> None:
+    run = workspace.run("scene", "--list", "scenes")
+    assert run.returncode == 0
+    assert "  TestChain  level 2, tensormap_and_ringbuffer\n" in run.stdout
+    assert "    matrix  a2a3sim (manual), a5sim\n" in run.stdout
+    assert "    chip  a2a3  does not run here: its platforms are a2a3\n" in run.stdout
+    assert "    test_worker  does not run here: it drives simpler's worker itself\n" in run.stdout
+    reason = "does not run here: level 3: it needs several chips, and simpler's workers"
+    assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
+    assert run.stdout.endswith("2 files, 4 cases run here\n")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["scene", "scenes/scene_chain.py", "-p", "a9"], "invalid choice: 'a9'"),
+        (["scene", "scenes/scene_chain.py"], "--platform: is missing"),
+        (["scene", "nowhere", "-p", "a2a3sim"], "nowhere: no such file or directory"),
+        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: no scene test is there"),
+        (["scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "none"], "--case none: no such case"),
+        (
+            ["replay", "scenes/scene_chain.py::TestNone"],
+            "TestNone: no such class; it has TestChain, TestJudged",
+        ),
+        (["replay", "scenes/scene_chain.py::TestChain::x"], "no such case; it has small, matrix, loose, chip"),
+        (["replay", "scenes/none.py"], "SCENE=scenes/none.py: no such file"),
+    ],
+)
+def test_usage_errors(workspace: Workspace, words: list[str], message: str) -> None:
+    run = workspace.run(*words)
+    assert run.returncode == 2 and message in run.stdout and "Traceback" not in run.stdout
+
+
+def test_what_a_class_says_against_a_run(workspace: Workspace) -> None:
+    workspace.edit("scene_chain.py", "FACTOR = 1.5", "FACTOR = 2.5")
+    run = workspace.run("scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "TestJudged::sum")
+    workspace.edit("scene_chain.py", "FACTOR = 2.5", "FACTOR = 1.5")
+    assert run.returncode == 1
+    assert lines(run.stdout) == ["TestJudged::sum FAILED: TestJudged: factor is 1.5"]
+
+
+def test_code_that_fails_says_where(workspace: Workspace) -> None:
+    workspace.edit("scene_chain.py", 'n = params["n"]', 'n = params["size"]')
+    run = workspace.run("replay", "scenes/scene_chain.py::TestChain::small")
+    workspace.edit("scene_chain.py", 'n = params["size"]', 'n = params["n"]')
+    line = next(
+        number for number, text in enumerate(workspace.file.read_text().splitlines(), 1) if "n = params" in text
+    )
+    assert run.returncode == 4 and f"{workspace.file}:{line}: KeyError: 'size'" in run.stdout, run.stdout
+
+
+def test_clean_leaves_nothing(tmp_path: Path, workspace: Workspace) -> None:
+    run = workspace.run("-Q", "-c", tool="SCons")
+    assert run.returncode == 0 and not (workspace.root / "build").exists(), run.stdout
+    assert workspace.file.exists()
