@@ -16,6 +16,8 @@ _PIECE = 1 << 16
 #: Seconds of the processor for the parsing of a file, and more for each megabyte, which takes 0.3 s of generated code.
 _LIMIT_S, _MORE_S = 1.0, 1.5
 _LONGEST = 70  # characters; a 64-bit number in binary, with its suffix
+# Brackets in each other, which the grammar's recovery goes through again and again and does not ask whether to go on.
+_DEEPEST = 5000
 
 #: Wrappers that name the same value: parentheses, references, attributes.
 _DECLARATORS = (
@@ -35,9 +37,20 @@ class Unparseable(Exception):
 
 def parse(text: bytes) -> Node:
     """The translation unit; what does not parse becomes ERROR nodes. Raises `Unparseable`."""
+    if sum(map(text.count, (b"(", b"[", b"{"))) > _DEEPEST and _depth(text) > _DEEPEST:
+        raise Unparseable
     parser = Parser(Language(tree_sitter_cpp.language()))
     _require_end(parser, text)
     return parser.parse(text).root_node
+
+
+def _depth(text: bytes) -> int:
+    """How many brackets are open at most; those in comments and strings count too."""
+    depth = deepest = 0
+    for found in re.finditer(rb"[][(){}]", text):
+        depth += 1 if found[0] in (b"(", b"[", b"{") else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _require_end(parser: Parser, text: bytes) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from tree_sitter import Node
 
-from pypto_build.artifact.cpp.syntax import call_arguments, callee, declared_name, integer, parse, source_text
+from pypto_build.artifact.cpp.syntax import (
+    Unparseable,
+    call_arguments,
+    callee,
+    declared_name,
+    integer,
+    parse,
+    source_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +73,9 @@ def test_call(text: str, name: str, owner: str | None, arguments: list[str]) -> 
 def test_declared_name(text: str, name: str) -> None:
     node = first(parse(f"void g() {{ {text} }}".encode()), "declaration")
     assert declared_name(node.child_by_field_name("declarator")) == name
+
+
+@pytest.mark.parametrize("text", [b"void f() { " + b"if (x) {" * 20_000, b"{" * 20_000 + b"}" * 20_000])
+def test_brackets_without_end_are_refused_at_once(text: bytes) -> None:
+    with pytest.raises(Unparseable):
+        parse(text)
