@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from .cpp.findings import MOST_SLOTS, Findings, Submission
-from .cpp.syntax import Unparseable, parse
-from .cpp.walk import NestedTooDeeply, Walker
+from .cpp.syntax import NestedTooDeeply, Unparseable, parse
+from .cpp.walk import Walker
 from .errors import ArtifactError
 from .files import read_bytes
 from .records import DEFAULT_ENTRY, ArgDirection, Artifact, Signature

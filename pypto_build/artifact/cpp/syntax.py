@@ -35,22 +35,30 @@ class Unparseable(Exception):
     """The grammar finds no end with a text: some sequences take it time that grows with the square of their length."""
 
 
+class NestedTooDeeply(Exception):
+    """Statements or expressions lie inside of each other so often that they are not followed; ``line`` says where."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
 def parse(text: bytes) -> Node:
-    """The translation unit; what does not parse becomes ERROR nodes. Raises `Unparseable`."""
-    if sum(map(text.count, (b"(", b"[", b"{"))) > _DEEPEST and _depth(text) > _DEEPEST:
-        raise Unparseable
+    """The translation unit; what does not parse becomes ERROR nodes. Raises `Unparseable`, `NestedTooDeeply`."""
+    if sum(map(text.count, (b"(", b"[", b"{"))) > _DEEPEST:
+        _require_shallow(text)
     parser = Parser(Language(tree_sitter_cpp.language()))
     _require_end(parser, text)
     return parser.parse(text).root_node
 
 
-def _depth(text: bytes) -> int:
-    """How many brackets are open at most; those in comments and strings count too."""
-    depth = deepest = 0
+def _require_shallow(text: bytes) -> None:
+    """Raise `NestedTooDeeply` where too many brackets are open; those in comments and strings count too."""
+    depth = 0
     for found in re.finditer(rb"[][(){}]", text):
         depth += 1 if found[0] in (b"(", b"[", b"{") else -1
-        deepest = max(deepest, depth)
-    return deepest
+        if depth > _DEEPEST:
+            raise NestedTooDeeply(text.count(b"\n", 0, found.start()) + 1)
 
 
 def _require_end(parser: Parser, text: bytes) -> None:

@@ -11,7 +11,7 @@ from .calls import TASK_ARGS_TYPE
 from .expressions import evaluate, parameters_of
 from .loops import counter
 from .state import WalkState
-from .syntax import declared_name, integer, line_of, source_text
+from .syntax import NestedTooDeeply, declared_name, integer, line_of, source_text
 from .values import UNKNOWN, Function, TaskArgs, Value, join
 
 _MAX_DEPTH = 24
@@ -22,14 +22,6 @@ _MAX_NESTING = 220
 _MOST_STEPS = 1 << 17
 _EXPRESSION_SUFFIXES = ("_expression", "_literal", "identifier")
 _ARGUMENTS_TYPE = re.compile(r"\b\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
-
-
-class NestedTooDeeply(Exception):
-    """Statements or expressions lie inside of each other so often that they are not followed; ``line`` says where."""
-
-    def __init__(self, line: int) -> None:
-        super().__init__(line)
-        self.line = line
 
 
 class Walker(WalkState):

@@ -6,7 +6,7 @@ import pytest
 from tree_sitter import Node
 
 from pypto_build.artifact.cpp.syntax import (
-    Unparseable,
+    NestedTooDeeply,
     call_arguments,
     callee,
     declared_name,
@@ -77,5 +77,5 @@ def test_declared_name(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", [b"void f() { " + b"if (x) {" * 20_000, b"{" * 20_000 + b"}" * 20_000])
 def test_brackets_without_end_are_refused_at_once(text: bytes) -> None:
-    with pytest.raises(Unparseable):
+    with pytest.raises(NestedTooDeeply):
         parse(text)
