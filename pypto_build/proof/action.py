@@ -17,7 +17,7 @@ _NOWHERE = "/nowhere"
 _END_OF_NAME = r"(?![\w.+-])"
 
 #: Part of every key: a new number makes all earlier results unknown.
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -171,17 +171,12 @@ def digest_words(words: Sequence[str]) -> str:
     return hashlib.sha256(msgspec.msgpack.encode(list(map(plain, words)))).hexdigest()
 
 
-def plain_settings(action: Action) -> dict[str, str]:
-    """The settings of an action as they can be written."""
-    return {plain(name): plain(value) for name, value in action.settings.items()}
-
-
-def make_key(action: Action, words: str, declared: Mapping[str, str]) -> str:
-    """The key of an action whose declared inputs hold what ``declared`` says by name."""
+def make_key(words: str, settings: Mapping[str, str], declared: Mapping[str, str]) -> str:
+    """The key of an action with this digest of its words, whose declared inputs hold what ``declared`` says by name."""
     parts = (
         SCHEMA,
         words,
-        sorted(plain_settings(action).items()),
+        sorted(settings.items()),
         sorted(declared.items()),
     )
     return hashlib.sha256(msgspec.msgpack.encode(parts)).hexdigest()

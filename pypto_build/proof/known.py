@@ -13,7 +13,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 
-from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain, plain_settings
+from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain
 from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest
 from .reason import NEVER, difference, explain
 from .store import sealed, unsealed
@@ -41,6 +41,7 @@ class State:
 
     key: str
     words: str
+    settings: dict[str, str]
     declared: dict[str, str]  # by name
 
 
@@ -121,7 +122,7 @@ class Known:
         """Whether a result has the key that ``action`` has now: whether all that the key is made of is the same."""
         return (
             known.words == self._digest_of(action.argv)
-            and known.settings == self._plain(action)
+            and known.settings == self._settings_of(action)
             and known.declared == self._declared(action)
         )
 
@@ -135,13 +136,13 @@ class Known:
         if known is None:
             return NEVER
         state = self.state(action)
-        wanted = Result(state.key, state.declared, plain_settings(action), state.words, (), {})
+        wanted = Result(state.key, state.declared, state.settings, state.words, (), {})
         return explain(known, wanted, self._difference_of(known), otherwise)
 
     def state(self, action: Action) -> State:
         """The inputs of an action as they are now."""
-        declared, words = self._declared(action), self._digest_of(action.argv)
-        return State(make_key(action, words, declared), words, declared)
+        declared, words, settings = self._declared(action), self._digest_of(action.argv), self._settings_of(action)
+        return State(make_key(words, settings, declared), words, settings, declared)
 
     def _declared(self, action: Action) -> dict[str, str]:
         name_of, digest_of = self.roots.name, self.digests.of
@@ -152,13 +153,13 @@ class Known:
             self._words[argv] = digest_words(list(map(self.roots.word, argv)))
         return self._words[argv]
 
-    def _plain(self, action: Action) -> dict[str, str]:
-        """The settings of an action as they are written; actions have theirs in common."""
-        settings, plain_ones = self._settings.get(id(action.settings), (None, {}))
+    def _settings_of(self, action: Action) -> dict[str, str]:
+        """The settings of an action as they are written, told by roots; actions have theirs in common."""
+        settings, named = self._settings.get(id(action.settings), (None, {}))
         if settings is not action.settings:
-            plain_ones = plain_settings(action)
-            self._settings[id(action.settings)] = action.settings, plain_ones
-        return plain_ones
+            named = {plain(name): plain(self.roots.word(value)) for name, value in action.settings.items()}
+            self._settings[id(action.settings)] = action.settings, named
+        return named
 
     def _difference_of(self, known: Result) -> str:
         """What changed among the inputs that a tool was seen to read, as a phrase; empty if nothing did."""

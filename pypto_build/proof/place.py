@@ -19,7 +19,7 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.trace import span
 
-from .action import Action, Aid, InputSet, Result, Roots, plain, plain_settings
+from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .digests import ABSENT, TICK_S, Identity, bytes_digest, changed_since
 from .known import Known, State
@@ -354,8 +354,7 @@ class Place:
         seen = (InputSet(tuple(sorted(part.items()))) for part in (mine, files) if part)
         sets = [*seen, *(contents for aid in attempt.aids for contents in aid.contents)]
         numbers = tuple(dict.fromkeys(map(self._known.learn, sets)))
-        settings = plain_settings(attempt.action)
-        return Result(state.key, state.declared, settings, state.words, numbers, outputs, plain(said), good)
+        return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(said), good)
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:
         """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""

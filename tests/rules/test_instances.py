@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import pypto_build
 from pypto_build.toolchain.elf import read_elf
 from pypto_build.toolchain.host import find_compiler
 from tests.rules.project import Project, Run
@@ -144,3 +145,15 @@ def _is_x86() -> bool:
     from platform import machine
 
     return machine() in ("x86_64", "AMD64")
+
+
+def test_another_copy_of_the_tool_finds_what_this_one_built(dag: Project) -> None:
+    store = {"PYPTO_BUILD_STORE": str(dag.root / "store")}
+    replay = ("replay", f"JIT={dag.artifact.name}")
+    assert dag.scons(*replay, env=store).status == 0
+    copy = dag.root / "elsewhere"
+    shutil.copytree(
+        Path(pypto_build.__file__).parent, copy / "pypto_build", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    run = dag.scons(*replay, env={**store, "PYTHONPATH": str(copy)})
+    assert (run.status, [line for line in run.actions if line.startswith(("compile", "link"))]) == (0, [])
