@@ -12,12 +12,13 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.facts.outcomes import Outcome, Word
 from pypto_build.replay.verdict import Verdict
 from pypto_build.rules.machinery.workspace import FAILED_TESTS, Workspace
 from pypto_build.toolchain.python import own_tool
@@ -25,28 +26,8 @@ from pypto_build.toolchain.python import own_tool
 #: Options that write what came of a run, with the flags of the tool that does.
 FILES = {"JUNIT": "--junit", "JSON": "--json", "SARIF": "--sarif"}
 
-Word = Literal["PASS", "FAIL", "UNCHECKED", "SKIPPED", "ERROR"]
 _WORDS: dict[str, Word] = {"pass": "PASS", "mismatch": "FAIL", "unchecked": "UNCHECKED"}
 _WIDTH = 80
-
-
-class Outcome(msgspec.Struct):
-    """One test, or one replay that is no test.
-
-    ``text`` is what the run printed, or what did not build; ``reason`` a line on what is wrong; ``command`` what to
-    type for its cause.
-    """
-
-    name: str
-    word: Word
-    seconds: float = 0.0
-    cached: bool = False
-    artifact: str = ""
-    verdict: str = ""
-    reason: str = ""
-    text: str = ""
-    command: str = ""
-    failed: bool = False
 
 
 def outcome_of(told: Verdict, name: str, **more: Any) -> Outcome:

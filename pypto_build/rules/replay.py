@@ -19,6 +19,7 @@ from SCons.Script import GetOption
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
 from pypto_build.proof import Action
@@ -32,7 +33,7 @@ from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, perform
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.outcomes import Outcome, outcome_of, outcomes_of, wants_files
+from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
 from pypto_build.toolchain.python import own_tool
 

@@ -13,6 +13,7 @@ from SCons.Script.Main import OptionsParser
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import declare_artifact
@@ -20,7 +21,7 @@ from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
-from pypto_build.rules.outcomes import Outcome, failed_tests, outcomes_of
+from pypto_build.rules.outcomes import failed_tests, outcomes_of
 from pypto_build.rules.replay import (
     Replays,
     declare_replay,

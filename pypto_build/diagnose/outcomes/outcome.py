@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.diagnose.findings import Finding
+from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.report import mismatch_block
 from pypto_build.replay.verdict import OutputResult, Verdict, read_verdict
 
@@ -18,19 +17,8 @@ _DIAGNOSTIC = re.compile(r"(?m)^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? 
 _FRAME = re.compile(r"\((?P<path>[^()\s]+\.(?:cpp|h|hpp)):(?P<line>\d+)")
 
 
-class TestOutcome(msgspec.Struct):
-    """What the build says of one test (``pypto_build.rules.outcomes`` has the same fields)."""
-
-    name: str
-    word: str
-    seconds: float = 0.0
-    cached: bool = False
-    artifact: str = ""
-    verdict: str = ""
-    reason: str = ""
-    text: str = ""
-    command: str = ""
-    failed: bool = False
+class TestOutcome(Outcome):
+    """What the build says of one test, to be read with its verdict."""
 
     def read(self, top: Path) -> Verdict | None:
         """Its verdict, if it came as far."""
