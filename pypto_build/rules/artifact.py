@@ -235,8 +235,9 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     built, restored = _renewed(workspace, targets, "built"), _renewed(workspace, targets, "restored")
     files = built | {name: reason for name, reason in restored.items() if name not in built}
     if not files:
-        because = f"  ({several}{why})" if several or why else ""
-        terminal.say(f"[cpp->.so] no cpp edits since last build; reusing cached binaries{because.replace(': )', ')')}")
+        named = ": ".join(filter(None, [targets.artifact.name if several else "", why]))
+        because = f"  ({named})" if named else ""
+        terminal.say(f"[cpp->.so] no cpp edits since last build; reusing cached binaries{because}")
         return
     listed = f"({len(files)} file(s)): {several}{few(list(files), 5)}"
     done = "rebuilding" if built else "restored as they were made before"
