@@ -62,13 +62,14 @@ class Action:
 @dataclass(frozen=True)
 class Aid:
     """A file that only makes an action faster: its own inputs (``contents``) count in its place, and files beside it
-    not at all. ``words`` tell the command of it.
+    not at all. ``words`` tell the command of it. One that is ``needed`` cannot be left out: what it holds is linked.
     """
 
     path: str
     digest: str
     contents: tuple[InputSet, ...]
     words: tuple[str, ...]
+    needed: bool = False
 
 
 class InputSet(msgspec.Struct, frozen=True, array_like=True):

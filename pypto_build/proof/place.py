@@ -156,6 +156,8 @@ class Place:
             outcome, unstable = self._build(action, spawn, aids, record)
             if not unstable:
                 return outcome
+            # A run in another environment may have made one anew; without it, it takes longer and comes to the same.
+            aids = [aid for aid in aids if aid.needed]
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
 

@@ -101,7 +101,7 @@ class Instances:
             return None
         name = action.outputs[0]
         path = str(self._place.path(name))
-        return Aid(path, result.outputs[name], self._place.contents(result), (path,))
+        return Aid(path, result.outputs[name], self._place.contents(result), (path,), needed=True)
 
     def _action(self, symbol: str) -> Action:
         name, source = f"{_stem(symbol)}.o", str(self._directory / f"{_stem(symbol)}.cpp")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pypto_build.proof import Action, Place, Store
-from pypto_build.proof.digests import TICK_S
+from pypto_build.proof.action import Aid
+from pypto_build.proof.digests import TICK_S, bytes_digest
 from pypto_build.proof.witness import library
 from pypto_build.toolchain.host import find_compiler
 
@@ -311,3 +312,16 @@ def test_names_that_are_no_text(rig: Rig) -> None:
     assert rig.built == "one other "
     (rig.root / os.fsdecode(b"absent\xfe")).touch()
     assert rig.run(action) == "built"
+
+
+@pytest.mark.parametrize("needed, how", [(False, "built"), (True, "failed")])
+def test_what_only_makes_it_faster_may_change_meanwhile(rig: Rig, needed: bool, how: str) -> None:
+    faster = rig.write("faster", "what was compiled before")
+    aid = Aid(str(faster), bytes_digest(faster.read_bytes()), (), (), needed)
+
+    def make_anew() -> None:
+        faster.write_text(f"made anew by another run, number {len(rig.ran)}")
+
+    rig.meanwhile = make_anew
+    outcome = rig.place().perform(rig.action(), rig.spawn, lambda: [aid])
+    assert (outcome.how, len(rig.ran)) == (how, 3 if needed else 2)
