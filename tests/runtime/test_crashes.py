@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import signal
@@ -41,12 +42,16 @@ def in_child(body: Callable[[memoryview], None]) -> tuple[int, Report | None]:
     return status, read_report(shared[:])
 
 
-def crash(rig: Rig, *kernels: Kernel, text: str = RUN, **options: Any) -> tuple[int, Report]:
-    arena = mmap.mmap(-1, 1 << 16)
-    x = np.frombuffer(arena, np.float32, 1024, 0)
-    y = np.frombuffer(arena, np.float32, 1024, 4096 * 4)
+def crash(rig: Rig, *kernels: Kernel, text: str = RUN, hole: bool = False, **options: Any) -> tuple[int, Report]:
+    """`hole`: y lies 1 MB before x, with unmapped memory between them."""
+    arena = mmap.mmap(-1, (1 << 16) + hole * (1 << 20))
+    x = np.frombuffer(arena, np.float32, 1024, hole * (1 << 20))
+    y = np.frombuffer(arena, np.float32, 1024, 0 if hole else 4096 * 4)
 
     def body(report: memoryview) -> None:
+        if hole:
+            nowhere = ctypes.c_void_p(y.ctypes.data + 4096), ctypes.c_size_t((1 << 20) - 4096)
+            assert ctypes.CDLL(None).mprotect(*nowhere, 0) == 0
         runtime = rig.runtime(kernels, text)
         tensors = [(*parameter(x, "IN"), "x"), (*parameter(y, "OUT"), "y")]
         runtime.run(tensors, [], {"report": report, **options})
@@ -101,6 +106,23 @@ def test_a_write_far_past_a_tensor(rig: Rig) -> None:
     _, report = crash(rig, bad, FINE)
     assert report.crash is not None
     assert str(report.crash.nearest).endswith("bytes past the end of tensor y (4096 bytes)")
+
+
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        (1 << 15, "126977 bytes past the end of tensor y (4096 bytes)"),
+        (239 << 10, "974849 bytes past the end of tensor y (4096 bytes)"),
+        ((1 << 18) - 3, "12 bytes before tensor x (4096 bytes)"),
+    ],
+    ids=["near its own", "nearer another one", "just before another one"],
+)
+def test_between_two_tensors_the_lower_one_was_left(rig: Rig, at: int, says: str) -> None:
+    """Which of the two is nearer depends on where they happen to be mapped."""
+    bad = Kernel("astray", f"reinterpret_cast<volatile float *>(data(args, 1))[{at}] = 0;")
+    _, report = crash(rig, bad, FINE, hole=True)
+    assert report.crash is not None
+    assert str(report.crash.nearest) == says
 
 
 def test_the_stack_names_functions_and_lines(rig: Rig) -> None:

@@ -90,16 +90,25 @@ void add_arguments(Text &text, const Task &task) {
     }
 }
 
+// An index that is too small misses its memory by little, one that is too large by anything: of two memories with the
+// address between them, it is the lower one's, unless it lies this close before the upper one.
+constexpr uint64_t kUnderrunBytes = 64 << 10;
+constexpr uint64_t kFarBytes = uint64_t{1} << 30; // further away, no memory is near
+
 struct Candidate {
-    uint64_t distance = ~uint64_t{0};
+    uint64_t cost = ~uint64_t{0};
+    uint64_t distance = 0;
     uint64_t begin = 0;
     uint64_t bytes = 0;
 
     bool improve(uint64_t address, uint64_t from, uint64_t size) {
         const uint64_t end = from + size;
-        const uint64_t away = address < from ? from - address : address >= end ? address - end + 1 : 0;
-        if (size == 0 || away >= distance)
+        const bool before = address < from;
+        const uint64_t away = before ? from - address : address >= end ? address - end + 1 : 0;
+        const uint64_t worth = before && away > kUnderrunBytes ? away + kFarBytes : away;
+        if (size == 0 || away > kFarBytes || worth >= cost)
             return false;
+        cost = worth;
         distance = away;
         begin = from;
         bytes = size;
@@ -143,11 +152,12 @@ void find_nearest(CrashRecord &crash, const Activation *activation) {
                 std::snprintf(name, sizeof(name), "the buffer of argument %zu", i);
         }
     }
-    if (const Staging::Region *region = crash_staging ? crash_staging->nearest(address) : nullptr)
-        if (best.improve(address, reinterpret_cast<uint64_t>(region->base), region->bytes) ||
-            reinterpret_cast<uint64_t>(region->base) == best.begin)
-            std::snprintf(name, sizeof(name), "tensor %s", region->name);
-    if (name[0] == 0 || best.distance > (uint64_t{1} << 30))
+    if (crash_staging)
+        for (const Staging::Region &region : crash_staging->regions())
+            if (best.improve(address, reinterpret_cast<uint64_t>(region.base), region.bytes) ||
+                (name[0] && reinterpret_cast<uint64_t>(region.base) == best.begin))
+                std::snprintf(name, sizeof(name), "tensor %s", region.name);
+    if (name[0] == 0)
         set_nearness(crash, Nearness::Nothing);
     else if (best.distance == 0)
         set_nearness(crash, Nearness::Inside, address - best.begin, best.bytes);

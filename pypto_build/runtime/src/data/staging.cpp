@@ -94,21 +94,6 @@ std::vector<InputWrite> Staging::input_writes() const {
     return writes;
 }
 
-const Staging::Region *Staging::nearest(uint64_t address) const {
-    const Region *best = nullptr;
-    uint64_t best_distance = ~uint64_t{0};
-    for (const Region &region : regions_) {
-        const uint64_t begin = reinterpret_cast<uint64_t>(region.base);
-        const uint64_t end = begin + region.bytes;
-        const uint64_t distance = address < begin ? begin - address : address >= end ? address - end + 1 : 0;
-        if (region.bytes && distance < best_distance) {
-            best = &region;
-            best_distance = distance;
-        }
-    }
-    return best;
-}
-
 bool Staging::open_guarded(uint64_t address, uint64_t task, const char *kernel) {
     for (Region &region : regions_) {
         const uint64_t begin = reinterpret_cast<uint64_t>(region.base);

@@ -58,8 +58,8 @@ public:
         uint64_t bytes;
         bool guarded;
     };
-    /// The region an address lies in or is nearest to; null if there is none.
-    const Region *nearest(uint64_t address) const;
+    /// Where the tensors lie; read by the signal handler.
+    const std::vector<Region> &regions() const { return regions_; }
     /// A write hit a guarded region: remembers the first one and opens the region. False if it is not guarded. Called
     /// from the signal handler.
     bool open_guarded(uint64_t address, uint64_t task, const char *kernel);
