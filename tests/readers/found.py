@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.readers.table import READERS
+
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 _ENTRY = (
     '__attribute__((visibility("default"))) void aicpu_orchestration_entry(const ChipTaskArgs &orch_args) {\n%s\n}\n'
@@ -91,7 +93,15 @@ def _elf(offset: int, form: str, value: int) -> bytes:
 _STALL = "[STALL thread=0 idle_iterations=1] TASK ring=1 task_id={} state=WAIT fanin_refcount=1/2 kernels=[aic:-1 aiv0:1 aiv1:-1]"
 _NUMBER = "9" * 5000
 
+
 #: Reader, what was found, the file, and the error; none where damage is no error, as of what can be done without.
+def _accesses(old: bytes, new: bytes) -> bytes:
+    """A good record of accesses with something else in one place."""
+    (seed,) = next(row for row in READERS if row.name == "accesses").seeds()
+    assert seed.count(old) == 1
+    return seed.replace(old, new)
+
+
 FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     (
         "manifest",
@@ -550,4 +560,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ("probe_events", "cut off", b"TADD".ljust(24, b"\0") + struct.pack("<IiQIII4x", 1, 0, 0, 2**31, 2**31, 2**31), ""),
     ("compile_commands", "other values", b'[{"directory": 1}, 3]', ""),
     ("binary_context", "nested", _DEEP, ""),
+    ("sites", "many blanks after a type", b"Tensor" + b" " * 60_000 + b"\n" * 60_000, ""),
+    ("accesses", "a name that no file can have", lambda: _accesses(b"kernels/aiv/kernel_add.so", b"kernels" * 600), ""),
+    ("accesses", "a name that is no pattern", lambda: _accesses(b"TLOAD", rb"*T\\1"), ""),
 )

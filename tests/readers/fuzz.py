@@ -99,13 +99,13 @@ class _Child:
             self.path.write_bytes(data)
             began = time.monotonic()
             used = time.process_time()
-            _STATE.pack_into(self.state, 0, number, began, own, accepted, slowest, slowest_input, 1, used)
+            _put(self.state, number, began, own, accepted, slowest, slowest_input, 1, used)
             fault = self._read(number)
             took = time.process_time() - used
             own, accepted = own + (fault == "own"), accepted + (fault == "")
             if took > slowest:
                 slowest, slowest_input = took, number
-            _STATE.pack_into(self.state, 0, number + 1, began, own, accepted, slowest, slowest_input, 0, used)
+            _put(self.state, number + 1, began, own, accepted, slowest, slowest_input, 0, used)
 
     def _read(self, number: int) -> str:
         """Nothing, `own` for one of the reader's errors, or what is wrong, which is told as well."""
@@ -129,6 +129,11 @@ class _Child:
             self.state[position : position + len(head) + len(entry)] = head + entry
             struct.pack_into("<q", self.state, _STATE.size, position + len(head) + len(entry))
         return kind
+
+
+def _put(state: mmap.mmap, *fields: float) -> None:
+    """Store the state in one copy: `pack_into` zeroes its buffer first, and the parent reads at any time."""
+    state[: _STATE.size] = _STATE.pack(*fields)
 
 
 def _limit_memory() -> None:
@@ -164,7 +169,7 @@ def _batch(row: Reader, seeds: Sequence[bytes], seed: int, first: int, last: int
     """Read inputs in one child process; returns the first that was not read."""
     state = mmap.mmap(-1, _FAULT_BYTES)
     directory = Path(tempfile.mkdtemp(prefix="readers-"))
-    _STATE.pack_into(state, 0, first, time.monotonic(), 0, 0, 0.0, -1, 0, 0.0)
+    _put(state, first, time.monotonic(), 0, 0, 0.0, -1, 0, 0.0)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -200,12 +205,17 @@ def _wait(child: int, state: mmap.mmap) -> str:
             code = os.waitstatus_to_exitcode(status)
             return f"died: exit status {code}" if code else ""
         _, began, *_, reading, used = seen = _STATE.unpack_from(state, 0)
-        late = reading and _took_too_long(child, began, used)
-        if late and seen == _STATE.unpack_from(state, 0):  # not while the child writes it
+        if reading and _took_too_long(child, began, used) and _stands(state, seen):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return f"time: more than {TIME_LIMIT_S:g} s"
         time.sleep(0.005)
+
+
+def _stands(state: mmap.mmap, seen: tuple[float, ...]) -> bool:
+    """Whether the child is still where it was seen: what was read while it wrote is no longer there a moment later."""
+    time.sleep(0.05)
+    return seen == _STATE.unpack_from(state, 0)
 
 
 def _took_too_long(child: int, began: float, used: float) -> bool:

@@ -50,8 +50,7 @@ def _subject(context: Context, error: CheckError) -> tuple[object, object]:
 
 def _finding(context: Context, error: CheckError) -> Finding:
     position = context.position(error.site)
-    given = context.record.sites[error.site].instruction
-    message = re.sub(rf"\b{given}\b", position.instruction, error.message, count=1)
+    message = _with_name(error.message, context.record.sites[error.site].instruction, position.instruction)
     edits: tuple[Edit, ...] = ()
     related: tuple[Related, ...] = ()
     if error.other_site >= 0:
@@ -71,6 +70,11 @@ def _finding(context: Context, error: CheckError) -> Finding:
         related=related,
         edits=edits,
     )
+
+
+def _with_name(message: str, reported: str, known: str) -> str:
+    """`message` with the name that the kernel reported replaced by the one that the debug information knows."""
+    return re.sub(rf"(?<!\w){re.escape(reported)}(?!\w)", lambda _: known, message, count=1)
 
 
 def _flags(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:

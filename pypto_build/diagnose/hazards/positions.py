@@ -5,6 +5,7 @@ The debug information knows which inlined calls an address belongs to; binutils'
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -35,7 +36,7 @@ def find_positions(sites: Iterable[AccessSite], root: Path) -> dict[AccessSite, 
     found: dict[AccessSite, InstructionPosition] = {}
     for file, wanted in by_file.items():
         offsets = [f"0x{int(site.offset):x}" for site in wanted]
-        text = _looked_up(file, offsets) if Path(file).is_file() else ""
+        text = _looked_up(file, offsets) if os.path.isfile(file) else ""  # False for names that no file can have
         blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
         for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
             found[site] = _position(site, block.splitlines(), root)

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     r"|\b(?:pto2_)?rt_submit_(?:aic_|aiv_)?task\s*\(\s*(?P<kernel>\w+)\s*,\s*(?P<args>\w+)\s*\)"
 )
 _ALIAS = re.compile(
-    r"\b(?:ChipTensor|Tensor|auto)\s*&?\s+(\w+)\s*=\s*(\w+)\s*(?:;|\.\s*(?:view|slice|reshape|transpose|permute)\s*\()"
+    r"\b(?:ChipTensor|Tensor|auto)(?:\s+|\s*&\s*)(\w+)\s*=\s*(\w+)\s*(?:;|\.\s*(?:view|slice|reshape|transpose|permute)\s*\()"
 )
 _ASSIGNED = re.compile(r"^[ \t]*(\w+)\s*=(?!=)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
