@@ -30,8 +30,8 @@ class ValueKind(msgspec.Struct, frozen=True):
 
     type: type[bool] | type[int] | type[float] | type[str] = str
     what: str = ""
-    least: float | None = None
-    most: int | None = None
+    min: float | None = None
+    max: int | None = None
     choices: tuple[str, ...] = ()
     listed: bool = False  # several, with commas between them
 
@@ -41,14 +41,14 @@ def one_of(*choices: str) -> ValueKind:
     return ValueKind(what=f"one of {', '.join(filter(None, choices))}", choices=choices)
 
 
-def level(most: int) -> ValueKind:
-    """A level from 0 to ``most``."""
-    return ValueKind(int, f"a level from 0 to {most}", 0, most)
+def level(highest: int) -> ValueKind:
+    """A level from 0 to ``highest``."""
+    return ValueKind(int, f"a level from 0 to {highest}", 0, highest)
 
 
-def whole(least: int) -> ValueKind:
-    """A whole number of at least ``least``."""
-    return ValueKind(int, f"a whole number that is {least} or more", least)
+def whole(lowest: int) -> ValueKind:
+    """A whole number of at least ``lowest``."""
+    return ValueKind(int, f"a whole number that is {lowest} or more", lowest)
 
 
 TEXT, LIST, SWITCH = ValueKind(), ValueKind(listed=True), ValueKind(bool, "0 or 1")

@@ -40,15 +40,15 @@ def _conversion(option: RunOption) -> dict[str, Any]:
 
 
 def _number(kind: ValueKind) -> Callable[[str], float]:
-    least, most = kind.least, kind.most
+    low, high = kind.min, kind.max
 
     def parse(text: str) -> float:
         value = int(text) if kind.type is int else float(text)
-        if (least is not None and not value >= least) or (most is not None and value > most):
+        if (low is not None and not value >= low) or (high is not None and value > high):
             raise ValueError
         return value
 
-    parse.__name__ = f"level (0 to {most})" if most is not None else f"number (at least {least:g})"
+    parse.__name__ = f"level (0 to {high})" if high is not None else f"number (at least {low:g})"
     return parse
 
 

@@ -199,10 +199,10 @@ def _convert(kind: ValueKind, text: str) -> bool | int | float | str | None:
         return _SWITCHED.get(text.lower())
     if kind.type is str:
         return text if text in (kind.choices or (text,)) else None
-    if kind.most is not None and text not in map(str, range(kind.most + 1)):
+    if kind.max is not None and text not in map(str, range(kind.max + 1)):
         return None
     try:
         number = int(text) if kind.type is int else float(text)
     except ValueError:
         return None
-    return number if kind.least is None or number >= kind.least else None
+    return number if kind.min is None or number >= kind.min else None

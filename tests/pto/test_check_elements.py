@@ -56,7 +56,7 @@ SAMPLE_ERRORS: list[tuple[str, dict[str, str], str]] = [
     ("pto.tabs ins(%x : <x>) outs(%o : <o>)", {"x": COL, "o": tile(rows=64, cols=16)},
      "pto.tabs: src is a row_major tile, but %x is col_major"),
     ("pto.tcolexpand ins(%x : <x>) outs(%o : <o>)", {"o": BOXED},
-     "pto.tcolexpand: dst is a tile without boxes, but %o has slayout=row_major"),
+     "pto.tcolexpand: dst is a tile without fractals, but %o has slayout=row_major"),
     ("pto.tsort32 ins(%x, %y : <x>, <y>) outs(%o : <o>)", {"y": tile(dtype="ui32"), "o": tile(dtype="f16")},
      "pto.tsort32: dst has elements f16, src has f32"),
     ("pto.texpands ins(%s : f16) outs(%o : <o>)", {}, "pto.texpands: scalar is a f16, dst has elements f32"),
@@ -83,7 +83,7 @@ def test_a_window_keeps_its_element_type_and_layout() -> None:
     body += f"  %m = pto.alloc_tile addr = %a : {mat}\n"
     for type_, message in (
         (right, "dst has elements f32, src has f16"),
-        (flat, "dst in right is row_major with col_major boxes, found col_major with row_major"),
+        (flat, "dst in right is row_major with col_major fractals, found col_major with row_major"),
     ):
         text = body + f"  %r = pto.alloc_tile addr = %a : {type_}\n"
         text += f"  pto.textract ins(%m, %c, %c : {mat}, index, index) outs(%r : {type_})"

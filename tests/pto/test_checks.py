@@ -290,10 +290,10 @@ CASES = {
         alloc("%a", tile(cols=8), "%a0", "%c16", "%c2"),
         "pto.alloc_tile: a row of 4 f32 has 16 bytes, not a multiple of 32",
     ),
-    "boxes": Case(
+    "fractals": Case(
         alloc("%a", tile("mat", 8, 64), "%a0", "%c2"),
         alloc("%a", tile("mat", 16, 64), "%a0", "%c2"),
-        "pto.alloc_tile: 8 rows are not a multiple of the 16 x 8 box of f32",
+        "pto.alloc_tile: 8 rows are not a multiple of the 16 x 8 fractal of f32",
         "cube",
     ),
     "buffer": Case(

@@ -22,10 +22,10 @@ MODES = ("", "NONE", "RINT", "CAST_RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "OD
 ONLY_F32 = ("f8E4M3FN", "f8E5M2")  # the hardware converts them from and to f32
 NOT_CONVERTED = {"f8E8M0", "ui64"}  # no platform has an instruction for them
 TYPES = sorted(element_types("pto.tcvt") - NOT_CONVERTED)
-#: bits of the fraction, exponents of the least and of the greatest normal number
+#: bits of the fraction, exponents of the smallest and of the largest normal number
 FORMATS = {"f32": (23, -126, 127), "f16": (10, -14, 15), "bf16": (7, -126, 127), "f8E4M3FN": (3, -6, 8),
            "f8E5M2": (2, -14, 15)}  # fmt: skip
-GREATEST = {"f8E4M3FN": 448.0} | {
+LARGEST = {"f8E4M3FN": 448.0} | {
     t: (2 - 2.0**-bits) * 2.0**top for t, (bits, _, top) in FORMATS.items() if t != "f8E4M3FN"
 }
 BEYOND = {"f8E4M3FN": math.nan}
@@ -66,7 +66,7 @@ def rounded(q: Exact, mode: str) -> Exact:
 
 
 def float_to_float(x: Exact, target: str, mode: str, saturate: bool) -> Exact:
-    """Round in units of the last place, then look whether that is beyond the greatest number."""
+    """Round in units of the last place, then look whether that is beyond the largest number."""
     bits, least, _ = FORMATS[target]
     with np.errstate(all="ignore"):
         exponent = np.where(np.isfinite(x) & (x != 0), np.floor(np.log2(np.abs(x))), least)
@@ -75,23 +75,23 @@ def float_to_float(x: Exact, target: str, mode: str, saturate: bool) -> Exact:
 
 
 def beyond(x: Exact, found: Exact, target: str, mode: str, saturate: bool) -> Exact:
-    odd = mode == "ODD" and target != "f8E4M3FN"  # whose greatest number is even
+    odd = mode == "ODD" and target != "f8E4M3FN"  # whose largest number is even
     towards_zero = mode == "TRUNC" or odd or (mode == "FLOOR") & (x > 0) | (mode == "CEIL") & (x < 0)
     outside = np.copysign(BEYOND.get(target, np.inf), x)
-    greatest = np.copysign(GREATEST[target], x)
+    largest = np.copysign(LARGEST[target], x)
     if target in ONLY_F32:  # what is beyond is so whatever the mode, unless the mode leaves it within
-        within = towards_zero & (np.abs(x) < 2 * GREATEST[target] - previous(target)) & np.isfinite(x)
-        clipped = np.where(within | saturate, greatest, outside)
+        within = towards_zero & (np.abs(x) < 2 * LARGEST[target] - previous(target)) & np.isfinite(x)
+        clipped = np.where(within | saturate, largest, outside)
     else:
-        clipped = np.where(towards_zero & np.isfinite(x), greatest, outside)
-    found = np.where(np.abs(found) > GREATEST[target], clipped, found)
+        clipped = np.where(towards_zero & np.isfinite(x), largest, outside)
+    found = np.where(np.abs(found) > LARGEST[target], clipped, found)
     return np.where(np.isnan(x), np.nan, found)
 
 
 def previous(target: str) -> float:
-    """The number before the greatest."""
+    """The number before the largest."""
     bits, _, top = FORMATS[target]
-    return float(GREATEST[target] - 2.0 ** (top - bits))
+    return float(LARGEST[target] - 2.0 ** (top - bits))
 
 
 def int_to_float(n: int, target: str, mode: str) -> float:

@@ -59,7 +59,7 @@ def test_products(name: str, form: str, first: str, second: str, acc: str) -> No
 @pytest.mark.parametrize("target", ("left", "right", "mat", "vec"))
 @pytest.mark.parametrize("dtype", sorted(element_types("pto.textract") & element_types("pto.tinsert")))
 def test_insert_and_extract(dtype: str, target: str) -> None:
-    """A part of a tile of boxes to a tile whose boxes lie otherwise, and from there to another place."""
+    """A part of a tile of fractals to a tile whose fractals lie otherwise, and from there to another place."""
     kind, part = tile("mat", 64, 64, dtype), tile(target, 32, 32, dtype)
     a, before = random("any", dtype, (64, 64), 1), random("any", dtype, (64, 64), 2)
     k = Kernel("cube", "a5")

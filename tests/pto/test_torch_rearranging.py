@@ -21,7 +21,7 @@ FILLS = ("tfillpad", "tfillpad_inplace", "tfillpad_expand")
 @pytest.mark.parametrize("pad", ("1", "2", "3"))
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in FILLS for d in sorted(element_types(f"pto.{n}"))])
 def test_padding(name: str, dtype: str, pad: str) -> None:
-    """Zeros, the greatest or the smallest number around what is valid; always zeros of eight-bit floats, whose zero may
+    """Zeros, the largest or the smallest number around what is valid; always zeros of eight-bit floats, whose zero may
     be the least number."""
     rows, cols = (32, 128) if name == "tfillpad_expand" else (R, C)
     a, kind = random("any", dtype, (11, 40), 18), tile(rows=R, cols=C, dtype=dtype)
@@ -118,7 +118,7 @@ def records(numbers: list[float], names: list[int], dtype: str) -> bytes:
 
 
 def descending(numbers: list[float]) -> list[int]:
-    """Positions of the greatest first, of equal ones the first."""
+    """Positions of the largest first, of equal ones the first."""
     return sorted(range(len(numbers)), key=lambda i: (-numbers[i], i))
 
 

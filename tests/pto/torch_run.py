@@ -45,7 +45,7 @@ def exact(tensor: torch.Tensor) -> Exact:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest integer of an element type."""
+    """The min and max integer of an element type."""
     bits = int(dtype.lstrip("ui"))
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 

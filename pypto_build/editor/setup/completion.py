@@ -71,8 +71,8 @@ def values_of(name: str) -> tuple[str, ...]:
         return ("1",)
     if kind.choices:
         return tuple(filter(None, kind.choices))
-    if kind.most is not None:
-        return tuple(str(number) for number in range(kind.most + 1))
+    if kind.max is not None:
+        return tuple(str(number) for number in range(kind.max + 1))
     return _ALSO.get(name, ())
 
 

@@ -55,7 +55,7 @@ def _layout(resolved: Resolved, op: Operation, arch: str) -> Messages:
         if value.type.blayout != "row_major":
             yield f"{name} is a row_major tile, but {value.name} is {value.type.blayout}"
         elif role.layout == "plain" and value.type.slayout != "none_box":
-            yield f"{name} is a tile without boxes, but {value.name} has slayout={value.type.slayout}"
+            yield f"{name} is a tile without fractals, but {value.name} has slayout={value.type.slayout}"
 
 
 def _fractal(resolved: Resolved, op: Operation) -> Messages:
@@ -119,7 +119,7 @@ def _extract(resolved: Resolved, op: Operation) -> Messages:
     if src.loc != "acc" and src.dtype != dst.dtype:
         yield f"dst has elements {dst.dtype}, src has {src.dtype}"
     if dst.loc == "right" and (dst.blayout, dst.slayout) != ("row_major", "col_major"):
-        yield f"dst in right is row_major with col_major boxes, found {dst.blayout} with {dst.slayout}"
+        yield f"dst in right is row_major with col_major fractals, found {dst.blayout} with {dst.slayout}"
 
 
 RULES: dict[str, RuleFunction] = {

@@ -95,9 +95,9 @@ def _layout(tile: TileType) -> Iterator[str]:
         return
     rows, cols = fractal_extents(tile)
     if tile.rows % rows and tile.rows != 1 and tile.loc != "vec":
-        yield f"{tile.rows} rows are not a multiple of the {rows} x {cols} box of {tile.dtype}"
+        yield f"{tile.rows} rows are not a multiple of the {rows} x {cols} fractal of {tile.dtype}"
     if tile.cols % cols:
-        yield f"{tile.cols} columns are not a multiple of the {rows} x {cols} box of {tile.dtype}"
+        yield f"{tile.cols} columns are not a multiple of the {rows} x {cols} fractal of {tile.dtype}"
 
 
 def fractal_extents(tile: TileType) -> tuple[int, int]:

@@ -51,14 +51,14 @@ def fits(kind: str, type_: Type) -> bool:
 
 
 def counts(roles: Sequence[Role]) -> tuple[int, int]:
-    """The least and the greatest number of values these roles take (-1: no limit)."""
-    least = sum(not (role.optional or role.many) for role in roles)
-    return least, -1 if any(role.many for role in roles) else len(roles)
+    """The min and max number of values these roles take (-1: no limit)."""
+    low = sum(not (role.optional or role.many) for role in roles)
+    return low, -1 if any(role.many for role in roles) else len(roles)
 
 
 def _count_fits(roles: Sequence[Role], count: int) -> bool:
-    least, most = counts(roles)
-    return least <= count and (most < 0 or count <= most)
+    low, high = counts(roles)
+    return low <= count and (high < 0 or count <= high)
 
 
 def choose_variant(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -> int | None:
@@ -91,8 +91,8 @@ def generic_roles(definition: OpDef, types: Sequence[Type]) -> tuple[Role, ...] 
 def spread(roles: Sequence[Role], count: int) -> list[Role]:
     """The role of each of `count` positional values; optional roles are left out from the right until the count
     fits."""
-    least, _ = counts(roles)
-    spare = count - least
+    low, _ = counts(roles)
+    spare = count - low
     taken: list[Role] = []
     for role in roles:
         if role.many:

@@ -3,7 +3,7 @@
 On-chip memory is reused all the time, so most tiles overlap with some other one. What matters is who wrote what a tile
 holds when it is read. This is followed through the function: where every read of a tile finds, whole, what a tile of
 the same bytes wrote, both are variables, and a tile that reinterprets another one (a column as a row, a matrix of
-boxes as its transpose) is an expression of the other's variable. Where a read may find anything else, all tiles
+fractals as its transpose) is an expression of the other's variable. Where a read may find anything else, all tiles
 concerned stay views of the memory.
 """
 

@@ -22,10 +22,10 @@ def reduce(w: Writer, op: Operation) -> None:
         w.add(op, "pass")  # nothing of the source is valid
         return
     if fn.startswith("arg"):
-        greatest = fn == "argmax"
+        largest = fn == "argmax"
         index = "dstidx" if "dstidx" in op.operands else "dst"
         name = w.names.unique("where_extreme")
-        w.add(op, f"{name} = first_extreme({source}, {dim}, greatest={greatest})")
+        w.add(op, f"{name} = first_extreme({source}, {dim}, largest={largest})")
         if "dstidx" in op.operands:
             w.add(op, f"{w.operand(op, 'dst')}[:] = {source}.gather({dim}, {name})")
         w.add(op, f"{w.operand(op, index)}[:] = {name}")
@@ -91,4 +91,4 @@ def partial(w: Writer, op: Operation) -> None:
 @LOWERINGS.of("partialarg")
 def partial_arg(w: Writer, op: Operation) -> None:
     tiles = [w.operand(op, role) for role in ("dst", "dstidx", "src0", "src1", "idx0", "idx1")]
-    w.add(op, f"partial_arg({', '.join(tiles)}, greatest={TABLE[op.name].fn == 'max'})")
+    w.add(op, f"partial_arg({', '.join(tiles)}, largest={TABLE[op.name].fn == 'max'})")

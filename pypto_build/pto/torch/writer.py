@@ -387,7 +387,7 @@ def shape_text(type_: TileType) -> str:
         by_rows = type_.slayout == "row_major"
         short = 16 if type_.fractal == 1024 else 2 if type_.fractal == 32 else 32 // max(_bytes(type_.dtype), 1)
         high, wide = (16, short) if by_rows else (short, 16)
-        text += f', layout="{outer}{"z" if by_rows else "n"}", box=({high}, {wide})'
+        text += f', layout="{outer}{"z" if by_rows else "n"}", fractal=({high}, {wide})'
     if type_.pad != "0":
         if type_.pad not in _PAD:
             raise Unsupported(f"a tile with pad={type_.pad}")

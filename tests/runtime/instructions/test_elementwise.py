@@ -23,7 +23,7 @@ from tests.runtime.instructions.tile_harness import (
 
 ALL = FLOATS + INTS
 LAYOUTS = ("ND", "DN", "NZ")
-# One row and column beyond registers and boxes, one register, a single element, nothing, everything.
+# One row and column beyond registers and fractals, one register, a single element, nothing, everything.
 REGIONS = ((32, 64), (17, 33), (16, 8), (1, 1), (0, 5), (5, 0), (3, 61))
 SRC0, SRC1, DST = 0, 16384, 32768
 

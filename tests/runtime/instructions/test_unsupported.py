@@ -59,7 +59,7 @@ CALLS = {
     ),
     "Tile<TileType::Mat, float4_e2m1x2_t, 8, 64> m4; GlobalTensor<float4_e2m1x2_t, Shape<1, 1, 1, 8, 64>, "
     "Stride<1, 1, 1, 64, 1>> g4; TLOAD(m4, g4);": (
-        "elements of four bits: tiles without boxes in vector memory, row-major if they are integers"
+        "elements of four bits: tiles without fractals in vector memory, row-major if they are integers"
     ),
     "comm::TBROADCAST<comm::CollEngine::CCU>(group, g, b);": (
         "TBROADCAST: only vector cores carry out collectives on the CPU"

@@ -108,7 +108,7 @@ class Tile:
     dtype: str
     rows: int
     cols: int
-    layout: str = "ND"  # ND, DN: no boxes, row- or column-major; NZ, ZN, ZZ: boxes in column or row order
+    layout: str = "ND"  # ND, DN: no fractals, row- or column-major; NZ, ZN, ZZ: fractals in column or row order
     space: str = "Vec"
     fractal: int = 512
     pad: str = "Null"

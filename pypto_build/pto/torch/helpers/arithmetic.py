@@ -210,15 +210,15 @@ def saturated(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def to_float8(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: bool) -> torch.Tensor:
-    """Numbers rounded to an eight-bit floating-point type; those beyond its greatest are not a number (of f8E5M2
-    infinite), or the greatest."""
-    greatest, beyond = (0x7E, 0x7F) if dtype == torch.float8_e4m3fn else (0x7B, 0x7C)
-    steps = torch.arange(greatest + 1, dtype=torch.uint8).view(dtype).double()
+    """Numbers rounded to an eight-bit floating-point type; those beyond its largest are not a number (of f8E5M2
+    infinite), or the largest."""
+    largest, beyond = (0x7E, 0x7F) if dtype == torch.float8_e4m3fn else (0x7B, 0x7C)
+    steps = torch.arange(largest + 1, dtype=torch.uint8).view(dtype).double()
     steps = torch.cat((steps, 2 * steps[-1:] - steps[-2:-1]))  # and what would come next
     exact, size = value.double(), value.double().abs()
-    inner = (torch.searchsorted(steps, size, right=True) - 1).clamp(0, greatest)
+    inner = (torch.searchsorted(steps, size, right=True) - 1).clamp(0, largest)
     below, above = size - steps[inner], steps[inner + 1] - size
     code = inner + _away(mode, exact, below, above, inner % 2 == 1).to(torch.int64)
-    code = torch.where((code > greatest) | (size >= steps[-1]), greatest if saturate else beyond, code)
+    code = torch.where((code > largest) | (size >= steps[-1]), largest if saturate else beyond, code)
     code = torch.where(exact.isnan(), 0x7F, code) + 128 * torch.signbit(exact)
     return code.to(torch.uint8).view(dtype)

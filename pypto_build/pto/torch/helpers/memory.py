@@ -40,8 +40,8 @@ class Memory:
 class Tile:
     """`rows` x `cols` elements at an address, of which `valid` hold data; several tiles may share bytes.
 
-    `layout` is row (row by row), col (column by column), or how boxes follow each other and how elements lie in a box,
-    each by row or by column: nz (boxes by column, elements by row), zn, zz, nn. `box` is the extent of a box.
+    `layout` is row (row by row), col (column by column), or how fractals follow each other and how elements lie in
+    one, each by row or by column: nz (fractals by column, elements by row), zn, zz, nn; `fractal` is its extent.
     `tile[:]` is the valid part, `tile[rows, cols]` so many rows and columns; `tile[:] = x` writes x to the upper left.
     """
 
@@ -55,15 +55,15 @@ class Tile:
         *,
         valid: tuple[int, int] | None = None,
         layout: str = "row",
-        box: tuple[int, int] = (1, 1),
+        fractal: tuple[int, int] = (1, 1),
         pad: str = "",
     ) -> None:
         self.memory, self.address, self.dtype = memory, address, dtype
         self.rows, self.cols = rows, cols
         self.valid = (rows, cols) if valid is None else valid
         self.layout, self.pad = layout, pad
-        # a single row or column of boxes is stored without their padding
-        self.box = (1 if rows == 1 else box[0], 1 if cols == 1 else box[1])
+        # a single row or column of fractals is stored without their padding
+        self.fractal = (1 if rows == 1 else fractal[0], 1 if cols == 1 else fractal[1])
         self.elements = memory.typed(dtype)
         self.start = address // dtype.itemsize
 
@@ -73,8 +73,8 @@ class Tile:
         return self.elements[self.start :]
 
     def strides(self) -> tuple[int, int, int, int]:
-        """Distance in elements of boxes below and beside each other, and of elements within a box."""
-        (high, wide), layout = self.box, self.layout
+        """Distance in elements of fractals below and beside each other, and of elements within a fractal."""
+        (high, wide), layout = self.fractal, self.layout
         if layout == "row":
             return self.cols, 1, 0, 0
         if layout == "col":
@@ -89,15 +89,15 @@ class Tile:
         down, right, inner_down, inner_right = self.strides()
         if inner_down + inner_right == 0:
             return row * down + col * right
-        high, wide = self.box
+        high, wide = self.fractal
         return row // high * down + col // wide * right + row % high * inner_down + col % wide * inner_right
 
-    def boxes(self, rows: int, cols: int) -> torch.Tensor:
-        """The elements of the first rows and columns, whole boxes: boxes down, in a box down, boxes right, …"""
+    def fractals(self, rows: int, cols: int) -> torch.Tensor:
+        """The elements of the first rows and columns, whole fractals: fractals down, down in one, fractals right, …"""
         down, right, inner_down, inner_right = self.strides()
         if inner_down + inner_right == 0:
             return torch.as_strided(self.elements, (rows, 1, cols, 1), (down, 0, right, 0), self.start)
-        high, wide = self.box
+        high, wide = self.fractal
         shape = (-(-rows // high), high, -(-cols // wide), wide)
         return torch.as_strided(self.elements, shape, (down, inner_down, right, inner_right), self.start)
 
@@ -106,7 +106,7 @@ class Tile:
         if self.layout in ("row", "col"):
             strides = (self.cols, 1) if self.layout == "row" else (1, self.rows)
             return torch.as_strided(self.elements, (rows, cols), strides, self.start)
-        found = self.boxes(rows, cols)
+        found = self.fractals(rows, cols)
         return found.reshape(found.shape[0] * found.shape[1], -1)[:rows, :cols]
 
     def __getitem__(self, part: Any) -> torch.Tensor:
@@ -124,19 +124,19 @@ class Tile:
         if self.layout in ("row", "col"):
             self.read(rows, cols).copy_(value)
             return
-        boxes = self.boxes(rows, cols)
-        whole = boxes.reshape(boxes.shape[0] * boxes.shape[1], -1)
+        fractals = self.fractals(rows, cols)
+        whole = fractals.reshape(fractals.shape[0] * fractals.shape[1], -1)
         if whole.shape != value.shape:
             whole = whole.clone()
             whole[:rows, :cols] = value.to(self.dtype)
             value = whole
-        boxes.copy_(value.reshape(boxes.shape))
+        fractals.copy_(value.reshape(fractals.shape))
 
     def window(self, row: int, col: int, rows: int, cols: int, valid: tuple[int, int] | None = None) -> Tile:
         """The part of the tile that starts at an element; it shares the bytes and keeps the distance of rows."""
         return Tile(
             self.memory, self.address + self.offset(row, col) * self.dtype.itemsize, self.dtype, self.rows, self.cols,
-            valid=valid or (rows, cols), layout=self.layout, box=self.box, pad=self.pad,
+            valid=valid or (rows, cols), layout=self.layout, fractal=self.fractal, pad=self.pad,
         )  # fmt: skip
 
     def seen_as(self, dtype: torch.dtype, rows: int, cols: int, **how: Any) -> Tile:

@@ -49,7 +49,7 @@ def partial(function: Any, a: Tile, b: Tile, valid: tuple[int, int], into: torch
     return found
 
 
-def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_index: Tile, *, greatest: bool) -> None:
+def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_index: Tile, *, largest: bool) -> None:
     """The greater (or smaller) of two tiles and its index, the first one's of equal values; where only one is valid,
     that one."""
     rows, cols = value.valid
@@ -59,19 +59,19 @@ def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_ind
         there[: tile.valid[0], : tile.valid[1]] = True
         inside.append(there)
     x, y = a[rows, cols], b[rows, cols]
-    take_a = inside[0] & (~inside[1] | (x >= y if greatest else x <= y))
+    take_a = inside[0] & (~inside[1] | (x >= y if largest else x <= y))
     either = inside[0] | inside[1]
     value[:] = torch.where(either, torch.where(take_a, x, y), value[:])
     chosen = torch.where(take_a, a_index[rows, cols], b_index[rows, cols])
     index[:] = torch.where(either, chosen, index[rows, cols])
 
 
-def first_extreme(value: torch.Tensor, dim: int, *, greatest: bool) -> torch.Tensor:
+def first_extreme(value: torch.Tensor, dim: int, *, largest: bool) -> torch.Tensor:
     """Where the first extreme value is; not-a-number is the most extreme."""
     if value.dtype.is_floating_point:
-        value = value.double() if greatest else -value.double()
+        value = value.double() if largest else -value.double()
         value = torch.where(value.isnan(), torch.inf, value)
-    elif not greatest:
+    elif not largest:
         value = -1 - value
     size = value.shape[dim]
     shape = [1] * value.dim()
@@ -92,7 +92,7 @@ def product(value: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def highest(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """The greatest of each row or column; nothing where there are no elements."""
+    """The largest of each row or column; nothing where there are no elements."""
     return value.amax(dim, keepdim=True) if value.numel() else value[:0]
 
 

@@ -21,14 +21,14 @@ struct PyptoTileAccess {
     const void *base;
     uint8_t space; // PyptoSpace
     uint8_t access;
-    uint8_t boxed;
-    uint8_t row_major;  // of the boxes, or of the elements where there are none
+    uint8_t fractals;
+    uint8_t row_major;  // of the fractals, or of the elements where there are none
     uint32_t element;   // bytes
     int32_t rows, cols; // of the tile
     int32_t valid_row, valid_col;
     int32_t row, col;      // first element of the rectangle
     int32_t height, width; // of the rectangle
-    int32_t box_rows, box_cols;
+    int32_t fractal_rows, fractal_cols;
 };
 
 // What an instruction reads or writes of a view of global memory: the part that a matrix of rows x cols covers.

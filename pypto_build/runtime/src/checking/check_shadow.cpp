@@ -38,18 +38,18 @@ Runs runs_of(const PyptoTileAccess &a) {
     const int64_t element = a.element;
     if (a.height <= 0 || a.width <= 0)
         return {0, 0, 0, 0};
-    if (!a.boxed && a.row_major)
+    if (!a.fractals && a.row_major)
         return joined({(int64_t{a.row} * a.cols + a.col) * element, a.height, a.cols * element, a.width * element});
-    if (!a.boxed)
+    if (!a.fractals)
         return joined({(int64_t{a.col} * a.rows + a.row) * element, a.width, a.rows * element, a.height * element});
-    const int64_t box = int64_t{a.box_rows} * a.box_cols * element;
-    const int64_t top = a.row / a.box_rows, bottom = (a.row + a.height + a.box_rows - 1) / a.box_rows;
-    const int64_t left = a.col / a.box_cols, right = (a.col + a.width + a.box_cols - 1) / a.box_cols;
-    const int64_t row_pitch = int64_t{a.box_rows} * a.cols * element;
-    const int64_t col_pitch = int64_t{a.box_cols} * a.rows * element;
+    const int64_t fractal = int64_t{a.fractal_rows} * a.fractal_cols * element;
+    const int64_t top = a.row / a.fractal_rows, bottom = (a.row + a.height + a.fractal_rows - 1) / a.fractal_rows;
+    const int64_t left = a.col / a.fractal_cols, right = (a.col + a.width + a.fractal_cols - 1) / a.fractal_cols;
+    const int64_t row_pitch = int64_t{a.fractal_rows} * a.cols * element;
+    const int64_t col_pitch = int64_t{a.fractal_cols} * a.rows * element;
     if (a.row_major)
-        return joined({top * row_pitch + left * box, bottom - top, row_pitch, (right - left) * box});
-    return joined({left * col_pitch + top * box, right - left, col_pitch, (bottom - top) * box});
+        return joined({top * row_pitch + left * fractal, bottom - top, row_pitch, (right - left) * fractal});
+    return joined({left * col_pitch + top * fractal, right - left, col_pitch, (bottom - top) * fractal});
 }
 
 void Shadow::begin(const PyptoCoreContext &context) {

@@ -19,7 +19,7 @@ inline constexpr uint32_t kPipeScalar = 0, kPipeAll = 6;
 struct Runs {
     int64_t start, count, stride, length;
 };
-/// The bytes of a rectangle of a tile, counted from the tile's address. Whole boxes where the layout has boxes.
+/// The bytes of a rectangle of a tile, counted from the tile's address. Whole fractals where the layout has fractals.
 Runs runs_of(const PyptoTileAccess &access);
 
 /// For each pipe the last of its instructions that is known to be over.

@@ -102,12 +102,12 @@ template <class Op, class D, class A, class B> PTO_INLINE void partial(Op op, D 
     check_operands<D, A, B>();
     static_assert(D::isRowMajor && A::isRowMajor && B::isRowMajor && !D::isBoxedLayout && !A::isBoxedLayout &&
                       !B::isBoxedLayout,
-                  "operation on partly valid operands: row-major tiles without boxes");
+                  "operation on partly valid operands: row-major tiles without fractals");
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
-    const auto least = [](int64_t x, int64_t y) { return x < y ? x : y; };
-    const int64_t ar = least(a.GetValidRow(), rows), ac = least(a.GetValidCol(), cols);
-    const int64_t br = least(b.GetValidRow(), rows), bc = least(b.GetValidCol(), cols);
-    const int64_t r = least(ar, br), c = least(ac, bc);
+    const auto min = [](int64_t x, int64_t y) { return x < y ? x : y; };
+    const int64_t ar = min(a.GetValidRow(), rows), ac = min(a.GetValidCol(), cols);
+    const int64_t br = min(b.GetValidRow(), rows), bc = min(b.GetValidCol(), cols);
+    const int64_t r = min(ar, br), c = min(ac, bc);
     const auto copy = [&](const auto &from, int64_t stride, int64_t row, int64_t col, int64_t h, int64_t w) {
         if (h > 0 && w > 0)
             map(Copy{}, dst.data() + row * D::Cols + col, D::Cols, h, w,

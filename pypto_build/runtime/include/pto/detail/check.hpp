@@ -29,11 +29,11 @@ struct Rectangle {
 };
 
 template <class T> PTO_INLINE PyptoTileAccess access(const T &tile, Rectangle part, int kind) {
-    constexpr bool boxed = T::isBoxedLayout;
+    constexpr bool fractals = T::isBoxedLayout;
     return {(const void *)tile.data(),
             uint8_t(space_of(T::Loc)),
             uint8_t(kind),
-            uint8_t(boxed),
+            uint8_t(fractals),
             uint8_t(T::isRowMajor),
             uint32_t(sizeof(typename T::DType)),
             T::Rows,
@@ -44,8 +44,8 @@ template <class T> PTO_INLINE PyptoTileAccess access(const T &tile, Rectangle pa
             int32_t(part.col),
             int32_t(part.rows),
             int32_t(part.cols),
-            boxed ? int32_t(T::BoxRows) : 1,
-            boxed ? int32_t(T::BoxCols) : 1};
+            fractals ? int32_t(T::BoxRows) : 1,
+            fractals ? int32_t(T::BoxCols) : 1};
 }
 template <class T> PTO_INLINE Rectangle valid(const T &tile) {
     return {0, 0, tile.GetValidRow(), tile.GetValidCol()};
@@ -89,7 +89,7 @@ template <class T> PTO_INLINE PyptoTileAccess writes(const T &tile) {
 // One element by its physical number.
 template <class T> PTO_INLINE PyptoTileAccess element(const T &tile, int64_t number, int kind) {
     PyptoTileAccess one = access(tile, {0, 0, 1, 1}, kind);
-    one.boxed = 0;
+    one.fractals = 0;
     one.row_major = 1;
     one.rows = 1;
     one.cols = T::Numel;

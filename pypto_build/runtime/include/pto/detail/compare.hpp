@@ -96,7 +96,7 @@ template <class T> PTO_INLINE CmpMode effective_mode(CmpMode mode) {
 
 template <class... T> constexpr void check_rows() {
     static_assert(((T::isRowMajor && !T::isBoxedLayout) && ...),
-                  "comparison or selection: row-major tiles without boxes");
+                  "comparison or selection: row-major tiles without fractals");
 }
 
 } // namespace pto::detail

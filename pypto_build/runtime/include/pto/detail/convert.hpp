@@ -148,9 +148,9 @@ PTO_NOINLINE void round_f32_each(float *result, const int32_t *value, int count,
 template <Rounding mode, int n> PTO_INLINE void round_f32(f32x8 (&result)[n], const i32x8 (&value)[n]) {
     PTO_EACH result[i] = __builtin_convertvector(value[i], f32x8);
     if constexpr (mode != Rounding::NearestEven) {
-        u32x8 most = bit_cast<u32x8>(value[0]) + (1u << 24); // up to there, integers are floats
-        PTO_EACH most = greatest(most, bit_cast<u32x8>(value[i]) + (1u << 24));
-        if (__builtin_expect(mask_bits(most > 1u << 25) != 0, 0)) {
+        u32x8 largest = bit_cast<u32x8>(value[0]) + (1u << 24); // up to there, integers are floats
+        PTO_EACH largest = lane_max(largest, bit_cast<u32x8>(value[i]) + (1u << 24));
+        if (__builtin_expect(mask_bits(largest > 1u << 25) != 0, 0)) {
             int32_t source[8 * n];
             float target[8 * n];
             __builtin_memcpy(source, value, sizeof(source));
@@ -406,7 +406,7 @@ namespace pto {
 template <class D, class S>
 PTO_INST RecordEvent TCVT(D &dst, const S &src, RoundMode mode, SaturationMode saturation = SaturationMode::OFF) {
     static_assert(D::isRowMajor == S::isRowMajor && !D::isBoxedLayout && !S::isBoxedLayout,
-                  "TCVT: operands of one layout, without boxes");
+                  "TCVT: operands of one layout, without fractals");
     if constexpr (detail::has_packed_elements<D> || detail::has_packed_elements<S>) {
         detail::convert_packed(dst, src, detail::Rounding(mode));
     } else {

@@ -64,7 +64,7 @@ PTO_NOINLINE void copy_rows(char *to, int64_t to_stride, const char *from, int64
         rows = rows > 0;
     }
     for (; rows > 0; --rows, to += to_stride, from += from_stride) {
-        if (bytes == 32) { // a line of a box, or of one of the accumulator
+        if (bytes == 32) { // a line of a fractal, or of one of the accumulator
             put_line(to, line_at(from));
         } else if (bytes == 64) {
             const i32x8 first = line_at(from), second = line_at(from + 32);
@@ -231,7 +231,7 @@ PTO_INLINE bool is_transposition(const Plane &tp, const Plane &fp) {
     return tp.col_stride == 1 && fp.row_stride == 1 && fp.col_stride != 1;
 }
 
-// Pieces of one box or several of each plane, from the given elements on. Transpositions are of squares at most.
+// Pieces of one fractal or several of each plane, from the given elements on. Transpositions are of squares at most.
 template <class D, class S>
 PTO_NOINLINE void copy_pieces(void *to_base, int64_t to_at, const Plane &tp, const void *from_base, int64_t from_at,
                               const Plane &fp, int64_t rows, int64_t cols, const Pieces &pieces) {
@@ -267,28 +267,28 @@ struct Position {
     int64_t row, col;
 };
 
-// Calls copy for pieces that have the same strides throughout: cut at the boxes of both planes. Compiled once for all
-// types.
+// Calls copy for pieces that have the same strides throughout: cut at the fractals of both planes. Compiled once for
+// all types.
 using CopyPieces = void (*)(void *to, int64_t to_at, const Plane &tp, const void *from, int64_t from_at,
                             const Plane &fp, int64_t rows, int64_t cols, const Pieces &pieces);
 template <class = void>
 PTO_NOINLINE void cut_at_boxes(CopyPieces copy, int64_t size, void *to, const Plane &tp, Position at, const void *from,
                                const Plane &fp, Position start, int64_t rows, int64_t cols) {
-    const auto least = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
+    const auto min = [](int64_t a, int64_t b, int64_t c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); };
     const bool transposed = is_transposition(tp, fp);
     // Rows of a piece that are far apart share few places of the first-level cache: not more than these hold.
     const bool far = tp.row_stride * size >= 1024 || fp.row_stride * size >= 1024;
     const int64_t high = transposed ? square(size) : far ? 16 : Plane::endless;
     const int64_t wide = transposed ? square(size) : Plane::endless;
-    // Where boxes end at the same columns, or continue each other, those of a row are alike.
-    const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = least(tw, fw, wide);
+    // Where fractals end at the same columns, or continue each other, those of a row are alike.
+    const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = min(tw, fw, wide);
     const bool alike = (tw == width || tw == Plane::endless) && (fw == width || fw == Plane::endless);
     for (int64_t r = 0, h; r < rows; r += h) {
         const int64_t tr = at.row + r, fr = start.row + r;
-        h = least(rows - r < high ? rows - r : high, tp.rows_left(tr), fp.rows_left(fr));
+        h = min(rows - r < high ? rows - r : high, tp.rows_left(tr), fp.rows_left(fr));
         for (int64_t c = 0, w, n; c < cols; c += w * n) {
             const int64_t tc = at.col + c, fc = start.col + c, to_col = tp.col_offset(tc), from_col = fp.col_offset(fc);
-            w = least(cols - c < wide ? cols - c : wide, tp.cols_left(tc), fp.cols_left(fc));
+            w = min(cols - c < wide ? cols - c : wide, tp.cols_left(tc), fp.cols_left(fc));
             n = alike && w == width ? (cols - c) / width : 1;
             copy(to, tp.row_offset(tr) + to_col, tp, from, fp.row_offset(fr) + from_col, fp, h, w,
                  {n, tp.col_offset(tc + w) - to_col, fp.col_offset(fc + w) - from_col});

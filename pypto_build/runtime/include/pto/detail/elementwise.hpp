@@ -30,17 +30,17 @@ template <class D, class... S> constexpr void check_operands() {
                   "element-wise instruction: operands in vector memory (TileType::Vec)");
 }
 
-// Boxed tiles of one box shape are walked box by box.
+// Tiles of one fractal shape are walked fractal by fractal.
 template <class Op, class D, class... S> PTO_INLINE void elementwise_boxed(Op op, D &dst, const S &...src) {
     constexpr Plane p = D::plane();
     static_assert(
         ((S::isBoxedLayout && S::InnerRows == D::InnerRows && S::isInnerRowMajor == D::isInnerRowMajor) && ...),
-        "element-wise instruction: a boxed tile with a tile of another layout; move it to the same layout first");
+        "element-wise instruction: a tile of fractals with a tile of another layout; move it to the same layout first");
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
-    for (int64_t r = 0; r < rows; r += p.box_rows())
-        for (int64_t c = 0; c < cols; c += p.box_cols()) {
-            const int64_t h = rows - r < p.box_rows() ? rows - r : p.box_rows(),
-                          w = cols - c < p.box_cols() ? cols - c : p.box_cols();
+    for (int64_t r = 0; r < rows; r += p.fractal_rows())
+        for (int64_t c = 0; c < cols; c += p.fractal_cols()) {
+            const int64_t h = rows - r < p.fractal_rows() ? rows - r : p.fractal_rows(),
+                          w = cols - c < p.fractal_cols() ? cols - c : p.fractal_cols();
             if constexpr (D::isInnerRowMajor)
                 map(op, dst.data() + p.offset(r, c), p.row_stride, h, w,
                     Matrix<ElementType<S>>{src.data() + S::plane().offset(r, c), S::plane().row_stride}...);

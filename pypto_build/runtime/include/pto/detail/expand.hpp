@@ -8,7 +8,7 @@ namespace pto::detail {
 
 template <class D> constexpr void check_expand() {
     static_assert(D::isRowMajor && !D::isBoxedLayout,
-                  "row or column expansion: the destination is row-major without boxes");
+                  "row or column expansion: the destination is row-major without fractals");
 }
 
 // A tile holds one value a row as a column vector, or as a block of 32 bytes a row.
@@ -16,7 +16,7 @@ template <class T> inline constexpr bool is_column = !T::isRowMajor && !T::isBox
 template <class T> inline constexpr bool is_block = T::isRowMajor && T::Cols * int(sizeof(typename T::DType)) == 32;
 
 template <class S> PTO_INLINE PerRow<ElementType<S>> per_row(const S &src) {
-    static_assert(!S::isBoxedLayout, "row expansion: the operand with a value a row is without boxes");
+    static_assert(!S::isBoxedLayout, "row expansion: the operand with a value a row is without fractals");
     return {src.data(), S::RowStride};
 }
 
@@ -35,10 +35,12 @@ template <class Op, class D, class A, class B> PTO_INLINE void row_expand(D &dst
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol();
     constexpr bool right_is_narrow = is_column<B> || (!is_column<A> && !(is_block<A> && !is_block<B>));
     if constexpr (right_is_narrow) {
-        static_assert(A::isRowMajor && !A::isBoxedLayout, "row expansion: the full operand is row-major without boxes");
+        static_assert(A::isRowMajor && !A::isBoxedLayout,
+                      "row expansion: the full operand is row-major without fractals");
         with_row_values(b, [&](auto values) { map(Op{}, dst.data(), D::Cols, rows, cols, as_matrix(a), values); });
     } else {
-        static_assert(B::isRowMajor && !B::isBoxedLayout, "row expansion: the full operand is row-major without boxes");
+        static_assert(B::isRowMajor && !B::isBoxedLayout,
+                      "row expansion: the full operand is row-major without fractals");
         with_row_values(a, [&](auto values) { map(Op{}, dst.data(), D::Cols, rows, cols, values, as_matrix(b)); });
     }
 }

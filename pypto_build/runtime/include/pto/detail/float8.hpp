@@ -26,15 +26,15 @@ template <class Format> PTO_INLINE constexpr uint8_t float_to_small_bits(float v
     const uint32_t sign = (bits & 0x80000000u) >> Format::sign_shift;
     if (magnitude > 0x7f800000u)
         return uint8_t(Format::not_a_number ? sign | Format::not_a_number : 0);
-    constexpr int least = 1 - Format::bias, shift = 23 - Format::fraction_bits;
+    constexpr int lowest = 1 - Format::bias, shift = 23 - Format::fraction_bits;
     const int exponent = int(magnitude >> 23) - 127;
     uint32_t kept = 0, dropped = magnitude != 0, half = 2;
-    if (exponent >= least) {
+    if (exponent >= lowest) {
         kept = (magnitude >> shift) - (uint32_t(127 - Format::bias) << Format::fraction_bits);
         dropped = magnitude & ((1u << shift) - 1u);
         half = 1u << (shift - 1);
-    } else if (shift + least - exponent < 31) { // a subnormal result drops more bits of the whole significand
-        const int more = shift + least - exponent;
+    } else if (shift + lowest - exponent < 31) { // a subnormal result drops more bits of the whole significand
+        const int more = shift + lowest - exponent;
         const uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;
         kept = significand >> more;
         dropped = significand & ((1u << more) - 1u);
@@ -68,7 +68,7 @@ PTO_INLINE constexpr uint8_t float_to_hif8_bits(float value, bool saturate) {
         const int size = exponent < 0 ? -exponent : exponent;
         return exponent < -15 ? 0 : size < 4 ? 3 : size < 8 ? 2 : 1;
     };
-    if (magnitude < 0x34000000u) // less than half of the least, 2^-22
+    if (magnitude < 0x34000000u) // less than half of the smallest, 2^-22
         return 0;
     const int kept_bits = fraction_bits(int(magnitude >> 23) - 127);
     const uint32_t rounded = magnitude + (0x400000u >> kept_bits);
@@ -76,7 +76,7 @@ PTO_INLINE constexpr uint8_t float_to_hif8_bits(float value, bool saturate) {
     const uint32_t fraction = (rounded & 0x7fffffu) >> (23 - fraction_bits(exponent));
     if (exponent > 15 || (exponent == 15 && fraction))
         return uint8_t(sign | (saturate ? hif8_largest : hif8_infinity));
-    if (exponent < -15) // 2^-23 itself is half of the least, and rounds up to it
+    if (exponent < -15) // 2^-23 itself is half of the smallest, and rounds up to it
         return uint8_t(sign | uint32_t(exponent < -22 ? 1 : exponent + 23));
     const uint32_t size = uint32_t(exponent < 0 ? -exponent : exponent), negative = exponent < 0;
     const uint32_t code = size == 0  ? 0x08u

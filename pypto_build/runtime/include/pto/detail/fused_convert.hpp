@@ -35,7 +35,7 @@ PTO_NOINLINE void add_relu_convert(To *to, int64_t to_stride, const From *a, int
 
 template <class... T> constexpr void check_fused() {
     static_assert(((T::Loc == TileType::Vec && T::isRowMajor && !T::isBoxedLayout) && ...),
-                  "TADDRELUCONV, TSUBRELUCONV and TADDDEQRELU: row-major tiles without boxes in vector memory");
+                  "TADDRELUCONV, TSUBRELUCONV and TADDDEQRELU: row-major tiles without fractals in vector memory");
 }
 template <class D, class A, class B> PTO_INLINE void add_relu_convert(D &dst, const A &a, const B &b, int32_t sign) {
     using To = ElementType<D>;

@@ -48,7 +48,7 @@ constexpr MaskChoice mask_choice(MaskPattern pattern) {
 
 template <class... T> constexpr void check_plain() {
     static_assert(((T::isRowMajor && !T::isBoxedLayout && T::Loc == TileType::Vec) && ...),
-                  "this instruction takes row-major Vec tiles without boxes");
+                  "this instruction takes row-major Vec tiles without fractals");
 }
 
 } // namespace pto::detail
@@ -187,7 +187,7 @@ PTO_INST RecordEvent TSCATTER(D &dst, const S &src) {
 template <class D, class T, int descending, class Start, class... Rest>
 PTO_INST RecordEvent TCI(D &dst, Start start, Rest &...) {
     static_assert((D::isRowMajor || D::Cols == 1) && !D::isBoxedLayout,
-                  "TCI: the destination is one row, row-major without boxes");
+                  "TCI: the destination is one row, row-major without fractals");
     PTO_CHECK(TCI, PIPE_S, writes(dst));
     for (int64_t i = 0; i < dst.GetValidCol(); ++i)
         dst.data()[i] = typename D::DType(descending ? T(start) - T(i) : T(start) + T(i));

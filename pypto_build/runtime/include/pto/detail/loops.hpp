@@ -111,12 +111,12 @@ PTO_INLINE void apply(f32x8 (&x)[side_by_side], int64_t i, Cursors... from) {
     constexpr int n = side_by_side;
     bool easy;
     if constexpr (is_same<typename Function::Raw, u16x16>) {
-        const u16x16 most = greatest(Function::rank(from.bits(i)...), Function::rank(from.bits(i + 16)...));
-        easy = mask_bits(bit_cast<Vector<char, 32>>(most < Function::limit)) == 0xffffffffu;
+        const u16x16 largest = lane_max(Function::rank(from.bits(i)...), Function::rank(from.bits(i + 16)...));
+        easy = mask_bits(bit_cast<Vector<char, 32>>(largest < Function::limit)) == 0xffffffffu;
     } else {
-        u32x8 most = Function::rank(bit_cast<u32x8>(x[0]));
-        PTO_EACH most = greatest(most, Function::rank(bit_cast<u32x8>(x[i])));
-        easy = mask_bits(most < Function::limit) == 0xffu;
+        u32x8 largest = Function::rank(bit_cast<u32x8>(x[0]));
+        PTO_EACH largest = lane_max(largest, Function::rank(bit_cast<u32x8>(x[i])));
+        easy = mask_bits(largest < Function::limit) == 0xffu;
     }
     if (__builtin_expect(easy, 1))
         return Function::several(x);

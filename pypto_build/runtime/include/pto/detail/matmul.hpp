@@ -204,7 +204,7 @@ PTO_INST RecordEvent TMATMUL_ACC(C &c, const A &a, const B &b) {
 // TMATMUL_BIAS(c, a, b, bias): bias has one row, which is added to every row of the product.
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B, class Bias, class... Rest>
 PTO_INST RecordEvent TMATMUL_BIAS(C &c, const A &a, const B &b, const Bias &bias, const Rest &...) {
-    static_assert(Bias::isRowMajor && !Bias::isBoxedLayout, "TMATMUL_BIAS: the bias is row-major without boxes");
+    static_assert(Bias::isRowMajor && !Bias::isBoxedLayout, "TMATMUL_BIAS: the bias is row-major without fractals");
     static_assert(detail::is_same<detail::ElementType<Bias>, detail::ElementType<C>>,
                   "TMATMUL_BIAS: the bias has the element type of the accumulator");
     PTO_CHECK(TMATMUL_BIAS, PIPE_M, reads(a), reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),

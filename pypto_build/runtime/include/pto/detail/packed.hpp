@@ -22,7 +22,7 @@ template <class T> PTO_INLINE PackedBytes<T> bytes_of_tile(const T &tile) {
     constexpr bool rows = T::isRowMajor;
     static_assert(T::Loc == TileType::Vec && !T::isBoxedLayout &&
                       (rows || !is_same<remove_cv_t<typename T::DType>, int4b_t>),
-                  "elements of four bits: tiles without boxes in vector memory, row-major if they are integers");
+                  "elements of four bits: tiles without fractals in vector memory, row-major if they are integers");
     PackedBytes<T> bytes(rows ? tile.GetValidRow() : tile.GetValidRow() / 2,
                          rows ? tile.GetValidCol() / 2 : tile.GetValidCol());
     bytes.data() = (uint8_t *)tile.data();

@@ -55,7 +55,7 @@ template <uint16_t rounds = 10, class D, class... Rest>
 PTO_INST RecordEvent TRANDOM(D &dst, const TRandomKey &key, const TRandomCounter &counter, Rest &...) {
     static_assert(detail::is_int<detail::ElementType<D>> && sizeof(typename D::DType) == 4 && D::isRowMajor &&
                       !D::isBoxedLayout,
-                  "TRANDOM: the destination has 32-bit integers, row-major without boxes");
+                  "TRANDOM: the destination has 32-bit integers, row-major without fractals");
     static_assert(rounds == 7 || rounds == 10, "TRANDOM: seven or ten rounds");
     PTO_CHECK(TRANDOM, PIPE_V, writes(dst));
     detail::random_rows((uint32_t *)dst.data(), D::Cols, dst.GetValidRow(), dst.GetValidCol(), key, counter, rounds);

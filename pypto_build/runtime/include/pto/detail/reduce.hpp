@@ -15,10 +15,10 @@ struct Sum : Add {
 struct Product : Mul {
     template <class T> static constexpr Compute<T> identity() { return Compute<T>(1); }
 };
-struct Greatest : Max {
+struct MaxReduction : Max {
     template <class T> static constexpr Compute<T> identity() { return pad_element<Compute<T>>(PadValue::Min); }
 };
-struct Least : Min {
+struct MinReduction : Min {
     template <class T> static constexpr Compute<T> identity() { return pad_element<Compute<T>>(PadValue::Max); }
 };
 
@@ -48,22 +48,22 @@ template <class Op, class V> PTO_INLINE Lane<V> combine_lanes(V v) {
     }
 }
 
-// The greatest or least of half or bfloat16, by their bits: without a sign they are in the order of the numbers, with
+// The max or min of half or bfloat16, by their bits: without a sign they are in the order of the numbers, with
 // one in the opposite order, and NaN is beyond infinity on both sides. Three integer instructions take 16 elements,
 // which is far less than conversions and comparisons that watch for NaN. Zero is above minus zero.
 template <class Op, class T> struct Extreme {
     static constexpr int width = 16;
     using I = Vector<int16_t, width>;
-    static constexpr bool upwards = is_same<Op, Greatest>;
+    static constexpr bool upwards = is_same<Op, MaxReduction>;
     static constexpr uint16_t infinite = __builtin_bit_cast(uint16_t, pad_element<T>(PadValue::Max)), sign = 0x8000,
                               negative = infinite | sign, nothing = upwards ? negative : infinite;
 
-    u16x16 least = u16x16{} + nothing, most = least; // as numbers without a sign
-    I high = bit_cast<I>(least);                     // the greatest as numbers with a sign
+    u16x16 lowest = u16x16{} + nothing, highest = lowest; // as numbers without a sign
+    I high = bit_cast<I>(lowest);                         // the max as numbers with a sign
 
     PTO_INLINE void merge(const Extreme &other) {
-        least = other.least < least ? other.least : least;
-        most = other.most > most ? other.most : most;
+        lowest = other.lowest < lowest ? other.lowest : lowest;
+        highest = other.highest > highest ? other.highest : highest;
         high = other.high > high ? other.high : high;
     }
     PTO_INLINE void add(const T *from, int64_t count = width) {
@@ -77,15 +77,15 @@ template <class Op, class T> struct Extreme {
     // NaN of the sign that does not win is given the other.
     PTO_INLINE u16x16 result() const {
         if constexpr (upwards)
-            return most > negative ? most ^ sign : high < 0 ? least : bit_cast<u16x16>(high);
+            return highest > negative ? highest ^ sign : high < 0 ? lowest : bit_cast<u16x16>(high);
         else
-            return high > int16_t(infinite) ? bit_cast<u16x16>(high) | sign : most >= sign ? most : least;
+            return high > int16_t(infinite) ? bit_cast<u16x16>(high) | sign : highest >= sign ? highest : lowest;
     }
     // Integers with a sign in the order of the numbers, and back.
     template <class V> static PTO_INLINE V in_order(V bits) { return V(bits ^ ((bits >> 15) & int16_t(0x7fff))); }
 };
 template <class Op, class T>
-inline constexpr bool is_extreme = is_half<T> && (is_same<Op, Greatest> || is_same<Op, Least>);
+inline constexpr bool is_extreme = is_half<T> && (is_same<Op, MaxReduction> || is_same<Op, MinReduction>);
 
 template <class Op, class T>
 PTO_NOINLINE void extremes_along(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t rows, int64_t cols) {
@@ -206,7 +206,8 @@ PTO_NOINLINE void reduce_across(T *to, int64_t to_stride, const T *from, int64_t
 
 template <class Op, class D, class S> PTO_INLINE void reduce_rows(D &dst, const S &src) {
     check_operands<D, S>();
-    static_assert(!D::isBoxedLayout && !S::isBoxedLayout, "row reduction: operands without boxes (SLayout::NoneBox)");
+    static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
+                  "row reduction: operands without fractals (SLayout::NoneBox)");
     if constexpr (S::isRowMajor)
         reduce_along<Op>(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(), src.GetValidCol());
     else
@@ -216,7 +217,7 @@ template <class Op, class D, class S> PTO_INLINE void reduce_rows(D &dst, const 
 template <class Op, class D, class S> PTO_INLINE void reduce_cols(D &dst, const S &src) {
     check_operands<D, S>();
     static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
-                  "column reduction: operands without boxes (SLayout::NoneBox)");
+                  "column reduction: operands without fractals (SLayout::NoneBox)");
     if constexpr (S::isRowMajor)
         reduce_across<Op>(dst.data(), D::ColStride, src.data(), S::Cols, src.GetValidRow(), src.GetValidCol());
     else
@@ -241,8 +242,8 @@ namespace pto {
     }
 PTO_REDUCTION(TROWSUM, TCOLSUM, Sum)
 PTO_REDUCTION(TROWPROD, TCOLPROD, Product)
-PTO_REDUCTION(TROWMAX, TCOLMAX, Greatest)
-PTO_REDUCTION(TROWMIN, TCOLMIN, Least)
+PTO_REDUCTION(TROWMAX, TCOLMAX, MaxReduction)
+PTO_REDUCTION(TROWMIN, TCOLMIN, MinReduction)
 
 } // namespace pto
 

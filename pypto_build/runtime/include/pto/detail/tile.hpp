@@ -31,7 +31,7 @@ struct Tile {
     static constexpr bool isInnerColMajor = SLayout_ == SLayout::ColMajor;
 
     static_assert(Fractal_ == 512 || Fractal_ == 1024 || Fractal_ == 32, "Tile: the fractal size is 512, 1024 or 32");
-    // A box holds 512 bytes, the accumulator's 16 x 16 elements, an mx scale's 16 x 2.
+    // A fractal holds 512 bytes, the accumulator's 16 x 16 elements, an mx scale's 16 x 2.
     static constexpr int LongSide = 16;
     static constexpr int ShortSide = Fractal_ == 1024 ? 16 : Fractal_ == 32 ? 2 : 32 / int(sizeof(E));
     static constexpr int InnerRows = !isBoxedLayout ? 1 : isInnerRowMajor ? LongSide : ShortSide;
@@ -40,7 +40,7 @@ struct Tile {
     static constexpr int RowStride = isBoxedLayout ? 0 : isRowMajor ? Cols_ : 1;
     static constexpr int ColStride = isBoxedLayout ? 0 : isRowMajor ? 1 : Rows_;
 
-    // A vector (one row, or one column) of boxed layout is stored densely, as if its boxes had that extent.
+    // A vector (one row, or one column) of fractals is stored densely, as if its fractals had that extent.
     static constexpr int64_t BoxRows = Rows_ == 1 ? 1 : InnerRows;
     static constexpr int64_t BoxCols = Cols_ == 1 ? 1 : InnerCols;
     // A function: an object would be an instance of its own for every shape.

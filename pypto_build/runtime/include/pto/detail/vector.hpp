@@ -76,7 +76,7 @@ template <class M> PTO_INLINE uint32_t mask_bits(M mask) {
     return bits;
 }
 
-template <class V> PTO_INLINE V greatest(V a, V b) {
+template <class V> PTO_INLINE V lane_max(V a, V b) {
     return a > b ? a : b;
 }
 
