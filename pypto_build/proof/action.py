@@ -14,10 +14,12 @@ import msgspec
 #: Begins a name that is written as its bytes.
 _BYTES = "{bytes}"
 _NOWHERE = "/nowhere"
+#: The directories of PATH, taken together.
+_SEARCHED = "{PATH}"
 _END_OF_NAME = r"(?![\w.+-])"
 
 #: Part of every key: a new number makes all earlier results unknown.
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,13 @@ class Result(msgspec.Struct, array_like=True):
 
 
 class Roots:
-    """The directories that names in keys and records are relative to, so that they are the same in every workspace."""
+    """The directories that names in keys and records are relative to, so that they are the same in every workspace.
 
-    def __init__(self, roots: Mapping[str, str | Path]) -> None:
+    ``searched`` is the PATH by which tools find other programs: these are told by what is found.
+    """
+
+    def __init__(self, roots: Mapping[str, str | Path], searched: str = "") -> None:
+        self._searched = dict.fromkeys(filter(os.path.isabs, searched.split(os.pathsep)))
         pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
         self._places = {token: path for path, token in pairs}
@@ -117,6 +123,20 @@ class Roots:
             if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
                 return token + path[len(root) :]
         return path
+
+    def name_seen(self, path: str) -> str:
+        """The name of a file that a tool read or missed: where it searched PATH, that of the search."""
+        directory, program = os.path.split(path)
+        by_search = directory in self._searched and (self._found(program) == path or not os.access(path, os.F_OK))
+        return self.name(f"{_SEARCHED}/{program}" if by_search else path)
+
+    def _found(self, program: str) -> str:
+        """The file that PATH leads to."""
+        for directory in self._searched:
+            path = os.path.join(directory, program)
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+        return _NOWHERE
 
     def word(self, word: str) -> str:
         """A word of a command line, with every root in it named."""
@@ -133,6 +153,8 @@ class Roots:
         """The path of ``name`` here; a root that this place does not have leads nowhere."""
         if name.startswith(_BYTES):
             path = _from_bytes(name[len(_BYTES) :])
+        elif name.startswith(_SEARCHED):
+            path = self._found(name[len(_SEARCHED) + 1 :])
         elif name.startswith("{"):
             token, brace, rest = name.partition("}")
             path = self._places.get(token + brace, _NOWHERE) + rest

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import time
 from collections.abc import Mapping
@@ -25,6 +26,10 @@ _COARSE_TICK_NS = 2_100_000_000
 _PIECE = 1 << 20
 # What editors, Python and our own runs leave beside the files that count.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
+
+# What an installer writes about its work, and lines of it that are its own.
+_RECORD = ".dist-info/RECORD"
+_OF_A_PLACE = re.compile(rb"\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
 #: (inode, size, time of change, time of status change)
 Identity = tuple[int, int, int, int]
@@ -53,7 +58,8 @@ class Digests:
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
 
     def of(self, path: str) -> str:
-        """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash.
+        """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash; of an
+        installed package's list of files without what differs from place to place.
 
         ``ABSENT`` where there is no regular file.
         """
@@ -82,7 +88,7 @@ class Digests:
         return known is not None and known[0] == seen
 
     def _read(self, path: str) -> str:
-        digest = hashlib.sha256()
+        digest = _RecordDigest() if path.endswith(_RECORD) else hashlib.sha256()
         started = time.time_ns()
         try:
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
@@ -96,6 +102,22 @@ class Digests:
         if before == after and not changed_since(after, started):
             self._known[path] = self.used[path] = (after, found)
         return found
+
+
+class _RecordDigest:
+    """Of the list of a package's files: without scripts and compiled modules, which differ from place to place."""
+
+    def __init__(self) -> None:
+        self._text = b""
+
+    def update(self, piece: bytes) -> None:
+        self._text += piece
+
+    def hexdigest(self) -> str:
+        lines = (
+            line for line in self._text.splitlines() if not line.startswith(b"..") and not _OF_A_PLACE.search(line)
+        )
+        return hashlib.sha256(b"\n".join(lines)).hexdigest()
 
 
 def _listing(path: str) -> str:

@@ -21,7 +21,7 @@ from pypto_build.trace import span
 
 from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
-from .digests import ABSENT, TICK_S, Identity, bytes_digest, changed_since
+from .digests import TICK_S, Identity, bytes_digest, changed_since
 from .known import Known, State
 from .locks import open_lock
 from .store import Store
@@ -67,14 +67,22 @@ class Place:
     """The outputs in ``directory``.
 
     ``roots`` are the directories that names in records are relative to, ``watcher`` is the library that watches tools;
-    without one, nothing that is built can be proven. Methods may be called from several threads.
+    without one, nothing that is built can be proven. ``searched`` is the PATH of all commands here. Methods may be
+    called from several threads.
     """
 
-    def __init__(self, directory: Path, store: Store, roots: Mapping[str, str | Path], watcher: Path | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        store: Store,
+        roots: Mapping[str, str | Path],
+        watcher: Path | None,
+        searched: str = "",
+    ) -> None:
         self.directory = directory
         self._store = store
         self._watcher = watcher
-        self._known = Known(directory, Roots({**roots, "out": directory}))
+        self._known = Known(directory, Roots({**roots, "out": directory}, searched))
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
@@ -348,9 +356,9 @@ class Place:
         return digests
 
     def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:
-        state, account, name_of = attempt.state, attempt.account, self._known.roots.name
-        files = {name_of(path): self._known.digests.of(path) for path in account.files - attempt.seen.keys()}
-        files |= {name_of(path): ABSENT for path in account.absent}
+        state, account, roots = attempt.state, attempt.account, self._known.roots
+        names = map(roots.name_seen, (account.files - attempt.seen.keys()) | account.absent)
+        files = {name: self._known.digests.of(roots.path(name)) for name in names}
         # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
         seen = (InputSet(tuple(sorted(part.items()))) for part in (mine, files) if part)

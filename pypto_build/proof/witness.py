@@ -39,6 +39,9 @@ _STANDARD = re.compile(r"/lib(?:64)?/python3\.?\d+(?:/|\.zip)")
 _INFO = ".dist-info"
 # The beginning of what an editable installation puts on Python's path, which is no file.
 _EDITABLE = "__editable__."
+# The same of this package: a file with its path, or modules that look for it.
+_OUR_PLACE = re.compile(r"__editable__[._]+pypto[-_]build")
+_VENV = "pyvenv.cfg"
 # A static program that is started as a matter of course, and what it reads: `ctypes.util.find_library` asks it for its
 # table of libraries, also when a PyTorch with CUDA is imported.
 _LDCONFIG = frozenset(f"{directory}/ldconfig{kind}" for directory in ("/sbin", "/usr/sbin") for kind in ("", ".real"))
@@ -163,17 +166,21 @@ def of_python(account: Account) -> Account:
     """The account of one of our own tools, with modules by their sources and packages by what installed them.
 
     The standard library is that of the interpreter, which counts as a program; our own modules count by content, those
-    of other distributions by the list of files and versions that came with them.
+    of other distributions by the list of files and versions that came with them. What only says where interpreter,
+    packages and our modules are found, with the paths of this machine, does not count: what is found does.
     """
     mine = Account(unseen=account.unseen)
     here = os.getcwd() + LISTING  # looked at as part of the path
     for path in account.files:
         source = _source(path)
+        if os.path.basename(source) == _VENV:
+            continue
         if source.startswith(_PACKAGE):
             if not source.endswith(LISTING):
                 mine.read[source] = account.read.get(source, (0, 0, 0, 0))
         elif package := _INSTALLED.match(source):
-            mine.loaded.update(_records(package[1], package[2]) if package[2] else ())
+            found = package[2] and not _OUR_PLACE.match(package[2])
+            mine.loaded.update(_records(package[1], package[2]) if found else ())
         elif source != here and not _STANDARD.search(source):
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
     mine.absent = {path for path in account.absent if not _is_of_python(path)}

@@ -41,7 +41,6 @@ def runtime_step(workspace: Workspace) -> Step:
         settings={"the compiler": workspace.compiler.identity},
         keyed=False,
         private=(str(module.parent),),
-        shared=False,
     )
     return Step(
         workspace.place(module.parent),

@@ -113,7 +113,6 @@ class Instances:
             settings=self._settings,
             environment=self._environment,
             main=source,
-            shared=False,
         )
 
     @cached_property

@@ -80,15 +80,15 @@ def python_include_dirs() -> list[Path]:
 
 
 def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++") -> list[str]:
-    """The command that compiles the text of a unit to an object file.
+    """The command that compiles the text of a unit to an object file, the same one wherever we are installed.
 
     Raises:
         BuildError: Python's headers or pybind11 are missing, and the unit needs them.
     """
-    includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR)]
+    includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR), f"-ffile-prefix-map={RUNTIME_DIR}=."]
     if unit == "python":
         for directory in python_include_dirs():
-            includes += ["-isystem", str(directory)]
+            includes += ["-isystem", str(directory), f"-ffile-prefix-map={directory}=."]
     return [compiler, OPTIMIZATION[unit], *COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(output)]
 
 

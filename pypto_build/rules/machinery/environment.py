@@ -25,9 +25,12 @@ def passed_environment() -> dict[str, str]:
 
 
 def search_paths(environment: Mapping[str, str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
-    """What decides about a compiler of all that it sees: where its programs are, and variables with ``prefixes``."""
+    """What decides about a compiler of all that it sees: where its libraries are, and variables with ``prefixes``.
+
+    PATH decides by the programs that are found, which are among what a tool was seen to read.
+    """
     return {
         name: value
         for name, value in environment.items()
-        if name in ("PATH", "LD_LIBRARY_PATH") or (prefixes and name.startswith(prefixes))
+        if name == "LD_LIBRARY_PATH" or (prefixes and name.startswith(prefixes))
     }

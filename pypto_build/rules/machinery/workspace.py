@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -91,12 +92,13 @@ class Workspace:
             known = {
                 "tool": _PACKAGE,
                 "python": sys.executable,
+                "packages": site.getsitepackages()[0],
                 "cache": cache_dir(),
                 "here": os.getcwd(),
                 "top": self.top,
                 **roots,
             }
-            self.places[directory] = Place(directory, self.store, known, self.watcher)
+            self.places[directory] = Place(directory, self.store, known, self.watcher, self.environment.get("PATH", ""))
         return self.places[directory]
 
     def save(self) -> None:
