@@ -360,7 +360,7 @@ def prepare_shared(tested: Tested) -> None:
     """Build the runtime's module and compile the module artifact, with the environment that is tested."""
     theirs = os.environ.get("PYPTO_BUILD_CACHE")
     cache, root = tested.home / "cache", tested.home / "preparing"
-    for directory in (cache, root, tested.runtime, tested.home / MODULE):
+    for directory in (cache, root, tested.runtime, tested.witness, tested.home / MODULE):
         shutil.rmtree(directory, ignore_errors=True)
     cache.mkdir()
     if theirs and Path(theirs, "runtime").is_dir():
@@ -373,6 +373,7 @@ def prepare_shared(tested: Tested) -> None:
     for path in (tested.home / MODULE).rglob("*"):
         os.utime(path, (1_600_000_000, 1_600_000_000))
     (cache / "runtime").rename(tested.runtime)
+    (cache / "witness").rename(tested.witness)
     for directory in (cache, root):
         shutil.rmtree(directory)
 

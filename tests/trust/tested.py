@@ -50,12 +50,18 @@ class Tested:
 
     @property
     def runtime(self) -> Path:
-        """The runtime's module, the one part of a cache that is shared."""
+        """The runtime's module, which all caches begin with."""
         return self.home / "runtime"
 
+    @property
+    def witness(self) -> Path:
+        """The library that watches tools, which all caches begin with."""
+        return self.home / "witness"
+
     def new_cache(self, directory: Path) -> Path:
-        """A cache with nothing but the runtime's module in it."""
+        """A cache with nothing but the runtime's module and the library that watches tools in it."""
         directory.mkdir(parents=True)
+        shutil.copytree(self.witness, directory / "witness")
         shutil.copytree(self.runtime, directory / "runtime", symlinks=True)
         return directory
 
