@@ -190,16 +190,21 @@ class Place:
         if not action.shared or not (action.outputs or action.tree):
             return None
         with self._lock:
-            for payload in self._store.find(self._known.state(action).key):
-                result = _decode(payload)
-                if result is None or not self._has_sets(result) or not self._known.holds(result):
+            key = self._known.state(action).key
+        for payload in self._store.find(key):
+            result = _decode(payload)
+            if result is None or not self._has_sets(result):
+                continue
+            with self._lock:
+                if not self._known.holds(result):
                     continue
-                if not result.good:
-                    return None
-                if self._fetch(action, result):
-                    self._known.note(action.name, result)
-                    return result.said
+            if not result.good:
+                return None
+            if self._fetch(action, result):
+                return result.said
         return None
+
+    # The store may be far away: nothing is asked of it while the lock is held.
 
     def _has_sets(self, result: Result) -> bool:
         """Whether the input sets of a result from the store can be had."""
@@ -212,21 +217,24 @@ class Place:
         return all(number in sets for number in result.sets)
 
     def _fetch(self, action: Action, result: Result) -> bool:
-        """Put a result's outputs in their places, all or none."""
+        """Put a result's outputs in their places and note it, all or nothing."""
+        if not all(map(_is_inside, result.outputs)):
+            return False
+        with self._lock:
+            missing = {name: digest for name, digest in result.outputs.items() if self._known.digest(name) != digest}
         contents: dict[str, bytes] = {}
-        for name, digest in result.outputs.items():
-            if not _is_inside(name):
+        for name, digest in missing.items():
+            data = self._store.read(digest)
+            if data is None:
                 return False
-            if self._known.digest(name) != digest:
-                data = self._store.read(digest)
-                if data is None:
-                    return False
-                contents[name] = data
-        stale = set(self._known.files_below(action.tree) if action.tree else ()) - result.outputs.keys()
-        for name in stale:
-            (self.directory / name).unlink()
-        for name, data in contents.items():
-            write_bytes(self.directory / name, data)
+            contents[name] = data
+        with self._lock:
+            stale = set(self._known.files_below(action.tree) if action.tree else ()) - result.outputs.keys()
+            for name in stale:
+                (self.directory / name).unlink()
+            for name, data in contents.items():
+                write_bytes(self.directory / name, data)
+            self._known.note(action.name, result)
         return True
 
     def _publish(self, result: Result, contents: Sequence[bytes]) -> None:

@@ -13,13 +13,13 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 
 from .digests import bytes_digest
+from .eviction import Entry, entries, excess, remove
 from .locks import open_lock
 
 #: How large the store may grow, in bytes, where nobody says.
@@ -31,14 +31,6 @@ _LARGEST_PART = 16
 #: What eviction leaves, as a part of the store's size.
 _ROOM = 0.8
 _SEAL_BYTES = 32
-
-
-class Entry(NamedTuple):
-    """A file of the store, for those who look at all of them."""
-
-    path: Path
-    size: int
-    used_ns: int
 
 
 class Store:
@@ -54,18 +46,17 @@ class Store:
         """The size in bytes up to which a result is kept."""
         return self._size // _LARGEST_PART
 
-    def find(self, key: str) -> list[bytes]:
+    def find(self, key: str) -> Iterable[bytes]:
         """What is known of an action, the newest first."""
+        return self.known(key)
+
+    def known(self, key: str) -> list[bytes]:
+        """What this directory knows of an action, the newest first."""
         path = self._path("actions", key)
-        payload = unsealed(_read(path)) if self._size else None
-        if payload is None:
-            return []
-        _touch(path)
-        try:
-            of, results = msgspec.msgpack.decode(payload, type=tuple[str, list[bytes]])
-        except (ValueError, RecursionError):
-            return []
-        return results if of == key else []  # else somebody copied the file of another action to this place
+        results = decode_entry(key, _read(path)) if self._size else []
+        if results:
+            _touch(path)
+        return results
 
     def read(self, digest: str) -> bytes | None:
         """The content with this digest; None where it is not there, or is not what it was."""
@@ -89,8 +80,7 @@ class Store:
                 path = self._path("content", bytes_digest(data))
                 if len(data) <= self.largest and not path.exists():
                     self._write(path, data)
-            results = [result, *(known for known in self.find(key) if known != result)][:_KEPT_RESULTS]
-            self._write(self._path("actions", key), sealed(msgspec.msgpack.encode((key, results))))
+            self._write(self._path("actions", key), encode_entry(key, [result, *self.known(key)]))
 
     def close(self) -> None:
         """Note what was written, and evict what is too much."""
@@ -106,30 +96,17 @@ class Store:
                 total = self.shrink(int(self._size * _ROOM))
             write_bytes(usage, str(total).encode())
 
+    def report(self) -> str:
+        """What there is to say to people at the end of a run; nothing of a store that works."""
+        return ""
+
     def entries(self) -> Iterator[Entry]:
         """All files of the store."""
-        for kind in ("actions", "content"):
-            for path in (self.directory / kind).glob("*/*"):
-                with suppress(OSError):
-                    status = path.stat()
-                    yield Entry(path, status.st_size, status.st_mtime_ns)
-
-    def excess(self, size: int) -> list[Entry]:
-        """The least recently used files, without which the store holds ``size`` bytes at most."""
-        entries = sorted(self.entries(), key=lambda entry: entry.used_ns, reverse=True)
-        kept, gone = 0, []
-        for entry in entries:
-            if kept + entry.size > size:
-                gone.append(entry)
-            else:
-                kept += entry.size
-        return gone
+        return entries(self.directory, ("actions", "content"))
 
     def shrink(self, size: int) -> int:
         """Evict what is too much; returns what is left, in bytes."""
-        for entry in self.excess(size):
-            with suppress(OSError):
-                entry.path.unlink()
+        remove(excess(self.entries(), size))
         return sum(entry.size for entry in self.entries())
 
     def _path(self, kind: str, name: str) -> Path:
@@ -144,6 +121,24 @@ class Store:
         with open_lock(self.directory / ".lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
+    """What is kept of an action: its key, and its results, the newest first."""
+    kept = list(dict.fromkeys(results))[:_KEPT_RESULTS]
+    return sealed(msgspec.msgpack.encode((key, kept)))
+
+
+def decode_entry(key: str, data: bytes | None) -> list[bytes]:
+    """The results of an action; none where ``data`` is damaged or another action's."""
+    payload = unsealed(data)
+    if payload is None:
+        return []
+    try:
+        of, results = msgspec.msgpack.decode(payload, type=tuple[str, list[bytes]])
+    except (ValueError, RecursionError):
+        return []
+    return results if of == key else []  # else somebody copied the file of another action to this place
 
 
 def _read(path: Path) -> bytes | None:

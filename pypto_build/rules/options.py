@@ -65,6 +65,13 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             ("-v", "--verbose"),
         ),
         Option("STORE_SIZE", NOT_NEGATIVE, 5.0, "gigabytes that the store of results may take; 0: it keeps nothing"),
+        Option("STORE_REMOTE", TEXT, "", "a store that others use too: a directory, http(s)://, redis(s)://"),
+        Option(
+            "STORE_UPLOAD",
+            one_of("no", "background", "wait"),
+            "background",
+            "when results are sent there: never, while you go on, before scons ends",
+        ),
         Option("PROFILE", SWITCH, False, "1: say where the time went; BUILD_DIR/profile.json is a Chrome trace of it"),
         Option("WATCH", SWITCH, False, "1: again whenever a source or the data are saved, until Ctrl-C"),
     ),
@@ -101,6 +108,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("DUMP_PASSES", SWITCH, False, "1: compile writes the program after each pass"),
     ),
     Group.TOOLS: (
+        Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also what was not used for so many days; 0: size alone decides"),
         Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
         Option("TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas"),

@@ -75,7 +75,9 @@ TARGETS: dict[str, Target] = {
         frozenset(_of_the_run("fetch")),
     ),
     "gc": Target(
-        "gc [WRITE=1]", "what the store of results would lose to its size; WRITE=1 removes it", frozenset({"WRITE"})
+        "gc [WRITE=1]",
+        "what the store of results would lose to STORE_SIZE= and DAYS=; WRITE=1 removes it",
+        frozenset({"WRITE", "DAYS"}),
     ),
     "test": Target("test", "every test declared here", frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED"})),
 }

@@ -13,6 +13,10 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"
 
 
+#: Names the store that machines share, where STORE_REMOTE= does not.
+REMOTE_VARIABLE = "PYPTO_BUILD_REMOTE"
+
+
 def store_dir() -> Path:
     """The store of results: ``$PYPTO_BUILD_STORE``, else ``store`` in the cache; absolute."""
     chosen = os.environ.get("PYPTO_BUILD_STORE")

@@ -1056,6 +1056,26 @@ def test_store_that_is_cleaned(chain: Space) -> None:
     fails(chain)
 
 
+def test_shared_store_that_is_cleaned(chain: Space, tmp_path: Path) -> None:
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    shared = f"STORE_REMOTE={remote}"
+    passes(chain, shared, "STORE_UPLOAD=wait")
+    files = list(remote.glob("*/*/*"))
+    unused = files[::2]
+    for path in unused:
+        os.utime(path, (1e9, 1e9))
+    done = chain.scons("gc", shared, "DAYS=30")
+    assert done.status == 0 and f"[store] {len(unused)} files, " in done.output, done
+    assert all(path.exists() for path in files)
+    done = chain.scons("gc", shared, "DAYS=30", "WRITE=1")
+    assert done.status == 0 and f"[store] removed {len(unused)} files, " in done.output, done
+    assert [path for path in files if path.exists()] == files[1::2]
+    shutil.rmtree(chain.cache / "store")
+    passes(chain, shared)
+    assert chain.scons("gc", "STORE_REMOTE=http://127.0.0.1:1/x").status == 2
+
+
 def test_exit_status_of_what_cannot_be_built(chain: Space) -> None:
     passes(chain)
     chain.kernel("twice", "nothing * in[i]")

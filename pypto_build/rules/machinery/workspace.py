@@ -25,7 +25,7 @@ from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.toolchain import ToolchainError
-from pypto_build.toolchain.cache import cache_dir, store_dir
+from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import find_launcher
 
@@ -74,8 +74,14 @@ class Workspace:
 
     @cached_property
     def store(self) -> Store:
-        """The store of results that all workspaces of this user share."""
-        return Store(store_dir(), int(self.options["STORE_SIZE"] * (1 << 30)))
+        """The store of results that all workspaces of this user share, and others with ``STORE_REMOTE=``."""
+        size = int(self.options["STORE_SIZE"] * (1 << 30))
+        url: str = self.options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE, "")
+        if not url:
+            return Store(store_dir(), size)
+        from pypto_build.rules.machinery.remote_store import open_store
+
+        return open_store(store_dir(), size, url, self.options["STORE_UPLOAD"])
 
     @cached_property
     def watcher(self) -> Path | None:
@@ -106,7 +112,11 @@ class Workspace:
         for place in self.places.values():
             place.cancel_ahead()
             _save(place)
+        if "store" not in self.__dict__:  # nobody asked for it, or it could not be opened
+            return
         self.store.close()
+        if said := self.store.report():
+            terminal.say(f"[store] {said}")
 
     def runtime(self, platform: Platform) -> str:
         """What executes a replay on ``platform``: hardware is driven by simpler alone."""

@@ -1,0 +1,239 @@
+"""The store of this user in front of one that others use as well.
+
+What is not here is asked for there, and kept. What is new is noted in ``outbox/`` and sent by a process of its own, so
+nobody waits for it, and nothing is lost where the network is away for a while.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+
+from .digests import bytes_digest
+from .locks import open_lock
+from .remote import Remote, RemoteError, RemoteRefusal, open_remote
+from .store import Store, decode_entry, encode_entry
+
+OUTBOX = "outbox"
+# A server that could not be reached is not asked again within this time.
+_AWAY_S = 60.0
+# Results that wait to be sent; the oldest are given up beyond it.
+_WAITING = 20_000
+
+
+class Upload(Enum):
+    """When new results are sent."""
+
+    NO = "no"
+    BACKGROUND = "background"
+    WAIT = "wait"
+
+
+@dataclass
+class Traffic:
+    """What a run asked of the remote store: results and files that were there or not, and those that were damaged."""
+
+    hits: int = 0
+    misses: int = 0
+    damaged: int = 0
+    away: str = ""  # why it is not asked any more
+
+    @property
+    def line(self) -> str:
+        """For people; empty where nothing came of it."""
+        if self.away:
+            return f"cannot be used: {self.away}; going on without it"
+        if not self.hits and not self.damaged:
+            return ""
+        damaged = f"; {self.damaged} damaged there and not used" if self.damaged else ""
+        return f"had {self.hits} of {self.hits + self.misses} results that are not here{damaged}"
+
+
+class SharedStore(Store):
+    """A store in ``directory`` of ``size`` bytes, in front of the one at ``url``.
+
+    ``start_sending`` starts a process that sends what waits, and does not wait for it.
+    """
+
+    def __init__(self, directory: Path, size: int, url: str, upload: Upload, start_sending: Callable[[], None]) -> None:
+        super().__init__(directory, size)
+        self.url = url
+        self._start_sending = start_sending
+        self.traffic = Traffic()
+        self._upload = upload
+        self._remote: Remote | None = None
+        self._away = directory / f".away.{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+        self._lock = threading.Lock()
+        self._news = 0
+
+    def find(self, key: str) -> Iterator[bytes]:
+        """What is known of an action: first here, then there."""
+        here = self.known(key)
+        yield from here
+        data = self._get(f"ac/{key}")
+        there = decode_entry(key, data)
+        new = [result for result in there if result not in here]
+        self._count(bool(new), damaged=data is not None and not there)
+        if new:
+            with suppress(OSError):
+                self._write(self._path("actions", key), encode_entry(key, [*here, *new]))
+        yield from new
+
+    def read(self, digest: str) -> bytes | None:
+        """The content with this digest, from here or there."""
+        data = super().read(digest)
+        if data is not None:
+            return data
+        data = self._get(f"cas/{digest}")
+        if data is None:
+            return None
+        if bytes_digest(data) != digest:
+            with self._lock:
+                self.traffic.damaged += 1
+            return None
+        if len(data) <= self.largest:
+            with suppress(OSError):
+                self._write(self._path("content", digest), data)
+        return data
+
+    def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
+        """Keep a result, and note that it has to be sent."""
+        contents = list(contents)
+        super().publish(key, result, contents)
+        if self._size and self._upload is not Upload.NO:
+            with suppress(OSError):
+                digests = list(map(bytes_digest, contents))
+                write_bytes(self.directory / OUTBOX / key, msgspec.msgpack.encode(digests))
+                self._news += 1
+
+    def close(self) -> None:
+        """Note what was written, and have it sent."""
+        super().close()
+        news, self._news = self._news, 0
+        if not news or self._is_away():
+            return
+        if self._upload is Upload.WAIT:
+            try:
+                send(self, self._opened())
+            except RemoteError as error:
+                self._give_up(error)
+        elif self._upload is Upload.BACKGROUND:
+            self._start_sending()
+
+    def report(self) -> str:
+        """What came of asking the other store; nothing where nothing came of it."""
+        return f"{without_password(self.url)} {self.traffic.line}" if self.traffic.line else ""
+
+    def _opened(self) -> Remote:
+        if self._remote is None:
+            self._remote = open_remote(self.url)
+        return self._remote
+
+    def _get(self, name: str) -> bytes | None:
+        if not self._size or self._is_away():
+            return None
+        try:
+            return self._opened().get(name)
+        except RemoteError as error:
+            self._give_up(error)
+            return None
+
+    def _count(self, hit: bool, damaged: bool) -> None:
+        with self._lock:
+            self.traffic.damaged += damaged
+            if not self.traffic.away:
+                self.traffic.hits += hit
+                self.traffic.misses += not hit
+
+    def _is_away(self) -> bool:
+        if not self.traffic.away:
+            with suppress(OSError, UnicodeDecodeError):
+                if time.time() - self._away.stat().st_mtime < _AWAY_S:
+                    self.traffic.away = self._away.read_text(encoding="utf-8")[:200]
+        return bool(self.traffic.away)
+
+    def _give_up(self, error: RemoteError) -> None:
+        self.traffic.away = str(error) or "no answer"
+        with suppress(OSError):
+            write_bytes(self._away, self.traffic.away.encode())
+
+
+def without_password(url: str) -> str:
+    """An address as it may be shown."""
+    scheme, slashes, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://…@{host.rpartition('@')[2]}{slash}{path}" if slashes and "@" in host else url
+
+
+def send(store: Store, remote: Remote) -> int:
+    """Send all results that wait, one process at a time; how many it were.
+
+    Somebody who may only read sends nothing, and what waits is given up.
+
+    Raises:
+        RemoteError: the store cannot be reached; the rest goes on waiting.
+    """
+    import fcntl
+
+    outbox = store.directory / OUTBOX
+    outbox.mkdir(parents=True, exist_ok=True)
+    sent = 0
+    with open_lock(outbox / ".lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        while waiting := _waiting(outbox):
+            for path in waiting:
+                try:
+                    sent += _send_one(store, remote, path)
+                except RemoteRefusal:
+                    for refused in waiting:
+                        refused.unlink(missing_ok=True)
+                    return sent
+                path.unlink(missing_ok=True)
+    return sent
+
+
+def _waiting(outbox: Path) -> list[Path]:
+    paths = [path for path in outbox.iterdir() if not path.name.startswith(".")]
+    paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in paths[_WAITING:]:
+        path.unlink(missing_ok=True)
+    return paths[:_WAITING]
+
+
+def _send_one(store: Store, remote: Remote, path: Path) -> bool:
+    """Send contents first, so that nobody finds a result without them."""
+    key, results = path.name, store.known(path.name)
+    try:
+        digests = msgspec.msgpack.decode(path.read_bytes(), type=list[str])
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not results:
+        return False
+    for digest in digests:
+        data = store.read(digest)
+        if data is None:
+            return False  # evicted meanwhile
+        if not remote.has(f"cas/{digest}"):
+            remote.put(f"cas/{digest}", data)
+    there = decode_entry(key, remote.get(f"ac/{key}"))
+    if results != there:
+        remote.put(f"ac/{key}", encode_entry(key, [*results, *there]))
+    return True
+
+
+def worker(directory: Path) -> int:
+    """What a process that sends does: its exit status."""
+    with suppress(RemoteError, OSError):
+        send(Store(directory), open_remote(os.environ["PYPTO_BUILD_REMOTE"]))
+    return 0
