@@ -34,6 +34,7 @@ _BUILD = {SIMPLER: f"{shlex.join(own_tool('pypto_build.toolchain.simpler_build')
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*([~^][0-9]*)*")
 _BUILT = ".pypto-built"
+_LONGEST_LINE = 4096
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +47,11 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
     """The pins by project. Raises `ToolchainError` if the file is damaged."""
     try:
-        return msgspec.toml.decode(read_text(path), type=dict[str, Pin])
+        text = read_text(path)
+        # A key of many parts takes the parser the square of their number.
+        if (longest := max(map(len, text.splitlines()), default=0)) > _LONGEST_LINE:
+            raise ToolchainError(f"{path}: has a line of {longest} characters; no revision or address needs that")
+        return msgspec.toml.decode(text, type=dict[str, Pin])
     except OSError as error:
         raise ToolchainError(f"{path}: cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, RecursionError) as error:

@@ -551,6 +551,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ("elf", "half a symbol", _elf(64 + 32, "<Q", 23), "has a damaged table of symbols"),
     ("elf", "symbols without end", _elf(64 + 32, "<Q", 2**60), "has tables of symbols that lie upon each other"),
     ("pins", "nested", b"a = " + _DEEP, "DIR/pins.toml: is nested too deeply"),
+    ("pins", "a key of many parts", b"a." * 20_000 + b"a = 1", "DIR/pins.toml: has a line of 40005 characters; no revision or address needs that"),
     ("pins", "no text", b"a = '\xff'", "DIR/pins.toml: cannot be read: not UTF-8 text (line 1)"),
     ("isa_pin", "no text", b"\xff\xfe", "DIR/pto_isa.pin: cannot be read: not UTF-8 text (line 1); restore it"),
     ("bisect", "nested", _UNKNOWN, ""),

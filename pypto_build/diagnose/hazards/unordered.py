@@ -132,10 +132,18 @@ def unit_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[F
 
 
 def _within(context: Context, group: list[Conflict], same_block: bool) -> Finding:
-    conflict = group[0]
     regions = context.record.regions
+
+    def unit(region: int) -> tuple[int, int]:
+        return int(regions["block"][region]), int(regions["member"][region])
+
+    def units_of(conflict: Conflict) -> list[tuple[int, int]]:
+        return sorted((unit(conflict.first), unit(conflict.second)))
+
+    # Which of them ran, and was recorded, first differs from run to run; the one that is told does not.
+    conflict = min(group, key=units_of)
     number = int(regions["task"][conflict.first])
-    pair = sorted((conflict.first, conflict.second), key=lambda r: not regions["kind"][r] & WRITE)
+    pair = sorted((conflict.first, conflict.second), key=lambda r: (not regions["kind"][r] & WRITE, unit(r)))
     writer, other = context.position_of(pair[0]), context.position_of(pair[1])
     both = bool(regions["kind"][pair[1]] & WRITE)
     index = context.argument_of(pair[0])
