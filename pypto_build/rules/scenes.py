@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -47,6 +46,7 @@ from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.workspace import Workspace, mark_output
 from pypto_build.rules.replay import Replays
 from pypto_build.rules.subject import Subject
+from pypto_build.toolchain.python import run_tool
 
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
 SCENES_DIR = "scenes"
@@ -167,7 +167,7 @@ def _described(workspace: Workspace, place: Place, file: Path) -> Scenes:
         outputs=(_DESCRIPTION,),
         shared=False,
     )
-    outcome = place.perform(action, _run, tuple)
+    outcome = place.perform(action, run_tool, tuple)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
@@ -248,7 +248,7 @@ def _make_data(workspace: Workspace, place: Place, file: Path, one: _Chosen) -> 
         terminal.say(f"[scene] data {one.label}  ({place.reason(action)})")
         return ()
 
-    return place.perform(action, _run, begin)
+    return place.perform(action, run_tool, begin)
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
@@ -301,21 +301,6 @@ def _write_artifact(artifact: Artifact, scene: Scene, data: Path) -> None:
         path = artifact.root / name
         if not path.is_file() or path.read_bytes() != content:
             write_bytes(path, content)
-
-
-def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """What the user's code prints is shown where it fails."""
-    run = subprocess.run(
-        words,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    return run.returncode, run.stdout
 
 
 def _last_error(outcome: Outcome) -> str:

@@ -6,8 +6,9 @@ What lies there comes from anywhere, and ``json.py`` is as good a file name as a
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _LAUNCHER = Path(__file__).resolve().with_name("run_module.py")
@@ -22,6 +23,21 @@ def own_tool(module: str) -> list[str]:
 def python_code(python: str, code: str) -> list[str]:
     """The command line by which any interpreter runs a few lines, which import nothing from the working directory."""
     return [python, "-c", _NOT_HERE + code]
+
+
+def run_tool(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """The exit status of a command without input, and what it wrote to both streams."""
+    run = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return run.returncode, run.stdout
 
 
 def own_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.scene_reader import NotLiteral, is_scene_test, read_literal
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
@@ -104,21 +104,12 @@ def run_cases(
             f"CASE={','.join(labels)}",
             *words,
         ]
-        run = subprocess.run(
-            command,
-            env=own_environment({**environment, OUTCOMES_VARIABLE: str(outcomes)}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        _, output = run_tool(command, own_environment({**environment, OUTCOMES_VARIABLE: str(outcomes)}))
         try:
             told = {row.label: row for row in msgspec.json.decode(outcomes.read_bytes(), type=list[CaseOutcome])}
         except (OSError, msgspec.MsgspecError):
             told = {}
-    return [_result(label, told.get(label), run.stdout) for label in labels], run.stdout
+    return [_result(label, told.get(label), output) for label in labels], output
 
 
 def _result(label: str, outcome: CaseOutcome | None, output: str) -> CaseResult:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ from pypto_build.artifact.scenes import file_name
 from pypto_build.facts.faults import CODES
 from pypto_build.interop.scene.case import NeedsSimpler
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
 #: torch's names of the element types by simpler's numbers; one that torch lacks is carried by bytes.
 _DTYPES = (
@@ -314,21 +313,13 @@ class Worker:
         words = [str(root), "-p", self.platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "--force"]
         words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
         limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
-        run = subprocess.run(
-            [*own_tool("pypto_build.cli"), "replay", *words],
-            env=own_environment({**os.environ, **{name: value for name, value in limits.items() if value}}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        print(run.stdout, flush=True)
+        environment = {**os.environ, **{name: value for name, value in limits.items() if value}}
+        _, output = run_tool([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
+        print(output, flush=True)
         try:
-            return read_verdict(out / "verdict.json"), run.stdout
+            return read_verdict(out / "verdict.json"), output
         except ArtifactError:
-            return None, run.stdout
+            return None, output
 
 
 def _artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact:

@@ -7,29 +7,10 @@ from typing import Any
 
 from pypto_build.interop.scene.absent import absent
 
-from .scene_test import (
-    CallableNamespace,
-    Scalar,
-    SceneTestCase,
-    SceneTestLevel,
-    TaskArgsBuilder,
-    Tensor,
-    TensorArg,
-    scene_level,
-    scene_test,
-)
+from . import scene_test as _module
 
-__all__ = [
-    "CallableNamespace",
-    "Scalar",
-    "SceneTestCase",
-    "SceneTestLevel",
-    "TaskArgsBuilder",
-    "Tensor",
-    "TensorArg",
-    "scene_level",
-    "scene_test",
-]
+# One of the names, scene_test, is the module's own: the decorator takes its place, as in simpler.
+globals().update({name: getattr(_module, name) for name in _module.__all__})
 
 # A checkout of simpler around the test: its goldens are plain PyTorch.
 if _checkout := os.environ.get("PYPTO_SCENE_CHECKOUT"):
