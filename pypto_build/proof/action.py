@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ _BYTES = "{bytes}"
 _NOWHERE = "/nowhere"
 #: The directories of PATH, taken together.
 _SEARCHED = "{PATH}"
-_END_OF_NAME = r"(?![\w.+-])"
+_OF_A_NAME = "_.+-"
 
 #: Part of every key: a new number makes all earlier results unknown.
 SCHEMA = 3
@@ -145,7 +144,7 @@ class Roots:
             named = word
             for root, token in self._pairs:
                 if root in named:
-                    named = re.sub(re.escape(root) + _END_OF_NAME, token, named)
+                    named = _with_name(named, root, token)
             self._named[word] = named
         return named
 
@@ -175,6 +174,13 @@ class Roots:
     def all(self) -> dict[str, str]:
         """Every directory by its name."""
         return dict(self._places)
+
+
+def _with_name(word: str, root: str, token: str) -> str:
+    """``word`` with ``token`` for ``root``, where that is not the beginning of a longer file name."""
+    first, *others = word.split(root)
+    ends = (not rest or not (rest[0].isalnum() or rest[0] in _OF_A_NAME) for rest in others)
+    return first + "".join((token if end else root) + rest for end, rest in zip(ends, others, strict=True))
 
 
 def _from_bytes(digits: str) -> str:

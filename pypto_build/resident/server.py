@@ -238,19 +238,20 @@ def _status(exit_: SystemExit) -> int:
 # Its start
 
 
-def load() -> None:
-    """Import what commands need. Nothing of it may look at the environment or the working directory."""
+def load() -> list[str]:
+    """Import what commands need; the files that this process is made of.
+
+    Nothing of it may look at the environment or the working directory.
+    """
     for module in _LOADED:
         import_module(module)
     from pypto_build import cli
+    from pypto_build.rules.embedded_runtime import preload
 
     cli.parser()
-
-
-def loaded_files() -> list[str]:
-    """The files of all that is loaded, and the interpreter itself."""
+    sources = map(str, preload())
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return sorted({sys.executable, *filter(None, modules)})
+    return sorted({sys.executable, *sources, *filter(None, modules)})
 
 
 def _stamps(paths: dict[str, _Stamp] | list[str]) -> dict[str, _Stamp]:
@@ -275,8 +276,7 @@ def main(argv: Sequence[str]) -> int:
         note.write(str(os.getpid()))
         note.flush()
         started = time.time_ns()
-        load()
-        stamps = _stamps(loaded_files())
+        stamps = _stamps(load())
         if any(max(stamp[2:]) + _TICK_NS > started for stamp in stamps.values()):
             return 0  # a file changed while it was loaded: nobody knows which text it was
         with suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from functools import cache
 from pathlib import Path
 
 from pypto_build.rules.machinery.python_tools import python_tool
@@ -23,9 +24,24 @@ def module_path(compiler: HostCompiler) -> Path:
     ours can be used by turns; whether it is right is proven as for any other result.
     """
     digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
+    digest.update(_sources_digest())
+    return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
+
+
+@cache
+def _sources_digest() -> bytes:
+    """Of the texts that the module is made from; nothing is built of those that change while a process runs."""
+    digest = hashlib.sha256()
     for path in (*runtime_build.sources(), *runtime_build.headers(), Path(runtime_build.__file__)):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
-    return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
+    return digest.digest()
+
+
+def preload() -> list[Path]:
+    """Read the sources ahead, for processes that are forked; the files and directories that this holds for."""
+    _sources_digest()
+    files = [*runtime_build.sources(), *runtime_build.headers()]
+    return sorted({*files, *(path.parent for path in files)})
 
 
 def runtime_step(workspace: Workspace) -> Step:

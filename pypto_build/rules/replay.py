@@ -30,7 +30,7 @@ from pypto_build.rules.machinery.actions import WaitingTool, run_streaming, run_
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.steps import Step, announce, perform
+from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perform
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
@@ -126,8 +126,7 @@ def declare_replay(
         PYPTO_REPLAY=replay,
         PYPTO_STEP=step,
     )
-    env.Precious(node)
-    replay.nodes = env.AlwaysBuild(node)
+    replay.nodes = made_by_us(env, node)
     replays.by_results[results] = replay
     if _starts_ahead(workspace, targets) and alone and not judge:
         step.place.start_ahead(step.action, WaitingTool)

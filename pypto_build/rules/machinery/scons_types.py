@@ -10,6 +10,7 @@ class Node(Protocol):
     """A file, or an alias, in SCons' graph."""
 
     name: str
+    attributes: Any
 
     def get_abspath(self) -> str: ...
 

@@ -77,7 +77,14 @@ def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.place.path(name))) for name in names]
     nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step)
+    return made_by_us(env, nodes)
+
+
+def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
+    """Nodes that SCons runs always and removes never, since their action decides; it reads none of their files."""
     env.Precious(nodes)
+    for node in nodes:
+        node.attributes.keep_targetinfo = True
     return env.AlwaysBuild(nodes)
 
 
