@@ -149,6 +149,8 @@ class Compilation:
         source = str(plan.compiled)
         argv = plan.calling_argv(source, f"{self._place.path(name)}.tmp")
         action = self._action(plan, name, argv, (source,), main=source)
+        if launcher := self._workspace.launcher:
+            action = replace(action, prefix=(launcher.path,), private=launcher.private)
         return Step(
             self._place,
             action,
@@ -165,7 +167,6 @@ class Compilation:
         return Action(
             name=name,
             argv=tuple(argv),
-            prefix=tuple(self._workspace.launcher),
             inputs=inputs,
             outputs=(name,),
             settings=self._settings_of(plan.recipe.identity, called),

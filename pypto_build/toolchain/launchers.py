@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 from pypto_build.toolchain.errors import ToolchainError
 
 LAUNCHERS: tuple[str, ...] = ("ccache", "sccache", "distcc", "icecc")
+_TIME_LIMIT_S = 10
 
 
-def find_launcher(name: str) -> str:
-    """The path of launcher ``name``; empty for none.
+class Launcher(NamedTuple):
+    """A launcher's program, and the directories in which it keeps what is its own."""
+
+    path: str
+    private: tuple[str, ...]
+
+
+def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
+    """The launcher ``name``, which will run in ``environment``; None for none.
 
     Raises:
         ToolchainError: it is not installed.
     """
     if not name:
-        return ""
-    if path := shutil.which(name):
-        return path
-    raise ToolchainError(f"LAUNCHER={name}: not found on PATH; install {name} or leave LAUNCHER out")
+        return None
+    path = shutil.which(name)
+    if not path:
+        raise ToolchainError(f"LAUNCHER={name}: not found on PATH; install {name} or leave LAUNCHER out")
+    if name == "sccache":
+        _start_server(path, environment)
+    return Launcher(path, tuple(_private(name, path, environment)))
+
+
+def _start_server(path: str, environment: Mapping[str, str]) -> None:
+    """Have sccache's server run, which its client would start in our temporary directory: too long a name for its
+    socket, and gone with the command. One that runs is left alone."""
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            [path, "--start-server"], env=environment, capture_output=True, timeout=_TIME_LIMIT_S, check=False
+        )
+
+
+def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
+    home = environment.get("HOME", str(Path.home()))
+    if name == "ccache":
+        return [*_told(path, environment, "cache_dir"), *_told(path, environment, "temporary_dir")]
+    if name == "distcc":
+        return [environment.get("DISTCC_DIR") or os.path.join(home, ".distcc")]
+    return []
+
+
+def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
+    """A directory that ccache has from its environment or its configuration."""
+    with suppress(OSError, subprocess.SubprocessError):
+        run = subprocess.run(
+            [path, "--get-config", setting],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIME_LIMIT_S,
+            check=True,
+        )
+        return [run.stdout.strip()] if os.path.isabs(run.stdout.strip()) else []
+    return []

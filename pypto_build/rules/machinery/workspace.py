@@ -27,7 +27,7 @@ from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
-from pypto_build.toolchain.launchers import find_launcher
+from pypto_build.toolchain.launchers import Launcher, find_launcher
 
 if TYPE_CHECKING:
     from pypto_build.toolchain.simpler_home import SimplerHome
@@ -142,10 +142,9 @@ class Workspace:
         return find_compiler(self.options["CXX"])
 
     @cached_property
-    def launcher(self) -> list[str]:
-        """The launcher's words for a command line, marked as no part of its signature."""
-        path = find_launcher(self.options["LAUNCHER"])
-        return ["$(", path, "$)"] if path else []
+    def launcher(self) -> Launcher | None:
+        """The launcher of compilations (``LAUNCHER=``)."""
+        return find_launcher(self.options["LAUNCHER"], self.environment)
 
     def platform(self, name: str | None = None) -> Platform:
         """The platform a rule names, else ``PLATFORM=``."""
