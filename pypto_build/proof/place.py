@@ -193,30 +193,36 @@ class Place:
             key = self._known.state(action).key
         for payload in self._store.find(key):
             result = _decode(payload)
-            if result is None or not self._has_sets(result):
+            sets = self._sets_of(result) if result else None
+            if result is None or sets is None:
                 continue
             with self._lock:
+                self._known.record.sets.update(sets)
                 if not self._known.holds(result):
                     continue
             if not result.good:
                 return None
-            if self._fetch(action, result):
+            if self._fetch(action, result, sets):
                 return result.said
         return None
 
     # The store may be far away: nothing is asked of it while the lock is held.
 
-    def _has_sets(self, result: Result) -> bool:
-        """Whether the input sets of a result from the store can be had."""
-        sets = self._known.record.sets
+    def _sets_of(self, result: Result) -> dict[str, InputSet] | None:
+        """The input sets of a result from the store; None where one cannot be had.
+
+        They are given to the record whenever the lock is taken: what no result of it names is dropped as it is saved.
+        """
+        with self._lock:
+            sets = {number: known for number in result.sets if (known := self._known.record.sets.get(number))}
         for number in result.sets:
             data = None if number in sets else self._store.read(number)
             if data is not None:
                 with suppress(ValueError, RecursionError):
                     sets[number] = msgspec.msgpack.decode(data, type=InputSet)
-        return all(number in sets for number in result.sets)
+        return sets if len(sets) == len(set(result.sets)) else None
 
-    def _fetch(self, action: Action, result: Result) -> bool:
+    def _fetch(self, action: Action, result: Result, sets: dict[str, InputSet]) -> bool:
         """Put a result's outputs in their places and note it, all or nothing."""
         if not all(map(_is_inside, result.outputs)):
             return False
@@ -234,6 +240,7 @@ class Place:
                 (self.directory / name).unlink()
             for name, data in contents.items():
                 write_bytes(self.directory / name, data)
+            self._known.record.sets.update(sets)
             self._known.note(action.name, result)
         return True
 

@@ -325,3 +325,21 @@ def test_what_only_makes_it_faster_may_change_meanwhile(rig: Rig, needed: bool, 
     rig.meanwhile = make_anew
     outcome = rig.place().perform(rig.action(), rig.spawn, lambda: [aid])
     assert (outcome.how, len(rig.ran)) == (how, 3 if needed else 2)
+
+
+def test_saved_by_another_step_while_a_result_is_fetched(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record drops input sets that no result of it names, and those of this result come before the result."""
+    assert rig.run() == "built"
+    shutil.rmtree(rig.out)
+    place, read = rig.place(), Store.read
+
+    def reading(store: Store, digest: str) -> bytes | None:
+        place._known._changed = True  # as if another step had just been done
+        place.save()
+        return read(store, digest)
+
+    monkeypatch.setattr(Store, "read", reading)
+    assert place.perform(rig.action(), rig.spawn, tuple).how == "restored"
+    place.save()
+    monkeypatch.undo()
+    assert [rig.run(), len(rig.ran)] == ["kept", 1]

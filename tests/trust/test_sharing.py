@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import sysconfig
-from dataclasses import replace
 from pathlib import Path
 
+from tests.trust.sharing import Sharing, installed
 from tests.trust.space import Space, write_module
 from tests.trust.tested import Tested
 
 
-def _installed(tested: Tested, root: Path, remote: Path) -> Tested:
-    """A copy of the package in an environment of its own, installed as `pip install -e` does."""
-    package = Path(tested.ask("import pypto_build; print(pypto_build.__path__[0])"))
-    (root / "src").mkdir(parents=True)
-    subprocess.run(["cp", "-r", str(package), str(root / "src" / "pypto_build")], check=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(root / "venv")], check=True)
-    site = next((root / "venv" / "lib").glob("python*/site-packages"))
-    (site / "__editable__.pypto_build-0.1.0.pth").write_text(f"{root / 'src'}\n")
-    (site / "rest.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    variables = {"PYPTO_BUILD_REMOTE": str(remote), "HOME": str(root / "home")}
-    return replace(tested, python=root / "venv" / "bin" / "python", variables=variables)
-
-
 def _space(tested: Tested, root: Path, remote: Path) -> Space:
-    return write_module(Space(root / "w", _installed(tested, root, remote), tested.new_cache(root / "cache")))
+    return write_module(Space(root / "w", installed(tested, root, str(remote)), tested.new_cache(root / "cache")))
 
 
 def test_another_installation_takes_everything_from_the_store(tested: Tested, tmp_path: Path) -> None:
@@ -47,3 +31,12 @@ def test_another_installation_takes_everything_from_the_store(tested: Tested, tm
     one.edit("kernels/aiv/add.cpp", "TADD(", "TSUB(")
     replayed = one.replay()
     assert replayed.outcome.status == "mismatch" and not replayed.actions("[cpp->.so] compile")
+
+
+def test_edits_by_turns_are_as_without_a_store(tested: Tested, tmp_path: Path) -> None:
+    (tmp_path / "remote").mkdir()
+    sharing = Sharing(tested, tmp_path / "work", str(tmp_path / "remote"), seed=3)
+    for _ in range(12):
+        sharing.step()
+    assert sharing.tally.faults == []
+    assert sharing.tally.shared["hits"] > 0
