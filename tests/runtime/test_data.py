@@ -182,8 +182,8 @@ def test_never_submitted_dependency_is_a_hang(rig: Rig) -> None:
     fault = caught.value
     assert (fault.kind, fault.code_name, fault.task, fault.kernel) == ("hang", "SCHEDULER_TIMEOUT", 0, "add1")
     assert fault.message == (
-        "nothing can run and 2 tasks are left; task 0 add1 waits for task id 9 of ring 0, which was never submitted; "
-        "task 1 add1 waits for task 0 add1; "
+        "task 0 add1 waits for task id 9 of ring 0, which was never submitted; task 1 add1 waits for task 0 add1; "
+        "nothing else can run, 2 tasks left; "
         "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )
     assert fault.hint == "a dependency names a task that was never submitted: check where the task id comes from"
@@ -198,7 +198,7 @@ def test_cycle_of_explicit_dependencies_is_a_hang(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         run(rig, ADD_ONE, body)
     assert caught.value.message == (
-        "nothing can run and 2 tasks are left; task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; "
+        "task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; nothing else can run, 2 tasks left; "
         "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )
     assert caught.value.hint == ("explicit dependencies form a cycle: a task cannot wait for one submitted after it")
@@ -215,7 +215,7 @@ def test_reading_what_is_never_written_is_a_hang(rig: Rig) -> None:
         run(rig, ADD_ONE, body)
     assert (caught.value.kind, caught.value.code_name) == ("hang", "TENSOR_WAIT_TIMEOUT")
     assert caught.value.message.startswith(
-        "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task"
+        "get_tensor_data waits for a task that cannot finish: task 0 add1 waits for task id 9 of ring 0"
     )
 
 
