@@ -372,8 +372,8 @@ KINDS: dict[int, Kind] = {
     FaultKind.WINDOW_FULL: Kind(FLOW_CONTROL_DEADLOCK, "ring {ring}{scope}: all {limit} task slots are in use"),
     FaultKind.SCOPE_FILLS_WINDOW: Kind(
         SCOPE_DEADLOCK,
-        "one scope holds more tasks than its ring has slots: all {limit} of ring {ring}{scope} are in use, every task in "
-        "them is over, and their scope is still open",
+        "one scope holds more tasks than its ring has slots: all {limit} of ring {ring}{scope} are in use, every task "
+        "in them is over, and their scope is still open",
     ),
     FaultKind.TENSOR_MAP_FULL: Kind(
         TENSORMAP_OVERFLOW, "the tensor map's {limit} entries all belong to unfinished tasks"
