@@ -195,7 +195,8 @@ CASES: tuple[Case, ...] = (
         "hang",
         "likely pop without push: the other side never filled a slot in this direction; AIC cube waits at SYNCALL; "
         "AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); pipe 0 cube to vector: 2 slots of 256 bytes, 0 "
-        "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
+        "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed"
+        + _ONE_TASK,
         _SYNC_HINT,
         _GROUP,
         vector="pop(1);",

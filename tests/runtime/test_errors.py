@@ -216,7 +216,9 @@ def test_heap_is_full(rig: Rig) -> None:
     found = fault(rig, body, ring_heap=[4096, 4096, 4096, 4096])
     assert (found.code, found.code_name) == (2, "HEAP_RING_DEADLOCK")
     assert found.message.startswith("the heap of ring 1 (scope at ")
-    assert found.message.endswith("is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released")
+    assert found.message.endswith(
+        "is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released"
+    )
     assert found.hint == (
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
         "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192"
