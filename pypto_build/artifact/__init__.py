@@ -9,7 +9,7 @@ from __future__ import annotations
 from .errors import EXIT_STATUS, ArtifactError, ErrorKind
 from .jit import find_artifacts, resolve_jit
 from .layout import artifact_name, find_children, is_artifact, lacks_kernels, load_artifact, load_artifacts
-from .manifest import MANIFEST_NAME, read_manifest
+from .manifest import MANIFEST_NAME, described_root, read_manifest
 from .meta import META_NAME, read_meta
 from .records import (
     CORE_TYPES,
@@ -46,6 +46,7 @@ __all__ = [
     "Snapshot",
     "Vintage",
     "artifact_name",
+    "described_root",
     "detect_vintage",
     "find_artifacts",
     "find_children",

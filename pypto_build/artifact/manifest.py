@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from .errors import ArtifactError
 from .files import read_text
 from .manifest_eval import evaluate
-from .manifest_values import Entry, shown
+from .manifest_values import Entry, PathText, shown
 from .paths import SourceTree
 from .records import (
     CORE_TYPES,
@@ -34,6 +34,10 @@ MANIFEST_NAME = "kernel_config.py"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPILE_AGAIN = "compile again or correct the manifest"
 
+#: How the manifest begins that is written beside an artifact's binaries, and its name for the artifact's directory.
+SIGNED = "# Signed manifest of "
+SIGNED_ROOT = "_ROOT_DIR"
+
 #: Bytes of a manifest; one of a thousand kernels has half a megabyte.
 _LARGEST = 16 << 20
 
@@ -51,6 +55,16 @@ class Evaluated(Protocol):
         """Remember the module globals of a manifest."""
 
 
+def described_root(path: Path) -> Path:
+    """The artifact that the manifest at ``path`` describes: a signed one lies elsewhere and names it.
+
+    Raises a usage error, as `read_manifest` does.
+    """
+    text = _text(path)
+    root = evaluate(path, text).get(SIGNED_ROOT) if text.startswith(SIGNED) else None
+    return Path(str(root)) if isinstance(root, PathText) else path.parent
+
+
 def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | None = None) -> Manifest:
     """The manifest at ``path``; its sources are looked up below ``root`` (default: the manifest's directory).
 
@@ -58,10 +72,7 @@ def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | N
     is ``evaluated`` already is only checked.
     """
     root = path.parent if root is None else root
-    try:
-        text = read_text(path, _LARGEST)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", _COMPILE_AGAIN) from None
+    text = _text(path)
     if evaluated is not None and (known := evaluated.find(path, text)) is not None:
         with suppress(ArtifactError):  # which is raised again below, and names its line there
             return _checked(path, root, known)
@@ -70,6 +81,13 @@ def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | N
     if evaluated is not None:
         evaluated.keep(path, text, names)
     return manifest
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path, _LARGEST)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", _COMPILE_AGAIN) from None
 
 
 def _checked(path: Path, root: Path, names: dict[str, Any]) -> Manifest:

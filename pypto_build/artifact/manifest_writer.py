@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .manifest import SIGNED, SIGNED_ROOT
 from .records import Artifact, Kernel, Orchestration, Signature
 
 
@@ -22,12 +23,12 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
     orchestration = _orchestration(artifact.orchestration, artifact.root)
     kernels = [_kernel(kernel, artifact.root) for kernel in artifact.kernels]
     lines = [
-        f"# Signed manifest of {quoted(artifact.name)[1:-1]}; written by pypto-build, edits are lost.",
+        f"{SIGNED}{quoted(artifact.name)[1:-1]}; written by pypto-build, edits are lost.",
         "from pathlib import Path",
         "",
         "from simpler.task_interface import ArgDirection as _D",
         "",
-        f"_ROOT_DIR = {_root_expression(artifact.root, directory)}",
+        f"{SIGNED_ROOT} = {_root_expression(artifact.root, directory)}",
         "",
         f"RUNTIME_CONFIG = {_dict(artifact.runtime_config)}",
         "",
@@ -87,7 +88,7 @@ def _source(path: Path, root: Path) -> _Code | str:
     if not path.is_relative_to(root):
         return str(path)
     parts = "".join(f" / {quoted(part)}" for part in path.relative_to(root).parts)
-    return _Code(f"str(_ROOT_DIR{parts})")
+    return _Code(f"str({SIGNED_ROOT}{parts})")
 
 
 def _signature(signature: Signature) -> _Code:

@@ -2,7 +2,7 @@
 
     --python EXE        the interpreter that has PyPTO; default this one
     --platform P        what the artifact is for; the program itself tells PyPTO (its RunConfig)
-    --dump-passes       take PyPTO's passes_dump/ too
+    --dump-passes       let PyPTO dump its passes, and take its passes_dump/ too
 
 The program runs in a process of its own as if by hand, except that nothing is executed: the arguments it passes become
 `data/in`, and what it compares an output with `data/out`. Several compiled programs become sub-builds, next_levels/.
@@ -46,13 +46,15 @@ def compile_with_pypto(
         report = Path(directory, "report.json")
         build = Path(directory, "build")
         build.mkdir()
-        found = _run(program, build, report, python)
+        found = _run(program, build, report, python, dump_passes)
         roots = [Path(path) for path in found["directories"]]
         files: dict[str, bytes] = {}
         for root in roots:
             prefix = f"next_levels/{_STAMP.sub('', root.name).removeprefix('_jit_')}/" if len(roots) > 1 else ""
             _check_platform(program, root, platform)
             files |= {prefix + name: data for name, data in _files(root, dump_passes)}
+    if dump_passes and not any("passes_dump" in Path(name).parts for name in files):
+        print(f"[pypto] note: the PyPTO of {python} has written no passes_dump/", flush=True)
     beside = Path(program).parent
     here = beside.resolve()
     imported = [str(beside / Path(path).resolve().relative_to(here)) for path in found["sources"]]
@@ -60,11 +62,12 @@ def compile_with_pypto(
     return write_files(output, files)
 
 
-def _run(program: str, build: Path, report: Path, python: str) -> dict[str, list[str]]:
+def _run(program: str, build: Path, report: Path, python: str, dump_passes: bool) -> dict[str, list[str]]:
     position = SourcePosition(program)
     try:
         process = subprocess.run(
-            [python, str(_PROCESS), program, str(build), str(report)], capture_output=True, text=True, check=False,
+            [python, str(_PROCESS), *(["--dump-passes"] if dump_passes else []), program, str(build), str(report)],
+            capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
     except OSError as error:

@@ -1,16 +1,19 @@
 """Runs a program of PyPTO itself, in the interpreter that has PyPTO, and records what it compiles.
 
-    PYTHON pypto_process.py PROGRAM BUILD_DIR REPORT [ARGUMENT …]
+    PYTHON pypto_process.py [--dump-passes] PROGRAM BUILD_DIR REPORT [ARGUMENT …]
 
 This file is run by its path and imports nothing of pypto-build, since the interpreter need not have it. Nothing is
 executed on a device or a simulator: where PyPTO would run what it compiled, the arguments are saved as `data/in`, and
-what the program then compares an output with, as `data/out`. REPORT receives the directories and the program's sources
+what the program then compares an output with, as `data/out`. With --dump-passes, every compilation dumps its passes,
+whatever the program asks for. REPORT receives the directories and the program's sources
 as JSON. Exit status 0, 1 when the program fails before anything is compiled, 3 when PyPTO cannot be imported.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import json
 import os
 import runpy
@@ -59,8 +62,38 @@ class Recorder:
         self.torch.save(tensor.detach().clone().contiguous(), path)
 
 
+def dumping(function: Any) -> Any:
+    """The function with `dump_passes` set."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments["dump_passes"] = True
+        return function(*bound.args, **bound.kwargs)
+
+    return call if "dump_passes" in signature.parameters else function
+
+
+def dump_passes() -> None:
+    """Let PyPTO dump its passes: by the configuration of a run, and where a program is compiled without one."""
+    config = getattr(sys.modules["pypto.runtime"], "RunConfig", None)
+    if config is not None:
+        config.__init__ = dumping(config.__init__)
+    try:
+        compiled = importlib.import_module("pypto.ir").compile
+    except (ImportError, AttributeError):
+        return
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "pypto":
+            for key, value in list(vars(module).items()):
+                if value is compiled:
+                    setattr(module, key, dumping(compiled))
+
+
 def main(argv: list[str]) -> int:
-    program, build_dir, report, *arguments = argv
+    dumps = argv[0] == "--dump-passes"
+    program, build_dir, report, *arguments = argv[dumps:]
     os.environ["PYPTO_PROG_BUILD_DIR"] = build_dir
     sys.path[0] = str(Path(program).resolve().parent)
     try:
@@ -70,6 +103,8 @@ def main(argv: list[str]) -> int:
         print(f"{sys.executable}: {error}", file=sys.stderr)
         return 3
     recorder = Recorder(torch)
+    if dumps:
+        dump_passes()
     for module in runtime:
         module.execute_compiled = recorder.execute  # type: ignore[attr-defined]
     torch.allclose = torch.testing.assert_close = recorder.compare

@@ -44,7 +44,9 @@ def _(node: IrFunction, *, check_shapes: bool = False) -> str:
 
 
 def program_text(program: Program, *, check_shapes: bool = False) -> str:
-    """Kernels, then the orchestration, then `run`. The program's types are known (see `typed_program`).
+    """Kernels, then the orchestration, then `run`, unless the program has a function of that name.
+
+    The program's types are known (see `typed_program`).
 
     Raises ValueError naming all operations that have no translation.
     """
@@ -65,7 +67,9 @@ class _Functions:
         for function in ordered:
             writer = _Function(function, self)
             self.lines += [*writer.write(), "", ""]
-        if entry is not None and entry.name != "run":
+        if entry is not None and entry.name != "run" and "run" in self.functions:
+            self.lines += [f"# Entry point: {entry.name}; run is one of the program's own", ""]
+        elif entry is not None and entry.name != "run":
             names = ", ".join(_parameters(entry, self))
             self.lines += ["# Entry point", f"def run({names}):", f"    return {entry.name}({names})", ""]
         if self.problems:

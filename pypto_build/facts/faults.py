@@ -361,7 +361,8 @@ KINDS: dict[int, Kind] = {
     ),
     FaultKind.HEAP_FULL: Kind(
         HEAP_RING_DEADLOCK,
-        "ring {ring}{scope}: {bytes} bytes are asked for, {used} of {limit} are held by tasks that cannot be released",
+        "the heap of ring {ring}{scope} is full: {bytes} bytes are asked for, {used} of {limit} are held by tasks that "
+        "cannot be released",
         "{code_hint}, for example PTO2_RING_HEAP={enough}",
     ),
     FaultKind.DEPENDENCY_POOL_FULL: Kind(
@@ -371,8 +372,8 @@ KINDS: dict[int, Kind] = {
     FaultKind.WINDOW_FULL: Kind(FLOW_CONTROL_DEADLOCK, "ring {ring}{scope}: all {limit} task slots are in use"),
     FaultKind.SCOPE_FILLS_WINDOW: Kind(
         SCOPE_DEADLOCK,
-        "ring {ring}{scope}: all {limit} task slots are in use, every task in them is over, and their scope is still "
-        "open",
+        "one scope holds more tasks than its ring has slots: all {limit} of ring {ring}{scope} are in use, every task "
+        "in them is over, and their scope is still open",
     ),
     FaultKind.TENSOR_MAP_FULL: Kind(
         TENSORMAP_OVERFLOW, "the tensor map's {limit} entries all belong to unfinished tasks"
@@ -385,7 +386,7 @@ KINDS: dict[int, Kind] = {
     FaultKind.STALL: Kind(SCHEDULER_TIMEOUT, "{tasks_left}; {occupancy}", "{stall_hint}", "hang"),
     FaultKind.TENSOR_WAIT: Kind(
         TENSOR_WAIT_TIMEOUT,
-        "{name} waits for a task that cannot finish; {tasks_left}; {occupancy}",
+        "{name} waits for a task that cannot finish: {tasks_left}; {occupancy}",
         "{stall_hint}",
         "hang",
     ),

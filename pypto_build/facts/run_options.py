@@ -178,7 +178,7 @@ _RECORDS = (
     RunOption("PMU", level(8), 0, "count hardware events: 1 arithmetic, 2 pipes, 4 memory, ...",
         ("--pmu", "--enable-pmu"), 2, flag="--pmu", setting=Setting("pmu", 0), runtimes=(SIMPLER,),
         fields=("enable_pmu",), scene_flags=("--enable-pmu",)),
-    RunOption("LOG_LEVEL", one_of("", *LOG_LEVELS), "", "what the runtime logs", flag="--log-level",
+    RunOption("LOG_LEVEL", one_of("", *LOG_LEVELS), "", "what the runtime logs; v0: every task", flag="--log-level",
         setting=Setting("log_level", LOG_LEVELS["warn"])),
 )
 # fmt: on

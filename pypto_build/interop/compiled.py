@@ -6,11 +6,11 @@ import ctypes
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.params import Param
@@ -58,15 +58,19 @@ def replay_compiled(
     swimlane: int = 0,
     pmu: int = 0,
     build_dir: str | Path = "build",
+    simpler_kwargs: Mapping[str, object] | None = None,
     quiet: bool = False,
 ) -> Verdict:
     """Build what changed in an artifact, run it, and compare with the golden if there is one.
 
-    ``arguments`` are CPU tensors and scalars in the order of the program's parameters; outputs are written in place.
+    ``arguments`` are CPU tensors and scalars in the order of the program's parameters (compiled_meta.json has it; an
+    artifact without one takes tensors first, then scalars); outputs are written in place.
     Without any, the case ``case_name`` is replayed: ``snapshot`` is the artifact's ``data/``, any other name a
     directory ``data/<name>`` with ``in/`` and ``out/``. ``runtime`` is ``embedded``, ``torch`` or ``simpler`` (default:
     ``embedded`` on a simulated platform, ``simpler`` on hardware); ``skip_compile`` takes the binaries that lie in the
-    artifact. What the run left is below ``build_dir``, as after `pypto-build replay`.
+    artifact. ``simpler_kwargs`` are fields of PyPTO's or simpler's configuration of a run, by the names of any
+    generation, such as ``enable_l2_swimlane=4``; they hold for every runtime that knows them. What the run left is
+    below ``build_dir``, as after `pypto-build replay`.
 
     Raises:
         ReplayError: the artifact, the arguments or a binary are at fault, or the run failed.
@@ -81,6 +85,7 @@ def replay_compiled(
     options |= {"RUNTIME": runtime, "SIMPLER": simpler, "PTO_ISA": pto_isa, "SKIP_COMPILE": skip_compile}
     options |= {"DUMP": dump_args, "SWIMLANE": swimlane, "PMU": pmu, "DEP_GEN": dep_gen}
     options |= {} if PLATFORMS[platform].simulated else {"DEVICE": device_id}
+    options |= _options_of(simpler_kwargs or {})
     words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
     out = Path(os.path.abspath(build_dir)) / platform / load_artifact(root).name
     if not arguments:
@@ -93,6 +98,16 @@ def replay_compiled(
         verdict = _run([*words, "--golden-data", scratch], out, quiet)
     _bring_back(params, arguments, out / "actual")
     return verdict
+
+
+def _options_of(fields: Mapping[str, object]) -> dict[str, object]:
+    """The options of a run that fields of PyPTO's or simpler's configurations mean."""
+    known = {field: option.name for option in RUN_OPTIONS.values() for field in option.fields}
+    for field in fields:
+        if field not in known:
+            message = f"simpler_kwargs: '{field}' is no field of a run's configuration"
+            raise ArtifactError("replay_compiled()", message, f"they are {', '.join(known)}")
+    return {known[field]: value for field, value in fields.items()}
 
 
 def _run(words: Sequence[str], out: Path, quiet: bool) -> Verdict:
@@ -118,7 +133,7 @@ def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]
     """Write the arguments as a snapshot's inputs; the parameters they are for."""
     import torch
 
-    params = list(sign(load_artifact(root)).interface.params)
+    params = _in_program_order(load_artifact(root))
     if len(params) != len(arguments):
         names = ", ".join(param.name for param in params)
         raise ArtifactError(
@@ -132,6 +147,13 @@ def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]
             raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"not a {given}")
         torch.save(_saved(param, argument), place / f"{param.name}.pt")
     return params
+
+
+def _in_program_order(artifact: Artifact) -> list[Param]:
+    """The parameters as the program declares them, where the compiler has left that."""
+    params = {param.name: param for param in sign(artifact).interface.params}
+    declared = [param.name for param in artifact.meta.params] if artifact.meta else []
+    return [params[name] for name in (declared if set(declared) == set(params) else params)]
 
 
 def _saved(param: Param, argument: Argument) -> torch.Tensor:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import pytest
 
-from pypto_build.artifact import ArtifactError, read_manifest
+from pypto_build.artifact import ArtifactError, described_root, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER, TORCH
@@ -40,7 +40,8 @@ class Manifest(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """One item for each case and platform."""
         try:
-            root = read_manifest(self.path).orchestration.source.parent.parent
+            root = described_root(self.path)
+            read_manifest(self.path, root)
         except ArtifactError as error:
             raise self.CollectError(str(error)) from None
         cases, chosen = find_cases(root), listed(self.config, "--case")

@@ -28,22 +28,26 @@ class Overrun:
 
 
 class Arena:
-    """Shared memory for tensors of the given sizes in bytes, page-aligned and zero-filled."""
+    """Shared memory for tensors of the given sizes in bytes, page-aligned and zero-filled.
 
-    def __init__(self, sizes: list[int]) -> None:
+    With `at_ends`, tensors end where pages do, and begin where that leads to.
+    """
+
+    def __init__(self, sizes: list[int], *, at_ends: bool = False) -> None:
         self._sizes = sizes
         self._offsets: list[int] = []
         position = RED_ZONE
         for size in sizes:
-            self._offsets.append(position)
+            self._offsets.append(_round_up(position + size) - size if at_ends else position)
             position = _round_up(position + size) + RED_ZONE
         self._map = mmap.mmap(-1, position)
         self.memory = memoryview(self._map)
         self._end = position
-        for start, stop in self._zones():
+        for start, stop in self.zones():
             self.memory[start:stop] = bytes([_PATTERN]) * (stop - start)
 
-    def _zones(self) -> list[tuple[int, int]]:
+    def zones(self) -> list[tuple[int, int]]:
+        """Where in `memory` the red zones begin and end: one before each tensor, and the last."""
         starts = [0, *(offset + size for offset, size in self.layout)]
         stops = [*self._offsets, self._end]
         return list(zip(starts, stops, strict=True))
@@ -70,7 +74,7 @@ class Arena:
 
     def overrun(self) -> Overrun | None:
         """The first write that hit a red zone, restoring nothing; None when all are intact."""
-        for zone, (start, stop) in enumerate(self._zones()):
+        for zone, (start, stop) in enumerate(self.zones()):
             found = bytes(self.memory[start:stop])
             stripped = found.lstrip(bytes([_PATTERN]))
             if not stripped:

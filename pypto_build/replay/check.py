@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pypto_build.replay.arena import Arena
+from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, TensorArg
 from pypto_build.replay.child import InputWrite, Unwritten
 from pypto_build.replay.comparators.base import Comparator
@@ -32,7 +32,7 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
     `writes` are those into IN tensors that the runtime saw, with who did it. What was written is compared: the same
     bytes again are no change; some kernels write them, so that tasks after them wait.
     """
-    overrun = arena.overrun()
+    overrun = find_overrun(binding, arena, writes)
     if overrun is not None:
         tensor = binding.tensors[overrun.index]
         end = "end" if overrun.offset > 0 else "start"
@@ -63,6 +63,12 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
             hint=f"declare '{tensor.name}' INOUT in the program, or find the kernel that writes it",
         )
     return None
+
+
+def find_overrun(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -> Overrun | None:
+    """A write next to a tensor, or to the copy of one that the runtime made."""
+    past = (Overrun(one.tensor, one.offset) for one in writes if one.offset >= binding.tensors[one.tensor].nbytes)
+    return arena.overrun() or next(past, None)
 
 
 def _first_change(tensor: TensorArg, memory: memoryview) -> tuple[int | None, int]:

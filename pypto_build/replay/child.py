@@ -71,7 +71,10 @@ class Unwritten(msgspec.Struct):
 
 
 class InputWrite(msgspec.Struct):
-    """The first write to a tensor declared IN, `offset` bytes into it; `in_copy`: it changed a copy of the tensor."""
+    """The first write to a tensor declared IN, `offset` bytes into it; `in_copy`: it changed a copy of the tensor.
+
+    In a copy it may also have been past the tensor's end.
+    """
 
     tensor: int
     offset: int

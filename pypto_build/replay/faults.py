@@ -126,7 +126,9 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
     used_up = nearest is not None and nearest.nearness == Nearness.STACK_USED_UP
     hint = _STACK_HINT if used_up else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
     hint = _LOAD_HINT if loading else hint
-    return _error("crash", message, culprit, hint, detail)
+    error = _error("crash", message, culprit, hint, detail)
+    error.line, error.address = _readable(line), crash.address if crash else None
+    return error
 
 
 def run_fault(record: FaultRecord) -> RunFault:

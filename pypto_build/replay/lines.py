@@ -16,6 +16,8 @@ from pypto_build.artifact.files import decode_json, read_bytes
 
 _LISTING = "compile_commands.json"
 _TIME_LIMIT_S = 60
+#: What keeps the artifact's path out of an object; here it is looked for.
+_MAPPED = "-ffile-prefix-map="
 _SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F (\S+)\t([0-9a-f]+) (?:\.\w+ )?(\S+)")
 
 
@@ -46,6 +48,7 @@ class Recompiled:
         if "-o" not in arguments:
             return None
         arguments[arguments.index("-o") + 1] = str(target)
+        arguments = [word for word in arguments if not word.startswith(_MAPPED)]
         try:
             run = subprocess.run(
                 [*arguments, "-g1"], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False

@@ -1,16 +1,90 @@
-"""Which task wrote next to a tensor: the run is repeated task by task, with a look at the red zones after each."""
+"""Which task wrote next to a tensor, and at which line: the run is repeated, with red zones that cannot be written.
+
+Where nothing ends that run (what was written came by way of the system, or from a thread of the kernel's), it is
+repeated task by task, with a look at the red zones after each.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import mmap
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
 
-from pypto_build.replay.arena import Arena
+from pypto_build.replay.arena import ALIGNMENT, Arena, Overrun
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.verdict import ErrorInfo
 
 _BYTES = 512
+#: The tensors themselves are given to the kernels, not copies of them.
+_IN_PLACE: dict[str, SettingValue] = {"protect_inputs": False}
+
+#: Runs once on an arena, with these options in place of those of the request. Raises `RunFault`.
+RunAgain = Callable[[Arena, dict[str, SettingValue]], None]
 
 
-class FirstOverrun:
+class _Task(Protocol):
+    """What the runtime hands over for a task (`pypto_build.runtime`)."""
+
+    number: int
+    kernels: list[Any]
+
+    def run(self) -> None: ...
+
+
+def name_writer(error: ErrorInfo, overrun: Overrun, sizes: list[int], run: RunAgain) -> None:
+    """Complete an error that says where something was written next to the tensors, with who did it."""
+    found = _trapped(overrun, sizes, run)
+    if found is not None:
+        error.task, error.kernel, error.detail, error.line = found.task, found.kernel, found.detail, found.line
+    else:
+        error.task, error.kernel = _watched(sizes, run)
+    if error.kernel is not None:
+        error.message = error.message.replace("a kernel wrote", f"kernel '{error.kernel}' wrote", 1)
+    if error.line:
+        error.message += f", in {error.line}"
+
+
+def _trapped(overrun: Overrun, sizes: list[int], run: RunAgain) -> ErrorInfo | None:
+    """The crash of a run whose red zones are closed, if it is one there."""
+    arena = Arena(sizes, at_ends=overrun.offset > 0)
+    base = _address(arena)
+    closed = _close(arena, base)
+    try:
+        run(arena, {"serial": True, **_IN_PLACE})
+    except RunFault as fault:
+        touched = fault.error.address
+        if touched is not None and any(first <= touched - base < last for first, last in closed):
+            return fault.error
+    return None
+
+
+def _address(arena: Arena) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(arena.memory))
+
+
+def _close(arena: Arena, base: int) -> list[tuple[int, int]]:
+    """Let what writes to the red zones crash, as far as they are whole pages; where they begin and end."""
+    library = ctypes.CDLL(None)
+    pages = [(-(-start // ALIGNMENT) * ALIGNMENT, stop // ALIGNMENT * ALIGNMENT) for start, stop in arena.zones()]
+    for first, last in pages:
+        if first < last:
+            library.mprotect(ctypes.c_void_p(base + first), ctypes.c_size_t(last - first), mmap.PROT_READ)
+    return pages
+
+
+def _watched(sizes: list[int], run: RunAgain) -> tuple[str, str] | tuple[None, None]:
+    """The number of the first task after which a red zone is changed, and the name of its kernel."""
+    arena = Arena(sizes)
+    first = _FirstOverrun(arena)
+    with suppress(RunFault):  # what was seen until then counts
+        run(arena, {"on_task": first, **_IN_PLACE})
+    return first.culprit or (None, None)
+
+
+class _FirstOverrun:
     """Called for every task of a run on ``arena``, in the process of the kernels; told of in memory that both have."""
 
     def __init__(self, arena: Arena) -> None:
@@ -18,7 +92,7 @@ class FirstOverrun:
         self._memory = mmap.mmap(-1, _BYTES)
         self._seen = False
 
-    def __call__(self, call: Any) -> None:
+    def __call__(self, call: _Task) -> None:
         call.run()
         if not self._seen and self._arena.overrun() is not None:
             self._seen = True

@@ -23,7 +23,7 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, TORCH
-from pypto_build.replay.arena import Arena
+from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
 from pypto_build.replay.entry import at_entry
@@ -34,7 +34,7 @@ from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import compared_outputs, tolerances
-from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
 from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ class _Session:
         self._request = request
         self._verdict = verdict
         self._log = log
+        self._overrun: Overrun | None = None
 
     def run(self) -> None:
         request, verdict = self._request, self._verdict
@@ -202,8 +203,8 @@ class _Session:
             raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")
-        if verdict.error is not None and verdict.error.kind == OUT_OF_BOUNDS and request.engine is None:
-            self._name_culprit(verdict.error, interface, binding)
+        if verdict.error is not None and self._overrun is not None and request.engine is None:
+            self._name_writer(verdict.error, self._overrun, interface, binding)
         self._finish(binding, left)
 
     def _data(self) -> Path | None:
@@ -302,27 +303,26 @@ class _Session:
             if quick is not None:
                 verdict.outputs = quick
                 return
-        from pypto_build.replay.check import Rules, check_memory, check_outputs
+        from pypto_build.replay.check import Rules, check_memory, check_outputs, find_overrun
 
+        self._overrun = find_overrun(binding, arena, reply.input_writes)
         verdict.error = check_memory(binding, arena, reply.input_writes)
         rules = Rules(verdict.rtol, verdict.atol, comparators)
         verdict.outputs = check_outputs(binding, arena, rules, reply.unwritten)
 
-    def _name_culprit(self, error: ErrorInfo, interface: Interface, binding: Binding) -> None:
-        """Say which task wrote next to a tensor, by a run task by task."""
-        from pypto_build.replay.overruns import FirstOverrun
+    def _name_writer(self, error: ErrorInfo, overrun: Overrun, interface: Interface, binding: Binding) -> None:
+        """Say which task wrote next to a tensor, and where, by running it again."""
+        from pypto_build.replay.overruns import name_writer
 
-        arena = Arena([tensor.nbytes for tensor in binding.tensors])
-        first = FirstOverrun(arena)
-        again = replace(self._request, options={"on_task": first}, rounds=1)
-        with contextlib.suppress(RunFault), _open_embedded(again, interface, binding, arena) as worker:
-            for index, tensor in enumerate(binding.tensors):
-                arena.fill(index, tensor.initial)
-            worker.start_round()
-            worker.finish_round()
-        if first.culprit is not None:
-            error.task, error.kernel = first.culprit
-            error.message = error.message.replace("a kernel wrote", f"kernel '{error.kernel}' wrote", 1)
+        def run(arena: Arena, options: Mapping[str, SettingValue]) -> None:
+            again = replace(self._request, options=options, rounds=1)
+            with _open_embedded(again, interface, binding, arena) as worker:
+                for index, tensor in enumerate(binding.tensors):
+                    arena.fill(index, tensor.initial)
+                worker.start_round()
+                worker.finish_round()
+
+        name_writer(error, overrun, [tensor.nbytes for tensor in binding.tensors], run)
 
     def _finish(self, binding: Binding, arena: Arena) -> None:
         """Keep what was computed, report it, decide."""

@@ -67,8 +67,8 @@ class OutputResult(msgspec.Struct):
 class ErrorInfo(msgspec.Struct):
     """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail.
 
-    `fault` is what the runtime noticed, where it was the runtime; verdict.json has the words alone, and `code`, the
-    number that upstream's runtime has for it, where it has one.
+    `fault` is what the runtime noticed, where it was the runtime, `line` and `address` where a crash was and what it
+    touched; verdict.json has the words alone, and `code`, the number that upstream's runtime has for it, if any.
     """
 
     kind: str
@@ -79,6 +79,8 @@ class ErrorInfo(msgspec.Struct):
     detail: list[str] = []
     fault: FaultRecord | None = None  # what the words were made of; not written
     code: int | None = None
+    line: str = ""
+    address: int | None = None
 
     def __str__(self) -> str:
         where = [f"task {self.task}"] if self.task is not None else []
@@ -135,7 +137,8 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
     fields = msgspec.to_builtins(verdict)
     ordered = {"schema": fields.pop("schema"), **fields}
     if verdict.error is not None:
-        del ordered["error"]["fault"]
+        for name in ("fault", "line", "address"):
+            del ordered["error"][name]
         if verdict.error.code is None:
             del ordered["error"]["code"]
     for output in ordered["outputs"]:

@@ -37,6 +37,8 @@ from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
 from pypto_build.toolchain.python import own_tool
 
+#: A directory of logs, which the runtime fills at a log level that is asked for.
+_LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 # How a replay ends that triage can explain.
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
@@ -206,7 +208,7 @@ def _replay_step(
         f"{targets.artifact.name} {way}".rstrip(),
         spawn=partial(_run_heard, workspace, heard) if of_a_test else run_streaming if alone else run_whole,
         otherwise=_why_again(workspace, targets.output / action.tree / "verdict.json"),
-        again=workspace.options["FORCE"] or not targets.platform.simulated,
+        again=workspace.options["FORCE"] or not targets.platform.simulated or _logs_elsewhere(workspace),
         recorded=targets.platform.simulated,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
@@ -239,10 +241,17 @@ def _under(action: Action, limits: Mapping[str, str], judge: str) -> Action:
     return replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
 
 
+def _logs_elsewhere(workspace: Workspace) -> bool:
+    """Whether the run leaves a log that no result holds."""
+    return bool(workspace.options["LOG_LEVEL"] and workspace.environment.get(_LOG_PATH))
+
+
 def _why_again(workspace: Workspace, verdict: Path) -> str:
     """Why a replay runs whose inputs are those of the last time."""
     if workspace.options["FORCE"]:
         return "FORCE=1"
+    if _logs_elsewhere(workspace):
+        return f"a log in {_LOG_PATH} is asked for"
     return "the last run did not pass" if verdict.exists() else "there is no verdict"
 
 

@@ -76,7 +76,6 @@ class Group(msgspec.Struct):
     members: list[Member] = []
     cause: str = ""
     meeting: int = 0
-    returned: bool = False
 
 
 class FaultRecord(msgspec.Struct):
@@ -212,11 +211,14 @@ def _task_id(number: int) -> str:
 
 
 def _tasks_left(record: FaultRecord) -> str:
-    left = record.occupancy.running + record.occupancy.ready + record.occupancy.waiting if record.occupancy else 0
-    lines = "".join(f"; task {task.number} {task.kernels} waits for {_awaited(task)}" for task in record.tasks)
+    """Who waits for what, first of all those that wait for something that never comes."""
+    tasks = record.occupancy or Occupancy()
+    left = tasks.running + tasks.ready + tasks.waiting
+    waiting = sorted(record.tasks, key=lambda task: not task.missing)
+    lines = [f"task {task.number} {task.kernels} waits for {_awaited(task)}" for task in waiting]
     if left > _SHOWN_TASKS:
-        lines += f"; and {left - _SHOWN_TASKS} more"
-    return f"nothing can run and {left} task{' is' if left == 1 else 's are'} left{lines}"
+        lines.append(f"and {left - _SHOWN_TASKS} more")
+    return "; ".join([*lines, f"nothing {'else ' if lines else ''}can run, {left} task{'' if left == 1 else 's'} left"])
 
 
 def _awaited(task: WaitingTask) -> str:
@@ -252,16 +254,10 @@ _CAUSES = {
 
 
 def _group(record: FaultRecord) -> str:
+    """The likely cause, who waits, and what is in the pipes."""
     group = record.group or Group()
-    text = (
-        "the members that are left wait for one that has returned: "
-        if group.returned
-        else "every member of the group waits for another: "
-    )
-    if group.meeting:
-        text += f"{group.meeting} wait{'s' if group.meeting == 1 else ''} at SYNCALL; "
-    lines = [_ring(ring) for ring in group.rings] + [_member(member) for member in group.members]
-    return text + "".join(f"{line}; " for line in lines if line) + f"likely cause: {_CAUSES.get(group.cause, _MISSING)}"
+    lines = [_member(member) for member in group.members] + [_ring(ring) for ring in group.rings]
+    return "; ".join([f"likely {_CAUSES.get(group.cause, _MISSING)}", *filter(None, lines)])
 
 
 def _ring(ring: Ring) -> str:

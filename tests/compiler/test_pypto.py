@@ -109,3 +109,38 @@ def test_another_platform(workspace: Path) -> None:
     assert _run(workspace, "--platform", "a5sim") == (
         1, [], "error: p.py: compiles for a2a3sim, not for a5sim; PLATFORM=a2a3sim, or another RunConfig there\n"
     )  # fmt: skip
+
+
+IR = """
+def compile(root, dump_passes=False):
+    if dump_passes:
+        (root / "passes_dump").mkdir(parents=True)
+        (root / "passes_dump" / "00_frontend.txt").write_text("program")
+"""
+CONFIGURED = """
+from dataclasses import dataclass
+from pypto.ir import compile as ir_compile
+
+@dataclass(frozen=True)
+class RunConfig:
+    platform: str = "a2a3sim"
+    dump_passes: bool = False
+"""
+
+
+@pytest.mark.parametrize("call", ["RunConfig('a2a3sim', False).dump_passes", ""])
+def test_passes_are_dumped_whatever_the_program_asks_for(workspace: Path, call: str) -> None:
+    """By the configuration of a run, and by a compilation without one."""
+    package = workspace / "site" / "pypto"
+    compiled = f"    ir_compile(root, {call})\n    params = ["
+    runner = RUNNER.replace("    params = [", compiled)
+    (package / "runtime" / "runner.py").write_text(CONFIGURED + runner)
+    (package / "runtime" / "__init__.py").write_text("from .runner import RunConfig, execute_compiled\n")
+    (package / "ir.py").write_text(IR)
+    assert "passes_dump/00_frontend.txt" not in _run(workspace)[1]
+    assert _run(workspace, "--dump-passes")[1][-2:] == ["passes_dump/00_frontend.txt", "compiled_files.json"]
+
+
+def test_a_pypto_that_dumps_nothing_is_noted(workspace: Path) -> None:
+    noted = f"[pypto] note: the PyPTO of {sys.executable} has written no passes_dump/"
+    assert noted in _run(workspace, "--dump-passes")[1]

@@ -205,3 +205,24 @@ def test_check_shapes_names_what_differs(tmp_path: Path) -> None:
 def test_places_are_comments(tmp_path: Path) -> None:
     text = text_of(tmp_path, kernel(f"{X}{Y}r = a + b\n{STORE}", PARAMETERS, "x, y, out"))
     assert f"    r = a + b  # {tmp_path / 'program.py'}:7\n" in text
+
+
+def test_a_kernel_that_is_called_run(tmp_path: Path) -> None:
+    """It keeps its name, so the entry has no second one: that would be called by itself without end."""
+    body = """
+M = pl.Tensor[[64, 64], pl.FP32]
+
+@pl.jit.incore
+def run(x: M, out: pl.Out[M]):
+    a = pl.load(x, [0, 0], [64, 64])
+    pl.store(a + a, [0, 0], out)
+
+@pl.jit
+def twice(x: M, out: pl.Out[M]):
+    run(x, out)
+"""
+    text = text_of(tmp_path, body)
+    assert text.endswith("# Entry point: twice; run is one of the program's own\n")
+    x, out = matrices()
+    executed(text)["twice"](x, out)
+    assert torch.equal(out, x + x)

@@ -20,6 +20,20 @@ from tests.replay.builder import build_artifact, embedded_module
 
 PROGRAM = Path(__file__).with_name("seeded_program.py")
 
+_SMALL = """import pypto_build.compiler.language as pl
+
+M = pl.Tensor[[8, 8], pl.FP32]
+
+@pl.jit.incore
+def run(x: M, out: pl.Out[M]):
+    a = pl.load(x, [0, 0], [8, 8])
+    pl.store(a + a, [0, 0], out)
+
+@pl.jit
+def twice(x: M, y: pl.Out[M]):
+    run(x, y)
+"""
+
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,6 +99,14 @@ def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean:
         == "the modules or the orchestration are wrong; if the program is at hand, name it with PROGRAM="
     )
     assert diverge(artifact, tmp_path / "out", "--program", str(PROGRAM))[1][0].rule == ORCHESTRATION
+
+
+def test_a_small_program_whose_kernel_is_called_run(tmp_path: Path) -> None:
+    """Inputs that fill no page are where the arena has them, and the program is entered by its own name."""
+    program, artifact = tmp_path / "twice.py", tmp_path / "_jit_twice"
+    program.write_text(_SMALL)
+    assert compile_program([str(program), "--output", str(artifact)]) == 0
+    assert diverge(artifact, tmp_path / "out", "--program", str(program)) == (0, ())
 
 
 def test_inputs_that_differ_already_are_named(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.compiler.__main__ import main as compile_program
 from pypto_build.interop import ReplayError, replay_compiled
 from tests.rules.project import Project
 
@@ -28,6 +29,47 @@ def test_tensors(built: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = replay_compiled(built.artifact, x, y, quiet=True)
     assert (verdict.status, verdict.tasks, verdict.platform) == ("unchecked", 2, "a2a3sim")
     assert torch.equal(y, 2 * x + 1)
+
+
+_PROGRAM = """import pypto_build.compiler.language as pl
+
+M = pl.Tensor[[4, 8], pl.FP32]
+
+@pl.jit.incore
+def shift(x: M, out: pl.Out[M], by: pl.Scalar[pl.FP32]):
+    pl.store(pl.load(x, [0, 0], [4, 8]) + by, [0, 0], out)
+
+@pl.jit
+def order(by: pl.Scalar[pl.FP32], x: M, y: pl.Out[M]):
+    shift(x, y, by)
+"""
+
+
+def test_arguments_are_in_the_order_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a scalar comes before a tensor; without compiled_meta.json, which has it, tensors come first."""
+    monkeypatch.chdir(tmp_path)
+    Path("order.py").write_text(_PROGRAM)
+    assert compile_program(["order.py", "--output", "_jit_order"]) == 0
+    x, y = torch.ones(4, 8), torch.zeros(4, 8)
+    replay_compiled("_jit_order", 2.5, x, y, quiet=True)
+    assert torch.equal(y, x + 2.5)
+    with pytest.raises(ArtifactError, match="parameter 'by' is a scalar; not a Tensor"):
+        replay_compiled("_jit_order", x, y, 2.5)
+    Path("_jit_order/compiled_meta.json").unlink()
+    replay_compiled("_jit_order", x, y, 1.5, quiet=True)
+    assert torch.equal(y, x + 1.5)
+
+
+def test_fields_of_a_configuration_of_upstreams(built: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(built.root)
+    x, y = torch.zeros(16), torch.zeros(16)
+    replay_compiled(built.artifact, x, y, simpler_kwargs={"enable_dep_gen": True, "enable_dump_tensor": 2}, quiet=True)
+    records = Path("build/a2a3sim/_jit_chain/dfx_outputs")
+    assert (records / "deps.json").is_file() and (records / "args_dump").is_dir()
+    with pytest.raises(
+        ArtifactError, match="simpler_kwargs: 'dep_gen' is no field of a run's configuration; they are "
+    ):
+        replay_compiled(built.artifact, x, y, simpler_kwargs={"dep_gen": True})
 
 
 def test_cases(built: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

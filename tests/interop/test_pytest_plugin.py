@@ -18,12 +18,15 @@ from pypto_build.interop import pytest_platforms
 from pypto_build.interop.pytest_items import Replay, device_of, parse_devices
 from tests.interop.rig import Rig, floats, make_rig
 from tests.interop.standins import STANDIN, environment
+from tests.rules.project import Project
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_pytest(tmp_path: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """pytest in an empty directory, with our entry points as an installation has them."""
+def run_pytest(
+    tmp_path: Path, *words: str, directory: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """pytest in an empty directory, or in that one, with our entry points as an installation has them."""
     site = tmp_path / "site" / "pypto_plugin-0.dist-info"
     site.mkdir(parents=True, exist_ok=True)
     section = (
@@ -37,7 +40,8 @@ def run_pytest(tmp_path: Path, *words: str, **more: str) -> subprocess.Completed
     variables |= {"PYTHONPATH": f"{site.parent}:{variables['PYTHONPATH']}", "SIMPLER_ROOT": str(STANDIN), **more}
     variables.pop("ASCEND_HOME_PATH", None)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-v", *words]
-    return subprocess.run(command, cwd=elsewhere, env=variables, capture_output=True, text=True, check=False)
+    place = directory or elsewhere
+    return subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -87,6 +91,18 @@ def test_a_replay_without_a_golden_says_so(tmp_path: Path) -> None:
     run = run_pytest(tmp_path, str(artifact / "kernel_config.py"))
     assert run.returncode == 1, run.stdout
     assert "no golden to compare with" in run.stdout
+
+
+def test_an_artifact_is_not_written_to_and_its_signed_manifest_is_collected(tmp_path: Path) -> None:
+    """Also by pytest in the artifact's own directory, which is where people are."""
+    project = Project(tmp_path / "workspace")
+    before = sorted(project.artifact.rglob("*"))
+    run = run_pytest(tmp_path, "kernel_config.py", directory=project.artifact)
+    assert (run.returncode, "kernel_config.py::snapshot[a2a3sim] PASSED" in run.stdout) == (0, True), run.stdout
+    assert sorted(project.artifact.rglob("*")) == before
+    assert project.scons("build", "JIT=_jit_chain").status == 0
+    run = run_pytest(tmp_path, str(project.out / "kernel_config.py"))
+    assert (run.returncode, "kernel_config.py::snapshot[a2a3sim] PASSED" in run.stdout) == (0, True), run.stdout
 
 
 def test_a_directory(tmp_path: Path, rig: Rig) -> None:

@@ -98,7 +98,7 @@ CASES: tuple[Case, ...] = (
         "producer never submitted",
         "hang",
         "hang",
-        "nothing can run and 1 task is left; task 0 step waits for task id 7 of ring 1, which was never submitted; "
+        "task 0 step waits for task id 7 of ring 1, which was never submitted; nothing else can run, 1 task left; "
         "sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
         "a dependency names a task that was never submitted: check where the task id comes from",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
@@ -108,7 +108,7 @@ CASES: tuple[Case, ...] = (
         "cycle of explicit dependencies",
         "hang",
         "hang",
-        "nothing can run and 2 tasks are left; task 0 step waits for task 1 step; task 1 step waits for task 0 step; "
+        "task 0 step waits for task 1 step; task 1 step waits for task 0 step; nothing else can run, 2 tasks left; "
         "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1",
         "explicit dependencies form a cycle: a task cannot wait for one submitted after it",
         """for (uint32_t i = 0; i < 2; i += 1) {
@@ -120,8 +120,8 @@ CASES: tuple[Case, ...] = (
         "get_tensor_data of a tensor whose writer cannot run",
         "hang",
         "hang",
-        "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task is left; task 0 step waits for "
-        "task id 7 of ring 1, which was never submitted; sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=0",
+        "get_tensor_data waits for a task that cannot finish: task 0 step waits for task id 7 of ring 1, which was never "
+        "submitted; nothing else can run, 1 task left; sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=0",
         "a dependency names a task that was never submitted: check where the task id comes from",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
         rt_submit_aiv_task(0, p); uint32_t at[2] = {0, 0}; get_tensor_data<float>(ext_y, 2, at);""",
@@ -130,10 +130,9 @@ CASES: tuple[Case, ...] = (
         "pop without push",
         "hang",
         "hang",
-        "the members that are left wait for one that has returned: pipe 0 cube to vector: 2 slots of 256 bytes, 0 pushed, "
-        "0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube has "
-        "returned; AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); likely cause: pop without push: the other "
-        "side never filled a slot in this direction" + _ONE_TASK,
+        "likely pop without push: the other side never filled a slot in this direction; AIC cube has returned; AIV0 "
+        "step waits to pop slot 0 of pipe 0 (cube to vector); pipe 0 cube to vector: 2 slots of 256 bytes, 0 pushed, "
+        "0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(1);",
@@ -142,10 +141,10 @@ CASES: tuple[Case, ...] = (
         "ring smaller than the pipeline is deep",
         "hang",
         "hang",
-        "every member of the group waits for another: pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 0 popped, 0 "
-        "freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube waits to push slot 2 "
-        "of pipe 0 (cube to vector); AIV0 step waits to pop slot 0 of pipe 0 (vector to cube); likely cause: push "
-        "without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number" + _ONE_TASK,
+        "likely push without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number; AIC "
+        "cube waits to push slot 2 of pipe 0 (cube to vector); AIV0 step waits to pop slot 0 of pipe 0 (vector to "
+        "cube); pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 "
+        "slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(0); pop(1);",
@@ -155,10 +154,9 @@ CASES: tuple[Case, ...] = (
         "missing free",
         "hang",
         "hang",
-        "the members that are left wait for one that has returned: pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, "
-        "2 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube waits to "
-        "push slot 2 of pipe 0 (cube to vector); AIV0 step has returned; likely cause: missing free: slots are popped "
-        "and never freed (TFREE)" + _ONE_TASK,
+        "likely missing free: slots are popped and never freed (TFREE); AIC cube waits to push slot 2 of pipe 0 "
+        "(cube to vector); AIV0 step has returned; pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 2 popped, "
+        "0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(1); pop(1);",
@@ -195,10 +193,10 @@ CASES: tuple[Case, ...] = (
         "SYNCALL on one core, a pipe on the other",
         "hang",
         "hang",
-        "every member of the group waits for another: 1 waits at SYNCALL; pipe 0 cube to vector: 2 slots of 256 bytes, 0 "
-        "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; AIC cube "
-        "waits at SYNCALL; AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); likely cause: pop without push: the "
-        "other side never filled a slot in this direction" + _ONE_TASK,
+        "likely pop without push: the other side never filled a slot in this direction; AIC cube waits at SYNCALL; "
+        "AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); pipe 0 cube to vector: 2 slots of 256 bytes, 0 "
+        "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed"
+        + _ONE_TASK,
         _SYNC_HINT,
         _GROUP,
         vector="pop(1);",
@@ -246,7 +244,8 @@ CASES: tuple[Case, ...] = (
         "one scope holds more tasks than the window",
         "runtime_error",
         "runtime_error",
-        "ring 1 (scope at …): all 4 task slots are in use, every task in them is over, and their scope is still open",
+        "one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at …) are in use, every task in them is "
+        "over, and their scope is still open",
         "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
         "PTO2_RING_TASK_WINDOW (a power of two)",
         f"for (int i = 0; i < 8; i += 1) {{ {_ONE} }}",
@@ -256,7 +255,8 @@ CASES: tuple[Case, ...] = (
         "tensors of one scope larger than the heap",
         "runtime_error",
         "runtime_error",
-        "ring 1 (scope at …): 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released",
+        "the heap of ring 1 (scope at …) is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be "
+        "released",
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
         "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192",
         """uint32_t shape[1] = {64}; TensorCreateInfo info(shape, 1);
@@ -420,7 +420,7 @@ CASES: tuple[Case, ...] = (
         "task id that was never set",
         "hang",
         "hang",
-        "nothing can run and 1 task is left; task 0 step waits for 0x900000001, which is no task id; "
+        "task 0 step waits for 0x900000001, which is no task id; nothing else can run, 1 task left; "
         "sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
         "a tensor or a task id is used that was never set, or after the scope it is valid in",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(9, 1)}; p.set_dependencies(ids, 1);

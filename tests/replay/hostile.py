@@ -238,7 +238,7 @@ CASES: tuple[Case, ...] = (
     _forges("loaded without a fault", r'"{\"loaded\": true}\n"'),
     _forges("fault of a kind that is none", r'"{\"fault\": {\"kind\": 999}}\n"'),
     _forges("fault with a number that is none", r'"{\"fault\": {\"kind\": 1, \"fields\": {\"name\": " + std::string(6000, 57) + "}}}\n"'),
-    _fails("fault without its fields", r'say_all("{\"fault\": {\"kind\": ' f"{FaultKind.HEAP_FULL:d}" r'}}\n"); spin();', "ring ?: ? bytes are asked for"),
+    _fails("fault without its fields", r'say_all("{\"fault\": {\"kind\": ' f"{FaultKind.HEAP_FULL:d}" r'}}\n"); spin();', "the heap of ring ? is full: ? bytes are asked for"),
     _fails("fault with a text of its own", r'say_all("{\"fault\": {\"kind\": ' f"{FaultKind.KERNEL_REPORTED:d}" r', \"fields\": {\"text\": \"{0} \\u001b[31m %s\"}}}\n"); spin();', "{0}"),
     _fails("the status that says a fault was told", "_exit(72);", f"{_EXITED} 72"),
     Case("reply of its own, wrong result", r'say_all("{\"tasks\": 1, \"run_s\": 0.1}\n"); spin();', "mismatch"),

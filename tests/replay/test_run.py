@@ -225,6 +225,18 @@ FAULTS = {
         "out_of_bounds",
         "kernel 'step' wrote outside tensor 'y': at byte 128, while it has 128",
     ),
+    "write past the end of an input": (
+        f"{PLUS_ONE} y[{COUNT} - 1] = 32; x[{COUNT} + 1] = 1;",
+        5,
+        "out_of_bounds",
+        "kernel 'step' wrote outside tensor 'x': at byte 132, while it has 128",
+    ),
+    "write past the end by way of the system": (
+        f"{PLUS_ONE} int ends[2]; if (pipe(ends) || write(ends[1], x, 4) != read(ends[0], y + {COUNT}, 4)) return;",
+        5,
+        "out_of_bounds",
+        "kernel 'step' wrote outside tensor 'y': at byte 128, while it has 128",
+    ),
 }
 
 

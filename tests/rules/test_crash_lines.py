@@ -24,9 +24,9 @@ def test_crashes_of_a_kernel_and_of_the_orchestration(tmp_path: Path) -> None:
     assert project.replay().status
     error = _error(project)
     place = f"kernels/aiv/twice.cpp:{_line(project.artifact / 'kernels/aiv/twice.cpp', '(volatile float*)')}"
-    assert error["message"].startswith("kernel 'twice' crashed at ")
-    assert f"{place}: SIGSEGV (Segmentation fault) at address 0x10" in error["message"]
-    assert error["detail"][-1].endswith(f"{place})")
+    text = f"kernel 'twice' crashed at build_output/_jit_chain/{place}: SIGSEGV (Segmentation fault) at address 0x10"
+    assert error["message"].startswith(text)
+    assert error["detail"][-1].endswith(f" ({project.artifact}/{place})")
 
     entry = next((project.artifact / "orchestration").glob("*.cpp"))
     text = entry.read_text()

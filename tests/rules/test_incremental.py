@@ -61,6 +61,17 @@ def test_checked_binaries_are_kept_beside_the_usual_ones(built: Project) -> None
     assert not built.out.exists()
 
 
+def test_a_log_is_written_by_every_replay_that_asks_for_it(built: Project) -> None:
+    """No result holds it; and where it goes decides about no compilation."""
+    logs = built.root / "logs"
+    logs.mkdir()
+    for number, reason in ((1, "not built before"), (2, "a log in ASCEND_PROCESS_LOG_PATH is asked for")):
+        run = built.scons("replay", "JIT=_jit_chain", "LOG_LEVEL=v0", env={"ASCEND_PROCESS_LOG_PATH": str(logs)})
+        check(run, ["run _jit_chain LOG_LEVEL=v0"], {"run _jit_chain LOG_LEVEL=v0": reason})
+        assert len(list(logs.glob("device-0/*.log"))) == number
+    check(built.scons("replay", "JIT=_jit_chain", env={"ASCEND_PROCESS_LOG_PATH": str(logs)}), [])
+
+
 def test_edited_kernel(built: Project) -> None:
     built.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "4.0f * in[i] * 0.5f")
     run = built.replay()

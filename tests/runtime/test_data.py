@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pypto_build.facts.run_options import LOG_LEVELS
 from tests.runtime.rig import Kernel, Rig, entry, floats
 
 ADD_ONE = Kernel("add1", "for (uint64_t i = 0; i < count(args, 0); ++i) data(args, 0)[i] += 1;")
@@ -83,22 +84,73 @@ def test_core_counts(rig: Rig) -> None:
 
 
 def test_log_levels(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    """Those of 2026-08 and, between debug and timing, the ten before."""
     body = """
     LOG_DEBUG("debug"); LOG_INFO("info %d", 1); LOG_INFO_V3("v3"); LOG_INFO_V5("v5"); LOG_INFO_V9("v9");
     LOG_TIMING("timing"); LOG_WARN("warn"); LOG_ERROR("error"); LOG_ALWAYS("always"); LOG_INFO(current_runtime(), "rt %s", "x");
     """
-    expected = {
-        10: ["DEBUG debug", "INFO info 1", "DEBUG v3", "INFO v5", "TIMING v9", "TIMING timing", "WARN warn", "ERROR error",
-             "TIMING always", "INFO rt x"],
-        25: ["TIMING v9", "TIMING timing", "WARN warn", "ERROR error", "TIMING always"],
-        30: ["WARN warn", "ERROR error"],
-        60: [],
-    }  # fmt: skip
-    for level, lines in expected.items():
-        run(rig, COPY, body, log_level=level)
-        printed = [line for line in capfd.readouterr().err.splitlines() if " run: [" not in line]
-        assert [f"{line[1 : line.index(']')]} {line.rsplit('] ', 1)[1]}" for line in printed] == lines
+    every = ["DEBUG debug", "INFO info 1", "INFO_V3 v3", "INFO v5", "INFO_V9 v9", "TIMING timing", "WARN warn",
+             "ERROR error", "TIMING always", "INFO rt x"]  # fmt: skip
+    left_out = {
+        "debug": "",
+        "v3": "debug",
+        "v4": "debug v3",
+        "info": "debug v3",
+        "v6": "debug v3 info v5 rt",
+        "v9": "debug v3 info v5 rt",
+        "timing": "debug v3 info v5 v9 rt",
+        "error": "debug v3 info v5 v9 rt timing always warn",
+        "null": "debug v3 info v5 v9 rt timing always warn error",
+    }
+    for name, words in left_out.items():
+        run(rig, COPY, body, log_level=LOG_LEVELS[name])
+        printed = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("[mono_ns=")]
+        told = [f"{line[1 : line.index(']')]} {line.rsplit('] ', 1)[1]}" for line in printed]
+        assert told == [line for line in every if line.split()[1] not in words.split()], name
         assert all("orchestration: [" in line for line in printed)
+
+
+def _traced(text: str) -> list[str]:
+    """The lines of a trace without their times; where each is told from one thread, in their order."""
+    return [line.split("[INFO_V0] ")[1] for line in text.splitlines() if "[INFO_V0] " in line]
+
+
+def test_trace(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """At v0 each task is told when it is submitted, begins and is over, to stderr and to the log on disk."""
+    body = entry(
+        """
+    const ChipTensor& y = orch_args.tensor(0).ref();
+    CoreTaskArgs p; p.add_inout(y); rt_submit_aiv_task(0, p);
+    CoreTaskArgs q; q.add_inout(y); q.launch_spec.set_block_num(2); rt_submit_aiv_task(0, q);
+    """
+    )
+    kernel = Kernel("twice", "data(args, 0)[0] *= 2;")
+
+    def told(level: str) -> str:
+        rig.run([kernel], body, [(np.ones(4, np.float32), "INOUT")], log_level=LOG_LEVELS[level], serial=True)
+        return capfd.readouterr().err
+
+    expected = [
+        "submit: task 0 twice, id 0:0",
+        "dispatch: task 0 twice, id 0:0, AIV0, core 0",
+        "complete: task 0 twice, id 0:0",
+        "submit: task 1 twice, id 0:1, 2 blocks, after 0:0",
+        "dispatch: task 1 twice, id 0:1, AIV0, block 0, core 0",
+        "dispatch: task 1 twice, id 0:1, AIV0, block 1, core 0",
+        "complete: task 1 twice, id 0:1",
+    ]
+    assert sorted(_traced(told("v0"))) == sorted(expected)
+    assert _traced(told("v1")) == []
+
+    monkeypatch.setenv("ASCEND_PROCESS_LOG_PATH", str(tmp_path))
+    printed = told("debug")
+    (log,) = tmp_path.glob("device-0/device-*.log")
+    assert sorted(log.read_text().splitlines()) == sorted(printed.splitlines())
+    assert sorted(_traced(printed)) == sorted(expected)
+    told("warn")
+    assert list(tmp_path.glob("device-0/*")) == [log]
+    monkeypatch.setenv("ASCEND_PROCESS_LOG_PATH", str(tmp_path / "none"))
+    assert "[WARN] ASCEND_PROCESS_LOG_PATH: " in told("v0")
 
 
 def test_two_tensors_from_one_task_are_packed(rig: Rig) -> None:
@@ -130,8 +182,8 @@ def test_never_submitted_dependency_is_a_hang(rig: Rig) -> None:
     fault = caught.value
     assert (fault.kind, fault.code_name, fault.task, fault.kernel) == ("hang", "SCHEDULER_TIMEOUT", 0, "add1")
     assert fault.message == (
-        "nothing can run and 2 tasks are left; task 0 add1 waits for task id 9 of ring 0, which was never submitted; "
-        "task 1 add1 waits for task 0 add1; "
+        "task 0 add1 waits for task id 9 of ring 0, which was never submitted; task 1 add1 waits for task 0 add1; "
+        "nothing else can run, 2 tasks left; "
         "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )
     assert fault.hint == "a dependency names a task that was never submitted: check where the task id comes from"
@@ -146,7 +198,7 @@ def test_cycle_of_explicit_dependencies_is_a_hang(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         run(rig, ADD_ONE, body)
     assert caught.value.message == (
-        "nothing can run and 2 tasks are left; task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; "
+        "task 0 add1 waits for task 1 add1; task 1 add1 waits for task 0 add1; nothing else can run, 2 tasks left; "
         "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )
     assert caught.value.hint == ("explicit dependencies form a cycle: a task cannot wait for one submitted after it")
@@ -163,7 +215,7 @@ def test_reading_what_is_never_written_is_a_hang(rig: Rig) -> None:
         run(rig, ADD_ONE, body)
     assert (caught.value.kind, caught.value.code_name) == ("hang", "TENSOR_WAIT_TIMEOUT")
     assert caught.value.message.startswith(
-        "get_tensor_data waits for a task that cannot finish; nothing can run and 1 task"
+        "get_tensor_data waits for a task that cannot finish: task 0 add1 waits for task id 9 of ring 0"
     )
 
 

@@ -196,10 +196,8 @@ def test_scope_holds_the_whole_window(rig: Rig) -> None:
     body = "PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {" + TASK + "rt_submit_aiv_task(0, p); } }"
     found = fault(rig, body, ring_task_window=4)
     assert (found.code, found.code_name) == (1, "SCOPE_DEADLOCK")
-    assert found.message.startswith("ring 1 (scope at ")
-    assert found.message.endswith(
-        "): all 4 task slots are in use, every task in them is over, and their scope is still open"
-    )
+    assert found.message.startswith("one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at ")
+    assert found.message.endswith(") are in use, every task in them is over, and their scope is still open")
     assert found.hint == (
         "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
         "PTO2_RING_TASK_WINDOW (a power of two)"
@@ -217,7 +215,10 @@ def test_heap_is_full(rig: Rig) -> None:
         uint32_t shape[1] = {256}; TensorCreateInfo ci(shape, 1); TaskOutputTensors t = alloc_tensors(ci); (void)t; } }"""
     found = fault(rig, body, ring_heap=[4096, 4096, 4096, 4096])
     assert (found.code, found.code_name) == (2, "HEAP_RING_DEADLOCK")
-    assert found.message.endswith("1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released")
+    assert found.message.startswith("the heap of ring 1 (scope at ")
+    assert found.message.endswith(
+        "is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released"
+    )
     assert found.hint == (
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
         "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192"

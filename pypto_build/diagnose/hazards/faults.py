@@ -29,7 +29,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
     path, line = _position(artifact, error)
     return Finding(
         f"hazards/{'hang' if verdict.status == 'hang' else _RULES.get(error.kind, error.kind)}",
-        error.message,
+        error.message.removesuffix(f", in {error.line}"),
         path,
         line,
         error.hint,

@@ -46,7 +46,8 @@ class Generated:
 @singledispatch
 def torch_codegen(node: object, *, check_shapes: bool = False) -> str:
     """Executable PyTorch of a program, a unit (`Module`), or one `Function`: a small preamble, the functions, kernels
-    before those that call them, and `run(...)` as the entry where there is one.
+    before those that call them, and `run(...)` as the entry where there is one. A function of the user's that is called
+    `run` keeps its name: then the entry is called by its own.
 
     `check_shapes` adds assertions on what is passed. Raises UnsupportedOperations, a ValueError that names every
     operation without a translation; TypeError for anything else than these nodes.
@@ -178,7 +179,7 @@ class _File:
             name, hints = self.functions[0].name, [a.name for a in self.functions[0].args]
         else:
             return
-        if name == "run":
+        if any(function.name == "run" for function in self.functions):  # it is the entry, or keeps its name
             return
         names = PythonNames(self.scope.reserved)
         parameters = ", ".join(names.unique(hint) for hint in hints)

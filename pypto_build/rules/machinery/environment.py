@@ -14,6 +14,8 @@ _PASSED_ON = (
 _PASSED_PREFIXES = (
     "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
 )  # fmt: skip
+#: Where a run's log goes and what it tells, and on which devices it may be.
+_OF_RUNS = ("ASCEND_PROCESS_LOG_PATH", "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_RT_VISIBLE_DEVICES")
 
 
 def passed_environment() -> dict[str, str]:
@@ -27,10 +29,11 @@ def passed_environment() -> dict[str, str]:
 def search_paths(environment: Mapping[str, str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
     """What decides about a compiler of all that it sees: where its libraries are, and variables with ``prefixes``.
 
-    PATH decides by the programs that are found, which are among what a tool was seen to read.
+    PATH decides by the programs that are found, which are among what a tool was seen to read. What steers runs on a
+    device alone decides about no compiler.
     """
     return {
         name: value
         for name, value in environment.items()
-        if name == "LD_LIBRARY_PATH" or (prefixes and name.startswith(prefixes))
+        if name == "LD_LIBRARY_PATH" or (prefixes and name.startswith(prefixes) and name not in _OF_RUNS)
     }

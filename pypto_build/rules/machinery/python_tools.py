@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.proof import Action
+from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
 # What decides about a tool of ours of all that the caller's environment holds.
-_DECIDING = ("PYTHONPATH", "LD_LIBRARY_PATH")
-_PREFIXES = ("PTO2_RING_", "ASCEND_", "SIMPLER_")
+_DECIDING = ("PYTHONPATH", "PTO2_RING_", "ASCEND_", "SIMPLER_")
 
 
 def python_tool(
@@ -32,7 +32,7 @@ def python_tool(
 
     One that is not ``keyed`` depends on nothing of the caller's environment."""
     environment = workspace.environment
-    deciding = {key: value for key, value in environment.items() if key in _DECIDING or key.startswith(_PREFIXES)}
+    deciding = search_paths(environment, _DECIDING)
     return Action(
         name=name,
         argv=(*own_tool(module), *argv),

@@ -2,6 +2,7 @@
 #include "embedded_runtime.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "crash/crash.h"
 #include "execution/artifact_code.h"
 #include "records/records.h"
@@ -40,11 +41,12 @@ struct Run {
     HostGraph host_graph;
     PTO2Runtime handle{&orchestrator, &host_graph};
 
-    Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report)
+    Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report,
+        const Log &log)
         : graph(settings.limits),
           executor(platform, kernels, report, [this](Fault fault) { scheduler->fail(std::move(fault)); }),
           orchestrator(settings, platform, kernels, graph,
-                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads))) {}
+                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), log) {}
 };
 
 void check_parameters(const std::vector<TensorParameter> &tensors) {
@@ -98,10 +100,11 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     parameters.scalars = scalars;
     parameters.arrange(settings.parameter_order);
 
-    auto records = std::make_unique<Records>(settings, *platform_, kernels_);
+    auto log = std::make_unique<Log>(settings.log_level);
+    auto records = std::make_unique<Records>(settings, *platform_, kernels_, *log);
     const SignalStack signal_stack;
     const CrashGuard crash_guard(report, *staging);
-    auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report);
+    auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report, *log);
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
     Scheduler &scheduler = *run->scheduler;
@@ -150,6 +153,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         } else { // a kernel still runs: its thread and everything it uses stay behind
             (void)run.release();
             (void)records.release();
+            (void)log.release();
             (void)staging.release();
         }
         throw FaultError{fault};

@@ -66,7 +66,25 @@ inline bool initial_value(const ChipTensor &tensor, uint64_t *value) {
     return tensor.reserved_words[0] != 0;
 }
 
-enum class LogLevel : int32_t { Debug = 10, Info = 20, Timing = 25, Warn = 30, Error = 40, None = 60 };
+/// Names since 2026-08; V0 to V9 are those before, of which V5 was the usual one.
+enum class LogLevel : int32_t {
+    Debug = 10,
+    V0 = 15,
+    V1,
+    V2,
+    V3,
+    V4,
+    V5,
+    V6,
+    V7,
+    V8,
+    V9,
+    Info = V5,
+    Timing = 25,
+    Warn = 30,
+    Error = 40,
+    None = 60
+};
 
 /// One entry of a submission, in the order it was given.
 struct ArgEntry {

@@ -12,6 +12,8 @@ namespace pypto::runtime {
 
 namespace {
 
+constexpr uint8_t kZone = 0xa5; // fills what is left of a copy's last page
+
 bool owns_pages(const TensorParameter &parameter) {
     return reinterpret_cast<uint64_t>(parameter.address) % kPage == 0 && parameter.bytes % kPage == 0;
 }
@@ -49,7 +51,16 @@ uint8_t *Staging::copy_of(const TensorParameter &parameter, uint64_t &mapped) {
     if (base == MAP_FAILED)
         throw_fault(FaultKind::NoMemoryForInput, {{"name", parameter.name}});
     std::memcpy(base, parameter.address, parameter.bytes);
+    std::memset(static_cast<uint8_t *>(base) + parameter.bytes, kZone, mapped - parameter.bytes);
     return static_cast<uint8_t *>(base);
+}
+
+uint64_t Staging::overrun(uint32_t index) const {
+    const Region &region = regions_[index];
+    uint64_t offset = region.bytes;
+    while (offset < copies_[index] && region.base[offset] == kZone)
+        ++offset;
+    return offset < copies_[index] ? offset : 0;
 }
 
 std::vector<EntryTensor> Staging::entry_tensors() const {
@@ -87,7 +98,13 @@ std::vector<InputWrite> Staging::input_writes() const {
     std::vector<InputWrite> writes;
     for (uint32_t i = 0; i < written_.size(); ++i) {
         const bool in_copy = copies_[i] != 0;
-        if (!written_[i].seen || (in_copy && !std::memcmp(regions_[i].base, parameters_[i].address, regions_[i].bytes)))
+        if (const uint64_t past = in_copy ? overrun(i) : 0) {
+            const bool known = written_[i].seen && written_[i].offset >= regions_[i].bytes;
+            writes.push_back({i, past, known ? written_[i].task : kNoTask, known ? written_[i].kernel : "", true});
+            continue;
+        }
+        if (!written_[i].seen || written_[i].offset >= regions_[i].bytes ||
+            (in_copy && !std::memcmp(regions_[i].base, parameters_[i].address, regions_[i].bytes)))
             continue;
         writes.push_back({i, written_[i].offset, written_[i].task, written_[i].kernel, in_copy});
     }
@@ -100,7 +117,7 @@ bool Staging::open_guarded(uint64_t address, uint64_t task, const char *kernel) 
         if (!region.guarded || address < begin || address >= begin + pages(region.bytes))
             continue;
         Written &written = written_[region.tensor];
-        if (!written.seen && address < begin + region.bytes) {
+        if (!written.seen) {
             written.offset = address - begin;
             written.task = task;
             std::strncpy(written.kernel, kernel, sizeof(written.kernel) - 1);

@@ -27,10 +27,10 @@ struct Unwritten {
     std::vector<uint64_t> first; // flat indices
 };
 
-/// The first write to a tensor declared IN.
+/// The first write to a tensor declared IN, or past its end.
 struct InputWrite {
     uint32_t tensor;
-    uint64_t offset; // bytes
+    uint64_t offset; // bytes; past the end where it is not less than the tensor has
     uint64_t task;   // number, or kNoTask for the orchestration
     std::string kernel;
     bool in_copy; // what changed is a copy, not the owner's tensor
@@ -72,6 +72,8 @@ private:
         char kernel[64] = {};
     };
     uint8_t *copy_of(const TensorParameter &parameter, uint64_t &mapped);
+    /// Offset of the first byte that was changed behind the copy of a tensor; 0 if there is none.
+    uint64_t overrun(uint32_t index) const;
 
     std::vector<TensorParameter> parameters_;
     std::vector<Region> regions_;

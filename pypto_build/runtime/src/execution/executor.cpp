@@ -254,6 +254,8 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     current_activation = &activation;
     if (core.running)
         announce(*core.running, task, *activation.kernel, role.block, role.member);
+    for (TaskObserver *observer : observers_)
+        observer->starting(task, role.member, role.block, core.index);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
     call(activation, task, role);
     for (TaskObserver *observer : observers_)

@@ -83,7 +83,7 @@ Fault GroupSet::deadlock(Group &group) {
     for (const Meeting &each : meetings_)
         meeting += each.arrived;
     JsonWriter json;
-    json.open('{').key("meeting").number(meeting).key("returned").boolean(left_[0] + left_[1] > 0);
+    json.open('{').key("meeting").number(meeting);
     group.describe(json);
     Fault fault(FaultKind::GroupDeadlock);
     fault.details = ",\"group\":" + json.close('}').str();

@@ -67,6 +67,8 @@ public:
     virtual void over(const Task &) {}
     /// Under the scheduler's lock.
     virtual void served(const Service &) {}
+    /// One kernel call begins. From any thread.
+    virtual void starting(const Task &, int /*member*/, int32_t /*block*/, int /*core*/) {}
     /// One kernel call returned. From any thread.
     virtual void called(const Task &, int /*member*/, int /*core*/, int64_t /*start_ns*/, int64_t /*end_ns*/) {}
 };

@@ -3,8 +3,8 @@
 
 namespace pypto::runtime {
 
-Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels)
-    : settings_(settings) {
+Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, const Log &log)
+    : settings_(settings), log_(log) {
     const bool any =
         settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args || settings.accesses;
     const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
@@ -20,8 +20,10 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
         checker_ = std::make_unique<Checker>(kernels, settings.accesses);
-    if (settings.log_level <= static_cast<int>(LogLevel::Timing))
+    if (log.wants(LogLevel::Timing))
         timing_ = std::make_unique<TimingRecord>();
+    if (log.wants(TraceRecord::kLevel))
+        trace_ = std::make_unique<TraceRecord>(log, kernels);
     if (settings.swimlane)
         swimlane_ = std::make_unique<SwimlaneRecord>(platform, settings.swimlane);
     if (!settings.dump_args)
@@ -37,16 +39,21 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         scopes_ = std::make_unique<ScopeRecord>(settings_.limits, graph, scheduler, orchestrator);
     for (OrchestrationObserver *observer :
          {static_cast<OrchestrationObserver *>(graph_.get()), static_cast<OrchestrationObserver *>(scopes_.get()),
-          static_cast<OrchestrationObserver *>(swimlane_.get()), static_cast<OrchestrationObserver *>(checker_.get())})
+          static_cast<OrchestrationObserver *>(swimlane_.get()), static_cast<OrchestrationObserver *>(checker_.get()),
+          static_cast<OrchestrationObserver *>(trace_.get())})
         if (observer)
             orchestrator.observe(observer);
     if (swimlane_)
         executor.observe(swimlane_.get());
+    if (trace_)
+        executor.observe(trace_.get());
     executor.check_with(checker_.get());
     if (swimlane_ && swimlane_->wants_services())
         scheduler.observe(swimlane_.get());
     if (timing_)
         scheduler.observe(timing_.get());
+    if (trace_)
+        scheduler.observe(trace_.get());
     if (args_)
         scheduler.observe(args_.get());
 }
@@ -61,15 +68,13 @@ void Records::write(bool fatal, int threads, const RunTimes &times) {
     if (swimlane_)
         swimlane_->write(settings_.output_dir, threads);
     if (timing_)
-        timing_->write(times);
+        timing_->write(times, log_);
     if (!args_)
         return;
     args_->write();
     for (const std::string &name : args_->unsigned_kernels())
-        std::fprintf(
-            stderr,
-            "[WARN] args dump: kernel %s has no signature; its arguments are labelled by what the task declares\n",
-            name.c_str());
+        log_.line(LogLevel::Warn, "args dump: kernel " + name +
+                                      " has no signature; its arguments are labelled by what the task declares");
 }
 
 } // namespace pypto::runtime

@@ -7,6 +7,7 @@
 #include "records/scope_record.h"
 #include "records/swimlane_record.h"
 #include "records/timing_record.h"
+#include "records/trace_record.h"
 
 #include <memory>
 
@@ -15,7 +16,7 @@ namespace pypto::runtime {
 class Records {
 public:
     /// Throws FaultError: no output directory, unknown dump format or level.
-    Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels);
+    Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, const Log &log);
 
     /// Starts watching. The parts must outlive the run, and this them.
     void attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator);
@@ -26,10 +27,12 @@ public:
 
 private:
     const Settings &settings_;
+    const Log &log_;
     std::unique_ptr<GraphRecord> graph_;
     std::unique_ptr<ScopeRecord> scopes_;
     std::unique_ptr<SwimlaneRecord> swimlane_;
     std::unique_ptr<TimingRecord> timing_;
+    std::unique_ptr<TraceRecord> trace_;
     std::unique_ptr<ArgsRecord> args_;
     std::unique_ptr<Checker> checker_;
 };

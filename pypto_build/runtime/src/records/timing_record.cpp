@@ -2,10 +2,10 @@
 #include "records/timing_record.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <ctime>
 #include <unistd.h>
 
@@ -19,25 +19,25 @@ constexpr const char *kDevice = " clk=dev"; // counted from the start of the run
 /// Prints the spans of one run, innermost first.
 class Spans {
 public:
-    Spans() : pid_(static_cast<int>(getpid())), run_(++runs_) {}
+    explicit Spans(const Log &log) : log_(log), pid_(static_cast<int>(getpid())), run_(++runs_) {}
 
     void anchor() const {
         timespec wall{};
         clock_gettime(CLOCK_REALTIME, &wall);
         const long long now = monotonic_ns();
-        std::fprintf(stderr, "[mono_ns=%lld][T0x0][TIMING] run: [CLOCK_ANCHOR] v=1 pid=%d mono_ns=%lld wall_ns=%lld\n",
-                     now, pid_, now, static_cast<long long>(wall.tv_sec) * 1'000'000'000 + wall.tv_nsec);
+        log_.timed_line(LogLevel::Timing, format("run: [CLOCK_ANCHOR] v=1 pid=%d mono_ns=%lld wall_ns=%lld", pid_, now,
+                                                 static_cast<long long>(wall.tv_sec) * 1'000'000'000 + wall.tv_nsec));
     }
     void span(int depth, const std::string &name, int64_t start_ns, int64_t end_ns, const char *clock) const {
-        std::fprintf(stderr,
-                     "[mono_ns=%lld][T0x0][TIMING] run: [STRACE] v=1 pid=%d tid=%d inv=%d hid=0 depth=%d name=%s "
-                     "ts=%lld dur=%lld%s\n",
-                     static_cast<long long>(monotonic_ns()), pid_, pid_, run_, depth, name.c_str(),
-                     static_cast<long long>(start_ns), static_cast<long long>(end_ns - start_ns), clock);
+        log_.timed_line(LogLevel::Timing,
+                        format("run: [STRACE] v=1 pid=%d tid=%d inv=%d hid=0 depth=%d name=%s ts=%lld dur=%lld%s", pid_,
+                               pid_, run_, depth, name.c_str(), static_cast<long long>(start_ns),
+                               static_cast<long long>(end_ns - start_ns), clock));
     }
 
 private:
     static std::atomic<int> runs_; // of this process
+    const Log &log_;
     int pid_;
     int run_;
 };
@@ -56,8 +56,8 @@ void TimingRecord::served(const Service &service) {
     slot.last_ns = std::max(slot.last_ns, service.ended_ns);
 }
 
-void TimingRecord::write(const RunTimes &times) const {
-    const Spans spans;
+void TimingRecord::write(const RunTimes &times, const Log &log) const {
+    const Spans spans(log);
     const std::string device = "chip.run.runner_run.device_wall";
     const auto part = [&](const std::string &name, int64_t start_ns, int64_t end_ns) {
         spans.span(3, device + "." + name, start_ns - times.start_ns, end_ns - times.start_ns, kDevice);

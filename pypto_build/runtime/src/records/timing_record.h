@@ -2,6 +2,7 @@
 // scheduling, and the tasks that the orchestration gave a timing slot.
 #pragma once
 
+#include "base/log.h"
 #include "records/observers.h"
 
 namespace pypto::runtime {
@@ -15,8 +16,8 @@ struct RunTimes {
 class TimingRecord : public TaskObserver {
 public:
     void served(const Service &service) override;
-    /// One line on stderr for each part; a slot lasts from the first of its tasks taken to the last one over.
-    void write(const RunTimes &times) const;
+    /// A line for each part; a slot lasts from the first of its tasks taken to the last one over.
+    void write(const RunTimes &times, const Log &log) const;
 
 private:
     struct Slot {

@@ -56,8 +56,8 @@ uint64_t power_of_two_above(uint64_t bytes) {
 } // namespace
 
 Orchestrator::Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels,
-                           TaskGraph &graph, Scheduler &scheduler)
-    : settings_(settings), platform_(platform), kernels_(kernels), graph_(graph), scheduler_(scheduler) {}
+                           TaskGraph &graph, Scheduler &scheduler, const Log &log)
+    : settings_(settings), platform_(platform), kernels_(kernels), graph_(graph), scheduler_(scheduler), log_(log) {}
 
 void Orchestrator::run(const std::function<void()> &entry) {
     for (const OrchestrationObserver *observer : observers_)

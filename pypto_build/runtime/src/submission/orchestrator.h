@@ -4,6 +4,7 @@
 // of overlapping regions, then explicit ones; INOUT and existing outputs register as writers. Nothing else is ordered.
 #pragma once
 
+#include "base/log.h"
 #include "execution/kernel_library.h"
 #include "records/observers.h"
 #include "scheduling/scheduler.h"
@@ -27,7 +28,7 @@ inline bool is_new(const ArgEntry &entry) {
 class Orchestrator {
 public:
     Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, TaskGraph &graph,
-                 Scheduler &scheduler);
+                 Scheduler &scheduler, const Log &log);
 
     void observe(OrchestrationObserver *observer) { observers_.push_back(observer); }
 
@@ -96,6 +97,7 @@ private:
     const KernelLibrary &kernels_;
     TaskGraph &graph_;
     Scheduler &scheduler_;
+    const Log &log_;
     std::vector<OrchestrationObserver *> observers_;
     bool keep_history_ = false;
     bool warned_of_poison_ = false;

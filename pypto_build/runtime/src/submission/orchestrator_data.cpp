@@ -69,11 +69,11 @@ void Orchestrator::write(const ChipTensor &tensor, uint32_t ndims, const uint32_
 // Single bytes may equal the pattern by chance.
 void Orchestrator::warn_of_poison(const uint8_t *element, DataType dtype) {
     std::vector<uint64_t> first;
-    if (!settings_.poison || warned_of_poison_ || settings_.log_level > static_cast<int>(LogLevel::Warn) ||
-        element_bytes(dtype) == 1 || find_poison(element, 1, dtype, 0, first) == 0)
+    if (!settings_.poison || warned_of_poison_ || !log_.wants(LogLevel::Warn) || element_bytes(dtype) == 1 ||
+        find_poison(element, 1, dtype, 0, first) == 0)
         return;
     warned_of_poison_ = true;
-    std::fprintf(stderr, "[WARN] orchestration: get_tensor_data reads an element that nobody has written\n");
+    log_.line(LogLevel::Warn, "orchestration: get_tensor_data reads an element that nobody has written");
 }
 
 void Orchestrator::report_fatal(int code, std::string message) {
@@ -81,15 +81,8 @@ void Orchestrator::report_fatal(int code, std::string message) {
 }
 
 void Orchestrator::log(LogLevel level, const char *file, int line, const std::string &message) const {
-    if (static_cast<int>(level) < settings_.log_level)
-        return;
-    const char *name = level >= LogLevel::Error    ? "ERROR"
-                       : level >= LogLevel::Warn   ? "WARN"
-                       : level >= LogLevel::Timing ? "TIMING"
-                       : level >= LogLevel::Info   ? "INFO"
-                                                   : "DEBUG";
     const char *base = std::strrchr(file, '/');
-    std::fprintf(stderr, "[%s] orchestration: [%s:%d] %s\n", name, base ? base + 1 : file, line, message.c_str());
+    log_.line(level, format("orchestration: [%s:%d] ", base ? base + 1 : file, line) + message);
 }
 
 } // namespace pypto::runtime
