@@ -12,6 +12,9 @@ _CREATED = "c_ci(c_ci_shapes, 2, DataType::FLOAT32"
 _UNTRACKED = "/*manual_dep=*/true"
 _V_TO_MTE3 = "  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
 _MTE2_TO_V = "  set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n  wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n"
+_RMS, _RMS_FILE = "_jit_rms_norm", "kernels/aiv/rms_norm_rows.cpp"
+_ACC_FILE, _MATMUL_FILE = "kernels/aiv/axpy_acc.cpp", "kernels/aic/matmul_tile.cpp"
+_V_TO_MTE2 = "  set_flag(PIPE_V, PIPE_MTE2, EVENT_ID0);\n  wait_flag(PIPE_V, PIPE_MTE2, EVENT_ID0);\n"
 _SUBMIT = "rt_submit_aiv_task(1, params_t1);"
 _ROUND_TRIP = """TSTORE(v20, v17);
   pipe_barrier(PIPE_ALL);
@@ -123,6 +126,80 @@ BUGS = (
         "vector pipe that does not wait for the load", _SOFTMAX,
         ((_SOFTMAX_FILE, _MTE2_TO_V, ""),),
         "check/unordered-pipes", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "which TLOAD wrote on PIPE_MTE2", True,
+    ),
+    Bug(
+        "load over a tile that the vector pipe uses", _RMS, ((_RMS_FILE, _V_TO_MTE2, ""),),
+        "check/unordered-pipes", _RMS_FILE, "TLOAD(v30, v33);",
+        "TLOAD on PIPE_MTE2 overwrites the 1x256 tile at UB 0x18000, which TMUL wrote on PIPE_V", True,
+    ),
+    Bug(
+        "extraction over an operand that the cube reads", "_jit_matmul",
+        ((_MATMUL_FILE, "    }\n    pipe_barrier(PIPE_ALL);\n  }", "    }\n  }"),),
+        "check/unordered-pipes", _MATMUL_FILE, "TEXTRACT(v20, v8, v9, v19);",
+        "overwrites the 128x128 tile at L0A 0x0, which TMATMUL reads on PIPE_M", True,
+    ),
+    Bug(
+        "tile changed while it is stored", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE(v22, v19);\n  TADDS(v19, v19, 1.0f);"),),
+        "check/unordered-pipes", _SOFTMAX_FILE, "TADDS(v19, v19, 1.0f);",
+        "TADDS on PIPE_V overwrites the 64x256 tile at UB 0x0, which TSTORE reads on PIPE_MTE3", True,
+    ),
+    Bug(
+        "wait that was dropped", _SOFTMAX, ((_SOFTMAX_FILE, "  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n", ""),),
+        "check/unordered-pipes", _SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE on PIPE_MTE3 reads", True,
+    ),
+    Bug(
+        "wait that was dropped where a barrier orders too", "_jit_matmul",
+        ((_MATMUL_FILE, "  wait_flag(PIPE_M, PIPE_FIX, EVENT_ID0);\n", ""),),
+        "check/flags", _MATMUL_FILE, "set_flag(PIPE_M, PIPE_FIX, EVENT_ID0);", "the next kernel on this core finds it set",
+    ),
+    Bug(
+        "no barrier after a reduction", _SOFTMAX,
+        ((_SOFTMAX_FILE, "  pipe_barrier(PIPE_V);\n  TROWEXPANDDIV", "  TROWEXPANDDIV"),),
+        "check/no-barrier", _SOFTMAX_FILE, "TROWEXPANDDIV(v19, v17, v18);",
+        "reads the 64x1 tile at UB 0x20000, which TROWSUM wrote on PIPE_V; no pipe_barrier(PIPE_V) lies between", True,
+    ),
+    Bug(
+        "no barrier between short vector instructions", _RMS,
+        ((_RMS_FILE, "  pipe_barrier(PIPE_V);\n  TRSQRT", "  TRSQRT"),),
+        "check/no-barrier", _RMS_FILE, "TRSQRT(", "which TADDS wrote on PIPE_V", True,
+    ),
+    Bug(
+        "scratch tile on a tile in use", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TROWSUM(v18, v17, v13);", "TROWSUM(v18, v17, v17);"),),
+        "check/scratch", _SOFTMAX_FILE, "TROWEXPANDDIV(v19, v17, v18);",
+        "reads the 64x256 tile at UB 0x0, in which TROWSUM has worked since it was written",
+    ),
+    Bug(
+        "wait for a flag that is never set", _RMS,
+        ((_RMS_FILE, _V_TO_MTE2, _V_TO_MTE2.split("\n")[1] + "\n"),),
+        "check/flags", _RMS_FILE, "wait_flag(PIPE_V, PIPE_MTE2, EVENT_ID0);",
+        "waits for ever: 1 of the 1 times that it is reached, no set_flag is left for it", True,
+    ),
+    Bug(
+        "flag of a loop that is never set", "_jit_accumulate",
+        ((_ACC_FILE, "    set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n", ""),),
+        "check/flags", _ACC_FILE, "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "2 of the 2 times", True,
+    ),
+    Bug(
+        "one set for two waits", "_jit_matmul",
+        ((
+            _MATMUL_FILE, "    set_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);",
+            "    if (v19 == v9) set_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);",
+        ),),
+        "check/flags", _MATMUL_FILE, "wait_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);", "1 of the 2 times",
+    ),
+    Bug(
+        "flag set under another number", _RMS,
+        ((_RMS_FILE, _V_TO_MTE2, _V_TO_MTE2.replace("EVENT_ID0", "EVENT_ID3", 1)),),
+        "check/flags", _RMS_FILE, "set_flag(PIPE_V, PIPE_MTE2, EVENT_ID3);",
+        "is never waited for, and wait_flag(PIPE_V, PIPE_MTE2, EVENT_ID0) waits for ever", True,
+    ),
+    Bug(
+        "flag set once too often", "_jit_accumulate",
+        ((_ACC_FILE, "    pipe_barrier(PIPE_V);\n", "    set_flag(PIPE_S, PIPE_V, EVENT_ID1);\n    pipe_barrier(PIPE_V);\n"),),
+        "check/flags", _ACC_FILE, "set_flag(PIPE_S, PIPE_V, EVENT_ID1);",
+        "is never waited for: the next kernel on this core finds it set",
     ),
     Bug(
         "tile beyond the memory", _SOFTMAX,

@@ -75,8 +75,9 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("site").number(first_site + error.site);
             errors.key("other_site")
                 .number(error.subject.other_site == ~0u ? -1 : int64_t{first_site} + error.subject.other_site);
-            errors.key("reader").text(error.subject.reader).key("writer").text(error.subject.writer);
+            errors.key("pipe").text(error.subject.pipe).key("other_pipe").text(error.subject.other_pipe);
             errors.key("tile").text(error.subject.tile);
+            errors.key("flag").number(error.subject.flag).key("other_flag").number(error.subject.other_flag);
             errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
         }

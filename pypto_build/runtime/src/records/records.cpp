@@ -19,7 +19,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
-        checker_ = std::make_unique<Checker>(kernels, settings.accesses);
+        checker_ = std::make_unique<Checker>(kernels, platform, settings.accesses);
     if (settings.log_level <= static_cast<int>(LogLevel::Timing))
         timing_ = std::make_unique<TimingRecord>();
     if (settings.swimlane)
