@@ -190,7 +190,8 @@ void CoreCheck::read(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
                                                      activation_->context.memory[a.space].base)));
         shadow_.write(a.space, {pipe, 0, site, 0, runs, false}); // one error, however often it is read again
     }
-    if (ShadowAccess *const scratch = shadow_.scratch(a.space, runs)) {
+    ShadowAccess *const scratch = a.access & PYPTO_CARRY ? nullptr : shadow_.scratch(a.space, runs);
+    if (scratch) {
         error("scratch", site,
               format("%s reads the %dx%d tile at %s, in which %s has worked since it was written: a scratch tile holds "
                      "nothing afterwards",

@@ -65,7 +65,7 @@ PTO_INST auto TGATHER(D &dst, const S &src, const I &index, [[maybe_unused]] Res
     static_assert(detail::is_int<detail::ElementType<I>>, "TGATHER: the index is an integer tile");
     using B = detail::Bits<detail::ElementType<D>>;
     const B *const from = (const B *)src.data();
-    PTO_CHECK(TGATHER, PIPE_V, carries(src, whole(src)), reads(index, valid(dst)), writes(dst), scratch(rest)...);
+    PTO_CHECK(TGATHER, PIPE_V, carries(src, valid(src)), reads(index, valid(dst)), writes(dst), scratch(rest)...);
     detail::gather((B *)dst.data(), D::Cols, from, detail::elements_until_end(from), index.data(), I::Cols,
                    dst.GetValidRow(), dst.GetValidCol());
     return {};
@@ -132,7 +132,7 @@ template <class D, class S, class O, class... Rest>
 PTO_INST RecordEvent TGATHERB(D &dst, const S &src, const O &offset, Rest &...) {
     detail::check_plain<D, O>();
     constexpr int64_t block = 32 / sizeof(detail::ElementType<D>);
-    PTO_CHECK(TGATHERB, PIPE_V, carries(src, whole(src)),
+    PTO_CHECK(TGATHERB, PIPE_V, carries(src, valid(src)),
               reads(offset, {0, 0, dst.GetValidRow(), (dst.GetValidCol() + block - 1) / block}), writes(dst));
     const uint8_t *const from = (const uint8_t *)src.data();
     const uint64_t limit = detail::elements_until_end(from);
