@@ -140,6 +140,17 @@ class CheckError(msgspec.Struct, frozen=True):
     other_flag: _Number = -1
 
 
+class OutputHole(msgspec.Struct, frozen=True):
+    """`count` elements of an output that no task wrote, the first at flat index `first`; the tensor is at `address`."""
+
+    name: str
+    address: _Size
+    bytes: _Size
+    count: _Size
+    first: _Size
+    element: Annotated[int, msgspec.Meta(ge=1, le=16)]
+
+
 class _Document(msgspec.Struct, frozen=True):
     schema: int
     complete: bool
@@ -148,6 +159,7 @@ class _Document(msgspec.Struct, frozen=True):
     sites: list[AccessSite]
     errors: list[CheckError]
     signalling: list[int]
+    holes: list[OutputHole] = []
 
 
 @dataclass(frozen=True)

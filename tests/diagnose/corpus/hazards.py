@@ -56,6 +56,7 @@ BUGS = (
         "blocks of rows over each other", "_jit_row_blocks",
         ((_ROWS_FILE, "ob_offsets[2] = {static_cast<uint32_t>(i), 0};", "ob_offsets[2] = {0, 0};"),),
         "hazards/waw", _ROWS_FILE, "params_t0.add_output(ob);", "nothing orders the two", True,
+        ("hazards/unwritten-output",),
     ),
     Bug(
         "output declared as input", _DAG,
@@ -226,6 +227,37 @@ BUGS = (
         "element outside of its tile", _DAG,
         ((_MUL, "  TMUL(v17, v7, v13);\n", "  TMUL(v17, v7, v13);\n  v17.SetValue(20000, 0.0f);\n"),),
         "check/outside-tile", _MUL, "v17.SetValue(20000, 0.0f);", "outside",
+    ),
+    Bug(
+        "output whose task is not submitted", _DAG, ((_DAG_FILE, "        rt_submit_aiv_task(0, params_t4);\n", ""),),
+        "hazards/unwritten-output", _DAG_FILE, "& ext_f =",
+        "no task writes any of the 16384 elements of output 'f' (bytes 0 to 65536): no task is submitted that takes it",
+    ),
+    Bug(
+        "loop that ends early", "_jit_row_blocks", ((_ROWS_FILE, "i < 200", "i < 192"),),
+        "hazards/unwritten-output", _ROWS_FILE, "i < 192",
+        "1024 of the 25600 elements of output 'out' (bytes 98304 to 102400): the 3 tasks that this loop submits end",
+    ),
+    Bug(
+        "loop that starts late", "_jit_row_blocks", ((_ROWS_FILE, "int64_t i = 0", "int64_t i = 64"),),
+        "hazards/unwritten-output", _ROWS_FILE, "int64_t i = 64", "(bytes 0 to 32768): the 3 tasks that this loop submits begin",
+    ),
+    Bug(
+        "rows of an output that its kernel leaves out", _DAG,
+        (("kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
+        "hazards/unwritten-output", "kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);",
+        "task 4 kernel_add is to write them, and its TSTORE leaves them out",
+    ),
+    Bug(
+        "tensor whose producer is not submitted", _DAG,
+        ((_DAG_FILE, "        rt_submit_aiv_task(1, params_t2);\n", ""),),
+        "hazards/unwritten", _DAG_FILE, "& e =", "'e' is created and no task writes it; task 2 kernel_mul reads it",
+    ),
+    Bug(
+        "view smaller than what its kernel works on", "_jit_row_blocks",
+        ((_ROWS_FILE, "0u : std::min<uint32_t>(64, ext_out.shapes[0]", "0u : std::min<uint32_t>(32, ext_out.shapes[0]"),),
+        "hazards/out-of-bounds", _ROWS_FILE, "ChipTensor ob =",
+        "the view 'ob' has 16384 bytes, and task 0 gate_rows touches 32768 (TSTORE)",
     ),
     Bug(
         "input that is never read", _DAG,

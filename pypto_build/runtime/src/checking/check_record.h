@@ -58,6 +58,13 @@ struct CheckError {
     uint64_t count = 1;
 };
 
+/// Elements of an output that still are what they were before the run; the tensor lies at `address`.
+struct OutputHole {
+    std::string name;
+    uint64_t address, bytes, count, first; // first: a flat index
+    uint32_t element;                      // bytes
+};
+
 class Checker;
 
 /// What one core's thread records. The kernel's hooks find it through their activation.
@@ -134,6 +141,9 @@ public:
     /// For the thread of a core, as long as the checker lives.
     CoreCheck *core(int index);
 
+    /// What no task has written, once all are over.
+    void outputs(std::vector<OutputHole> holes) { holes_ = std::move(holes); }
+
     /// accesses.json and accesses.bin. Throws FaultError naming the path.
     void write(const std::string &directory, bool complete);
 
@@ -156,6 +166,7 @@ private:
     std::mutex mutex_;
     std::map<int, std::unique_ptr<CoreCheck>> cores_;
     std::vector<TaskRow> tasks_;
+    std::vector<OutputHole> holes_;
     std::vector<std::pair<uint64_t, EdgeSource>> pending_;
     std::vector<std::pair<std::vector<uint64_t>, bool>> host_waits_;
 };

@@ -51,6 +51,12 @@ void Checker::write(const std::string &directory, bool complete) {
         }
         json.close(']').close('}');
     }
+    json.close(']').key("holes").open('[');
+    for (const OutputHole &hole : holes_) {
+        json.open('{').key("name").text(hole.name.c_str()).key("address").whole(hole.address);
+        json.key("bytes").whole(hole.bytes).key("count").whole(hole.count).key("first").whole(hole.first);
+        json.key("element").number(hole.element).close('}');
+    }
     json.close(']').key("host_waits").open('[');
     for (const auto &[ids, and_readers] : host_waits_) {
         json.open('{').key("readers").boolean(and_readers).key("tasks").open('[');

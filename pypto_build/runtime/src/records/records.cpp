@@ -51,6 +51,19 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         scheduler.observe(args_.get());
 }
 
+void Records::outputs(const Staging &staging, const std::vector<Unwritten> &unwritten) {
+    if (!checker_)
+        return;
+    const std::vector<TensorParameter> &parameters = staging.parameters();
+    std::vector<OutputHole> holes;
+    for (const Unwritten &left : unwritten) {
+        const TensorParameter &output = parameters[left.tensor];
+        holes.push_back({output.name, reinterpret_cast<uint64_t>(output.address), output.bytes, left.count,
+                         left.first.empty() ? 0 : left.first[0], element_bytes(output.dtype)});
+    }
+    checker_->outputs(std::move(holes));
+}
+
 void Records::write(bool fatal, int threads, const RunTimes &times) {
     if (settings_.dep_gen)
         graph_->write(settings_.output_dir);
