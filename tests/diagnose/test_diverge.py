@@ -109,6 +109,24 @@ def test_a_small_program_whose_kernel_is_called_run(tmp_path: Path) -> None:
     assert diverge(artifact, tmp_path / "out", "--program", str(program)) == (0, ())
 
 
+def test_another_program_is_named_in_one_line(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that takes other arguments, and one that takes them in other shapes."""
+    artifact = tmp_path / "_jit_seeded"
+    plant(next(s for s in SEEDS if s.name == "wrong scalar"), clean, artifact)
+    build_artifact(artifact, tmp_path / "out")
+    words = [str(artifact), "--platform", "a2a3sim", "--build-dir", str(tmp_path / "out")]
+    other = Path(__file__).parents[2] / "examples" / "softmax.py"
+    larger = tmp_path / "larger.py"
+    text = PROGRAM.read_text()
+    assert "64" in text
+    larger.write_text(text.replace("64", "32"))
+    for program, says in ((other, "'softmax' takes x, out, the artifact "), (larger, "has the shape [")):
+        assert main([*words, "--embedded", str(embedded_module()), "--program", str(program)]) == 2
+        (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("diverge: ")]
+        assert line.startswith(f"diverge: {program}: is not the program of this artifact: ")
+        assert says in line and line.endswith("name the program that the artifact was made of with PROGRAM=")
+
+
 def test_inputs_that_differ_already_are_named(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifact = tmp_path / "_jit_seeded"
     plant(next(s for s in SEEDS if s.name == "wrong constant"), clean, artifact)

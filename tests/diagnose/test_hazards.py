@@ -62,3 +62,25 @@ def test_planted_fault(bug: Bug, tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_examples_are_clean(name: str, tmp_path: Path) -> None:
     assert hazards(copy_example(name, tmp_path), tmp_path / "out") == (0, [])
+
+
+def test_vector_instructions_of_a5_need_no_barrier(tmp_path: Path) -> None:
+    """Its vector pipe keeps their order; a2a3's does not."""
+    edit = ("kernels/aiv/softmax_rows.cpp", "  pipe_barrier(PIPE_V);\n  TROWEXPANDDIV", "  TROWEXPANDDIV")
+    artifact = copy_example("_jit_softmax", tmp_path, [edit])
+    assert hazards(artifact, tmp_path / "out", "--platform", "a5sim") == (0, [])
+    assert [found.rule for found in hazards(artifact, tmp_path / "out")[1]] == ["check/no-barrier"]
+
+
+def test_a_long_instruction_needs_no_barrier_before_the_next_to_the_same_bytes(tmp_path: Path) -> None:
+    """It is as far ahead as the pipe is deep: the compiler leaves that barrier out."""
+    edit = ("kernels/aiv/softmax_rows.cpp", "  pipe_barrier(PIPE_V);\n  TEXP", "  TEXP")
+    assert hazards(copy_example("_jit_softmax", tmp_path, [edit]), tmp_path / "out") == (0, [])
+
+
+def test_a_kernel_that_ends_early_is_not_told_of_its_flags(tmp_path: Path) -> None:
+    """Nothing can be said of a flag whose wait was not come to."""
+    edit = ("kernels/aiv/softmax_rows.cpp", "TROWMAX(v15, v7, v13);", "v11.SetAddr(v1 + 99999); TLOAD(v7, v11);")
+    assert [found.rule for found in hazards(copy_example("_jit_softmax", tmp_path, [edit]), tmp_path / "out")[1]] == [
+        "hazards/out-of-bounds"
+    ]

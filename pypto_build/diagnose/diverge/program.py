@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
@@ -111,12 +112,41 @@ def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
 
     torch.set_num_threads(1)
     program = read_program(path, Path(launch.interface.orchestration.source).stem, launch.platform)
-    calls = record_calls(launch, program)
+    _require_match(launch, program)
+    try:
+        calls = record_calls(launch, program)
+    except Exception as error:  # whatever the program's own code raises
+        raise ArtifactError(path, f"does not run on the artifact's inputs: {_one_line(error)}", _NAME_IT) from None
     judge = _Judge(launch, program, calls, limits)
     with suppress(Stop):
         launch.run(judge)
         judge.ended()
     return judge.findings
+
+
+_NAME_IT = "name the program that the artifact was made of with PROGRAM="
+
+
+def _require_match(launch: Launch, program: ProgramText) -> None:
+    """Raise ArtifactError for a program that does not take what the artifact takes."""
+    takes = [param.variable for param in program.functions[program.entry].params]
+    given = [*(t.name for t in launch.binding.tensors), *(s.name for s in launch.binding.scalars)]
+    if set(takes) != set(given):
+        text = f"is not the program of this artifact: '{program.entry}' takes {', '.join(takes)}"
+        raise ArtifactError(program.path, f"{text}, the artifact {', '.join(given)}", _NAME_IT)
+    shapes = {tensor.name: tuple(tensor.shape) for tensor in launch.binding.tensors}
+    for param in program.functions[program.entry].tensors():
+        wanted, there = param.type.shape, shapes[param.variable]
+        fits = len(wanted) == len(there) and all(
+            not isinstance(a, int) or a == b for a, b in zip(wanted, there, strict=True)
+        )
+        if not fits:
+            text = f"is not the program of this artifact: '{param.variable}' has the shape {list(wanted)} there"
+            raise ArtifactError(program.path, f"{text}, in the artifact {list(there)}", _NAME_IT)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 # --- the program's calls ----------------------------------------------------------------------------------------
@@ -248,6 +278,8 @@ class _Judge:
             size = np.dtype(_numpy(slot.dtype)).itemsize
             address = slot.buffer + slot.offset * size
             base = self.bases.setdefault(tensor.storage, address - tensor.offset)
+            if slot.buffer != base and not slot.buffer <= base < slot.buffer + slot.size:
+                return f"gives {name} another tensor", "than the program does"
             if address != base + tensor.offset:
                 return (
                     f"gives {name} a view that starts {_elements(address - base, size)} into its tensor",

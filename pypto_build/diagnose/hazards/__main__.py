@@ -84,7 +84,8 @@ def _run(given: argparse.Namespace) -> int:
         complete = record.document.complete
         wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
-            findings = analyse(artifact, record, declared, wrong=wrong)
+            right = {output.name for output in verdict.outputs if output.status == "pass"}
+            findings = analyse(artifact, record, declared, wrong=wrong, right=right)
     if verdict.error and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
         status = deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)

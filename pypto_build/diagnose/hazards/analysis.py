@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.artifact.derive import derive
@@ -14,6 +14,7 @@ from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
 from pypto_build.diagnose.hazards.on_chip import error_findings
 from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.outputs import output_findings
 from pypto_build.diagnose.hazards.record import Record
 from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
 from pypto_build.diagnose.hazards.unwritten import unwritten_findings
@@ -26,12 +27,17 @@ _MOST_CONFLICTS = 20_000
 
 
 def analyse(
-    artifact: Artifact, record: Record, declared: Iterable[Finding], *, wrong: Level | None = None
+    artifact: Artifact,
+    record: Record,
+    declared: Iterable[Finding],
+    *,
+    wrong: Level | None = None,
+    right: Container[str] = (),
 ) -> list[Finding]:
     """Everything found in one checked run, with what the declarations alone have shown.
 
     ``wrong`` is the level of loads of memory that nobody wrote, None where the outputs were right: there they do no
-    harm; kernels load whole tiles and use a part.
+    harm; kernels load whole tiles and use a part. ``right`` are the outputs that are as they should be.
     """
     buffers = find_buffers(record)
     context = Context(artifact, record, buffers)
@@ -73,6 +79,8 @@ def analyse(
         *unit_findings(context, inside),
         *declared,
     ]
+    if record.document.complete and not any(finding.level == "error" for finding in findings):
+        findings += output_findings(context, right)
     if wrong and not any(finding.level == "error" for finding in findings):  # else most likely a consequence
         findings += unwritten_findings(context, wrong)
     if record.document.complete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from pypto_build.diagnose.hazards.positions import InstructionPosition, find_pos
 from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.names import artifact_names
-from pypto_build.diagnose.recorded.sites import SiteArg, SubmitSite, match_tasks, read_sites
+from pypto_build.diagnose.recorded.sites import SiteArg, SubmitSite, aliases, match_tasks, read_sites
 
 _MEMBERS = ("AIC", "AIV0", "AIV1")
 
@@ -122,6 +123,17 @@ class Context:
             return f"'{given.variable.removeprefix('ext_')}'"
         name = self._names.argument([k for k in self.task(number).kernels if k >= 0], index)
         return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
+
+    def declared_at(self, variable: str, before: int = 0) -> int:
+        """The last line, up to `before` where it is given, that declares a tensor of the orchestration; 0 for none."""
+        pattern = re.compile(rf"\b(?:ChipTensor|Tensor|auto)\b[\s&]*{re.escape(variable)}\s*=")
+        lines = self.lines[: before or None]
+        return max((number for number, text in enumerate(lines, 1) if pattern.search(text)), default=0)
+
+    @cached_property
+    def views(self) -> dict[str, str]:
+        """Variables of the orchestration that are views of others."""
+        return aliases(self.artifact.orchestration.source)
 
     def method(self, number: int, index: int) -> str:
         """`add_output(c)`: how the argument was declared."""

@@ -146,6 +146,21 @@ def _beyond(
     low, high = context.argument(number, index).span
     begin = int(row["base"])
     end = begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"])
+    given, site = context.site_arg(number, index), context.site(number)
+    view = context.declared_at(given.variable, site.line) if given and site and given.variable in context.views else 0
+    if given and view and begin == low:  # the kernel starts where the view does: it is the view that is too small
+        return Finding(
+            rule="hazards/out-of-bounds",
+            message=f"the view '{given.variable}' has {high - low} bytes, and {context.title(number)} touches "
+            f"{end - low} ({position.instruction})",
+            path=context.orchestration,
+            line=view,
+            hint="make the view as large as what the kernel works on, or have the kernel clamp it",
+            detail=_detail(context, regions, consequences),
+            tasks=(number,),
+            kernel=context.kernel(number, int(row["member"])),
+            related=(Related(position.path, position.line, f"{position.instruction} is here"),),
+        )
     return Finding(
         rule="hazards/out-of-bounds",
         message=f"{context.title(number)}: {position.instruction} touches bytes {begin - low} to {end - low} of "

@@ -18,7 +18,10 @@ _HINTS = {
     "capacity": "place the tile at a lower address, or make it smaller",
     "misaligned": "place the tile at a multiple of 32 bytes",
     "never-written": "write it first (TLOAD, TEXPANDS, TFILLPAD), or shrink the valid region to what was written",
-    "unordered-pipes": "let the reading pipe wait for the writing one",
+    "unordered-pipes": "let the later pipe wait for the earlier one",
+    "no-barrier": "put a pipe_barrier(PIPE_V) before it",
+    "scratch": "give the earlier instruction a scratch tile of its own, at bytes that hold nothing",
+    "flags": "set each flag once for each wait, on every way through the kernel",
     "out-of-bounds": "keep the view's offset, shape and strides inside the tensor",
 }
 
@@ -55,8 +58,9 @@ def _finding(context: Context, error: CheckError) -> Finding:
     related: tuple[Related, ...] = ()
     if error.other_site >= 0:
         other = context.position(error.other_site)
-        related = (Related(other.path, other.line, f"{other.instruction} writes it here"),)
-        edits = _flags(context, error, position.path, position.line)
+        related = (Related(other.path, other.line, f"{other.instruction} is here"),)
+    if position.line:
+        edits = _edits(context, error, position.path, position.line)
     rule = f"hazards/{error.kind}" if error.kind == "out-of-bounds" else f"check/{error.kind}"
     return Finding(
         rule=rule,
@@ -77,16 +81,29 @@ def _with_name(message: str, reported: str, known: str) -> str:
     return re.sub(rf"(?<!\w){re.escape(reported)}(?!\w)", lambda _: known, message, count=1)
 
 
-def _flags(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
-    """The flag to set and wait for, before the instruction that reads, under a number that the kernel leaves free."""
-    if not error.reader or not line:
+def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
+    """What orders the instruction after the earlier one, where that is certain."""
+    if error.kind not in ("unordered-pipes", "no-barrier", "flags"):
         return ()
-    reader, writer = f"PIPE_{error.reader}", f"PIPE_{error.writer}"
     text = read_source(context.artifact.root / path)
-    taken = set(re.findall(rf"_flag\({writer}, {reader}, EVENT_ID(\d)\)", text))
-    free = next((number for number in range(8) if str(number) not in taken), None)
-    if free is None:
-        return ()
     statement = text.splitlines()[line - 1].strip()
-    pair = f"({writer}, {reader}, EVENT_ID{free});"
-    return (Edit(path, line, statement, f"set_flag{pair} wait_flag{pair} {statement}"),)
+    first, second = f"PIPE_{error.other_pipe}", f"PIPE_{error.pipe}"
+    if error.kind == "no-barrier":
+        return (Edit(path, line, statement, f"pipe_barrier(PIPE_V); {statement}"),)
+    if error.kind == "unordered-pipes" and error.flag >= 0:
+        return (Edit(path, line, statement, f"wait_flag({first}, {second}, EVENT_ID{error.flag}); {statement}"),)
+    if error.kind == "unordered-pipes":
+        number = _free_event(text, first, second)
+        pair = f"({first}, {second}, EVENT_ID{number});"
+        return (Edit(path, line, statement, f"set_flag{pair} wait_flag{pair} {statement}"),) if number >= 0 else ()
+    if error.other_flag >= 0:
+        return (Edit(path, line, f"EVENT_ID{error.flag}", f"EVENT_ID{error.other_flag}"),)
+    if error.flag >= 0:
+        return (Edit(path, line, statement, f"set_flag({first}, {second}, EVENT_ID{error.flag}); {statement}"),)
+    return ()
+
+
+def _free_event(text: str, first: str, second: str) -> int:
+    """The first event id that a kernel does not use between two pipes; -1 where it uses all eight."""
+    taken = set(re.findall(rf"_flag\({first}, {second}, EVENT_ID(\d)\)", text))
+    return next((number for number in range(8) if str(number) not in taken), -1)

@@ -118,9 +118,11 @@ class AccessSite(msgspec.Struct, frozen=True):
 
 
 class CheckError(msgspec.Struct, frozen=True):
-    """An error of an access; `other_site` is the write that a read is not ordered after, or -1.
+    """An error of an access; `other_site` is the earlier access that it is not ordered after, or -1.
 
-    `reader` and `writer` are the pipes of the two, `tile` is where a tile is that is misplaced.
+    `pipe` should have waited for `other_pipe`; `tile` is where a tile is that is misplaced. Of flags: `flag` is an
+    event id that is wrong, `other_flag` what it should be; with `flag` alone, it is only set, or only waited for.
+    -1 where not said.
     """
 
     kind: str
@@ -131,9 +133,22 @@ class CheckError(msgspec.Struct, frozen=True):
     block: _Number
     member: _Number
     count: _Size
-    reader: str = ""
-    writer: str = ""
+    pipe: str = ""
+    other_pipe: str = ""
     tile: str = ""
+    flag: _Number = -1
+    other_flag: _Number = -1
+
+
+class OutputHole(msgspec.Struct, frozen=True):
+    """`count` elements of an output that no task wrote, the first at flat index `first`; the tensor is at `address`."""
+
+    name: str
+    address: _Size
+    bytes: _Size
+    count: _Size
+    first: _Size
+    element: Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -144,6 +159,7 @@ class _Document(msgspec.Struct, frozen=True):
     sites: list[AccessSite]
     errors: list[CheckError]
     signalling: list[int]
+    holes: list[OutputHole] = []
 
 
 @dataclass(frozen=True)
@@ -278,6 +294,8 @@ def read_record(directory: Path) -> Record:
     found = region_fault(document, regions)
     if found:
         raise ArtifactError(binary, f"is no record of accesses: {found}", _AGAIN)
+    if (regions["block"] > 0).any():  # cores recorded them, in whatever order blocks came to them
+        return Record(document, regions[np.lexsort((regions["member"], regions["block"], regions["task"]))])
     return Record(document, regions[np.argsort(regions["task"], kind="stable")])
 
 

@@ -76,6 +76,10 @@ def _finding(context: Context, group: list[_Load], level: Level) -> Finding:
         stores.setdefault((at.path, at.line), related)
     others = dict.fromkeys((load.error.task, context.position(load.error.site)) for load in group[1:])
     more = [Related(at.path, at.line, f"{context.title(task)} reads such bytes too") for task, at in others]
+    variable = context.site_arg(error.task, context.argument_of(first.region))
+    created = context.declared_at(variable.variable) if variable and not stores else 0
+    if variable and created:
+        return _never(context, group, variable.variable, created, level)
     return Finding(
         rule="hazards/unwritten",
         message=f"{context.title(error.task)}: {position.instruction} reads {size} bytes of "
@@ -90,4 +94,26 @@ def _finding(context: Context, group: list[_Load], level: Level) -> Finding:
         tasks=tuple(dict.fromkeys(load.error.task for load in group)),
         kernel=context.kernel(error.task, error.member),
         related=(*stores.values(), *more[:6]),
+    )
+
+
+def _never(context: Context, group: list[_Load], variable: str, line: int, level: Level) -> Finding:
+    """A tensor that is created, and that no task writes at all."""
+    readers: dict[tuple[str, int], Related] = {}
+    for load in group:
+        at = context.position(load.error.site)
+        readers.setdefault(
+            (at.path, at.line),
+            Related(at.path, at.line, f"{context.title(load.error.task)} reads it ({at.instruction})"),
+        )
+    return Finding(
+        rule="hazards/unwritten",
+        message=f"'{variable}' is created and no task writes it; {context.title(group[0].error.task)} reads it",
+        path=context.orchestration,
+        line=line,
+        hint="submit the task that writes it, before those that read it",
+        level=level,
+        tasks=tuple(dict.fromkeys(load.error.task for load in group)),
+        kernel=context.kernel(group[0].error.task, group[0].error.member),
+        related=tuple(readers.values())[:6],
     )

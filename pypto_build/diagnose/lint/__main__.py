@@ -16,7 +16,7 @@ from pypto_build.artifact.derive import derive
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import progress, run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, add_output_options, deliver
-from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, submission
+from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, spliced, submission
 from pypto_build.diagnose.lint.subject import Subject
 
 RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
@@ -61,6 +61,9 @@ def lint(artifact_dir: Path, platform: str) -> list[Finding]:
     found = []
     for subject, rule in progress(work, "lint", len(work)):
         found += list(rule(subject))
+    named = {finding.path for finding in found}
+    for subject in subjects:  # what is wrong by itself says more than that it was edited
+        found += [finding for finding in spliced.check_bodies(subject) if finding.path not in named]
     return found
 
 

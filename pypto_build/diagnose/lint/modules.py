@@ -46,6 +46,12 @@ def _check_module(path: Path, name: str, platform: str) -> Iterator[Finding]:
         yield Finding("lint/pto", f"{operation}{error.message}", name, error.position.line, "correct the module")
 
 
+def parsed_module(path: Path, platform: str) -> Module | None:
+    """A module that is valid on the platform, else None."""
+    module, errors = _parsed(path, platform)
+    return None if errors else module
+
+
 @lru_cache(maxsize=64)
 def _parsed(path: Path, platform: str) -> tuple[Module | None, tuple[PtoError, ...]]:
     try:

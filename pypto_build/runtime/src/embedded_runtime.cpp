@@ -159,10 +159,11 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         throw FaultError{fault};
     }
     run->host_graph.deliver();
+    result.unwritten = staging->unwritten(kShownUnwritten);
+    records->outputs(*staging, result.unwritten);
     records->write(false, run->executor.cores(), times);
     result.tasks = scheduler.tasks_run();
     result.graph = records->graph();
-    result.unwritten = staging->unwritten(kShownUnwritten);
     result.input_writes = staging->input_writes();
     return result;
 }

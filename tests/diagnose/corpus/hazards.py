@@ -12,6 +12,9 @@ _CREATED = "c_ci(c_ci_shapes, 2, DataType::FLOAT32"
 _UNTRACKED = "/*manual_dep=*/true"
 _V_TO_MTE3 = "  set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
 _MTE2_TO_V = "  set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n  wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n"
+_RMS, _RMS_FILE = "_jit_rms_norm", "kernels/aiv/rms_norm_rows.cpp"
+_ACC_FILE, _MATMUL_FILE = "kernels/aiv/axpy_acc.cpp", "kernels/aic/matmul_tile.cpp"
+_V_TO_MTE2 = "  set_flag(PIPE_V, PIPE_MTE2, EVENT_ID0);\n  wait_flag(PIPE_V, PIPE_MTE2, EVENT_ID0);\n"
 _SUBMIT = "rt_submit_aiv_task(1, params_t1);"
 _ROUND_TRIP = """TSTORE(v20, v17);
   pipe_barrier(PIPE_ALL);
@@ -53,6 +56,7 @@ BUGS = (
         "blocks of rows over each other", "_jit_row_blocks",
         ((_ROWS_FILE, "ob_offsets[2] = {static_cast<uint32_t>(i), 0};", "ob_offsets[2] = {0, 0};"),),
         "hazards/waw", _ROWS_FILE, "params_t0.add_output(ob);", "nothing orders the two", True,
+        ("hazards/unwritten-output",),
     ),
     Bug(
         "output declared as input", _DAG,
@@ -125,6 +129,80 @@ BUGS = (
         "check/unordered-pipes", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "which TLOAD wrote on PIPE_MTE2", True,
     ),
     Bug(
+        "load over a tile that the vector pipe uses", _RMS, ((_RMS_FILE, _V_TO_MTE2, ""),),
+        "check/unordered-pipes", _RMS_FILE, "TLOAD(v30, v33);",
+        "TLOAD on PIPE_MTE2 overwrites the 1x256 tile at UB 0x18000, which TMUL wrote on PIPE_V", True,
+    ),
+    Bug(
+        "extraction over an operand that the cube reads", "_jit_matmul",
+        ((_MATMUL_FILE, "    }\n    pipe_barrier(PIPE_ALL);\n  }", "    }\n  }"),),
+        "check/unordered-pipes", _MATMUL_FILE, "TEXTRACT(v20, v8, v9, v19);",
+        "overwrites the 128x128 tile at L0A 0x0, which TMATMUL reads on PIPE_M", True,
+    ),
+    Bug(
+        "tile changed while it is stored", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE(v22, v19);\n  TADDS(v19, v19, 1.0f);"),),
+        "check/unordered-pipes", _SOFTMAX_FILE, "TADDS(v19, v19, 1.0f);",
+        "TADDS on PIPE_V overwrites the 64x256 tile at UB 0x0, which TSTORE reads on PIPE_MTE3", True,
+    ),
+    Bug(
+        "wait that was dropped", _SOFTMAX, ((_SOFTMAX_FILE, "  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n", ""),),
+        "check/unordered-pipes", _SOFTMAX_FILE, "TSTORE(v22, v19);", "TSTORE on PIPE_MTE3 reads", True,
+    ),
+    Bug(
+        "wait that was dropped where a barrier orders too", "_jit_matmul",
+        ((_MATMUL_FILE, "  wait_flag(PIPE_M, PIPE_FIX, EVENT_ID0);\n", ""),),
+        "check/flags", _MATMUL_FILE, "set_flag(PIPE_M, PIPE_FIX, EVENT_ID0);", "the next kernel on this core finds it set",
+    ),
+    Bug(
+        "no barrier after a reduction", _SOFTMAX,
+        ((_SOFTMAX_FILE, "  pipe_barrier(PIPE_V);\n  TROWEXPANDDIV", "  TROWEXPANDDIV"),),
+        "check/no-barrier", _SOFTMAX_FILE, "TROWEXPANDDIV(v19, v17, v18);",
+        "reads the 64x1 tile at UB 0x20000, which TROWSUM wrote on PIPE_V; no pipe_barrier(PIPE_V) lies between", True,
+    ),
+    Bug(
+        "no barrier between short vector instructions", _RMS,
+        ((_RMS_FILE, "  pipe_barrier(PIPE_V);\n  TRSQRT", "  TRSQRT"),),
+        "check/no-barrier", _RMS_FILE, "TRSQRT(", "which TADDS wrote on PIPE_V", True,
+    ),
+    Bug(
+        "scratch tile on a tile in use", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TROWSUM(v18, v17, v13);", "TROWSUM(v18, v17, v17);"),),
+        "check/scratch", _SOFTMAX_FILE, "TROWEXPANDDIV(v19, v17, v18);",
+        "reads the 64x256 tile at UB 0x0, in which TROWSUM has worked since it was written",
+    ),
+    Bug(
+        "wait for a flag that is never set", _RMS,
+        ((_RMS_FILE, _V_TO_MTE2, _V_TO_MTE2.split("\n")[1] + "\n"),),
+        "check/flags", _RMS_FILE, "wait_flag(PIPE_V, PIPE_MTE2, EVENT_ID0);",
+        "waits for ever: 1 of the 1 times that it is reached, no set_flag is left for it", True,
+    ),
+    Bug(
+        "flag of a loop that is never set", "_jit_accumulate",
+        ((_ACC_FILE, "    set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n", ""),),
+        "check/flags", _ACC_FILE, "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "2 of the 2 times", True,
+    ),
+    Bug(
+        "one set for two waits", "_jit_matmul",
+        ((
+            _MATMUL_FILE, "    set_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);",
+            "    if (v19 == v9) set_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);",
+        ),),
+        "check/flags", _MATMUL_FILE, "wait_flag(PIPE_MTE1, PIPE_M, EVENT_ID0);", "1 of the 2 times",
+    ),
+    Bug(
+        "flag set under another number", _RMS,
+        ((_RMS_FILE, _V_TO_MTE2, _V_TO_MTE2.replace("EVENT_ID0", "EVENT_ID3", 1)),),
+        "check/flags", _RMS_FILE, "set_flag(PIPE_V, PIPE_MTE2, EVENT_ID3);",
+        "is never waited for, and wait_flag(PIPE_V, PIPE_MTE2, EVENT_ID0) waits for ever", True,
+    ),
+    Bug(
+        "flag set once too often", "_jit_accumulate",
+        ((_ACC_FILE, "    pipe_barrier(PIPE_V);\n", "    set_flag(PIPE_S, PIPE_V, EVENT_ID1);\n    pipe_barrier(PIPE_V);\n"),),
+        "check/flags", _ACC_FILE, "set_flag(PIPE_S, PIPE_V, EVENT_ID1);",
+        "is never waited for: the next kernel on this core finds it set",
+    ),
+    Bug(
         "tile beyond the memory", _SOFTMAX,
         ((_SOFTMAX_FILE, "const int64_t v14 = 131072;", "const int64_t v14 = 196480;"),),
         "check/capacity", _SOFTMAX_FILE, "TROWMAX(v15, v7, v13);", "UB ends at 0x30000",
@@ -149,6 +227,37 @@ BUGS = (
         "element outside of its tile", _DAG,
         ((_MUL, "  TMUL(v17, v7, v13);\n", "  TMUL(v17, v7, v13);\n  v17.SetValue(20000, 0.0f);\n"),),
         "check/outside-tile", _MUL, "v17.SetValue(20000, 0.0f);", "outside",
+    ),
+    Bug(
+        "output whose task is not submitted", _DAG, ((_DAG_FILE, "        rt_submit_aiv_task(0, params_t4);\n", ""),),
+        "hazards/unwritten-output", _DAG_FILE, "& ext_f =",
+        "no task writes any of the 16384 elements of output 'f' (bytes 0 to 65536): no task is submitted that takes it",
+    ),
+    Bug(
+        "loop that ends early", "_jit_row_blocks", ((_ROWS_FILE, "i < 200", "i < 192"),),
+        "hazards/unwritten-output", _ROWS_FILE, "i < 192",
+        "1024 of the 25600 elements of output 'out' (bytes 98304 to 102400): the 3 tasks that this loop submits end",
+    ),
+    Bug(
+        "loop that starts late", "_jit_row_blocks", ((_ROWS_FILE, "int64_t i = 0", "int64_t i = 64"),),
+        "hazards/unwritten-output", _ROWS_FILE, "int64_t i = 64", "(bytes 0 to 32768): the 3 tasks that this loop submits begin",
+    ),
+    Bug(
+        "rows of an output that its kernel leaves out", _DAG,
+        (("kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
+        "hazards/unwritten-output", "kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);",
+        "task 4 kernel_add is to write them, and its TSTORE leaves them out",
+    ),
+    Bug(
+        "tensor whose producer is not submitted", _DAG,
+        ((_DAG_FILE, "        rt_submit_aiv_task(1, params_t2);\n", ""),),
+        "hazards/unwritten", _DAG_FILE, "& e =", "'e' is created and no task writes it; task 2 kernel_mul reads it",
+    ),
+    Bug(
+        "view smaller than what its kernel works on", "_jit_row_blocks",
+        ((_ROWS_FILE, "0u : std::min<uint32_t>(64, ext_out.shapes[0]", "0u : std::min<uint32_t>(32, ext_out.shapes[0]"),),
+        "hazards/out-of-bounds", _ROWS_FILE, "ChipTensor ob =",
+        "the view 'ob' has 16384 bytes, and task 0 gate_rows touches 32768 (TSTORE)",
     ),
     Bug(
         "input that is never read", _DAG,

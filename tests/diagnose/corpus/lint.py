@@ -6,6 +6,7 @@ from tests.diagnose.corpus import Bug
 
 _DAG, _ORCH, _MANIFEST = "_jit_vector_dag", "orchestration/vector_dag.cpp", "kernel_config.py"
 _ADD, _SHIFT, _MUL = (f"kernels/aiv/kernel_{name}.cpp" for name in ("add", "shift", "mul"))
+_SOFTMAX = "kernels/aiv/softmax_rows.cpp"
 _MUL_ROW = '"name": "kernel_mul"'
 _MUL_SIGNATURE = '"core_type": "aiv", "signature": [_D.IN, _D.IN, _D.OUT]},\n]'
 _TAIL = "ptoas_auto_sync_tail(PTOAutoSyncTailMode::kBarrierAll);\n  return;"
@@ -139,6 +140,39 @@ BUGS = (
         "is int64, kernels/aiv/kernel_shift.cpp passes 'steps' as int32",
         ("ptoas/kernel_shift.pto", "%arg3: i32", "%arg3: i64"),
         ("ptoas/kernel_shift.pto", "%arg3 : i32 to", "%arg3 : i64 to"),
+    ),
+    _lint(
+        "barrier taken out of a kernel", "edited-body", _SOFTMAX, "TEXP(v17, v16);",
+        "'pipe_barrier(PIPE_V);' is missing before this line; ptoas/softmax_rows.cpp has it",
+        (_SOFTMAX, "  pipe_barrier(PIPE_V);\n  TEXP", "  TEXP"), artifact="_jit_softmax",
+    ),
+    _lint(
+        "flag under another number", "edited-body", _SOFTMAX, "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1);",
+        "where ptoas/softmax_rows.cpp has 'set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);'",
+        (_SOFTMAX, "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1);"),
+        (_SOFTMAX, "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID1);"),
+        artifact="_jit_softmax",
+    ),
+    _lint(
+        "address of a tile", "edited-body", _SOFTMAX, "const int64_t v12 = 98304;",
+        "another address than the assembler wrote: 'const int64_t v12 = 98304;' where",
+        (_SOFTMAX, "const int64_t v12 = 65536;", "const int64_t v12 = 98304;"), artifact="_jit_softmax",
+    ),
+    _lint(
+        "type of a tile", "edited-body", _SOFTMAX, "float, 64, 2,", "another tile type than the assembler wrote",
+        (_SOFTMAX, "float, 64, 1, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> "
+         "v18", "float, 64, 2, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> v18"),
+        artifact="_jit_softmax",
+    ),
+    _lint(
+        "module edited and not spliced", "not-spliced", "ptoas/softmax_rows.pto", "pto.trowmin",
+        "1 pto.trowmin here, 0 TROWMIN, and 1 TROWMAX, in kernels/aiv/softmax_rows.cpp",
+        ("ptoas/softmax_rows.pto", "pto.trowmax", "pto.trowmin"), artifact="_jit_softmax",
+    ),
+    _lint(
+        "address edited in the module and not spliced", "not-spliced", "ptoas/softmax_rows.pto", "%tmp__ssa_v0 =",
+        "a tile at address 98304 here, no such address in kernels/aiv/softmax_rows.cpp",
+        ("ptoas/softmax_rows.pto", "= arith.constant 65536 :", "= arith.constant 98304 :"), artifact="_jit_softmax",
     ),
     _lint(
         "kernel that no task runs", "never-submitted", _MANIFEST, '"func_id": 3', "no task runs kernel 3 'kernel_spare'",

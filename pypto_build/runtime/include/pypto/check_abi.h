@@ -12,8 +12,9 @@ struct PyptoCoreContext;
 enum PyptoAccessKind {
     PYPTO_READ = 1,
     PYPTO_WRITE = 2,
-    PYPTO_ATOMIC = 4, // with PYPTO_WRITE: commutes with other atomic writes
-    PYPTO_CARRY = 8,  // with PYPTO_READ: a move; bytes never written are carried along, not used
+    PYPTO_ATOMIC = 4,   // with PYPTO_WRITE: commutes with other atomic writes
+    PYPTO_CARRY = 8,    // with PYPTO_READ: a move; bytes never written are carried along, not used
+    PYPTO_SCRATCH = 16, // with PYPTO_WRITE: worked in; what it leaves there means nothing
 };
 
 // A rectangle of a tile that an instruction reads or writes.

@@ -15,10 +15,16 @@ namespace {
 constexpr uint32_t KiB = 1024;
 
 // UB, L1, L0A, L0B, L0C, bias, fixpipe parameters, scales beside L0A and L0B.
-constexpr Platform kA2A3{
-    "a2a3", {192 * KiB, 512 * KiB, 64 * KiB, 64 * KiB, 128 * KiB, 1 * KiB, 4 * KiB, 4 * KiB, 4 * KiB}, 24, 50'000'000};
-constexpr Platform kA5{
-    "a5", {256 * KiB, 512 * KiB, 64 * KiB, 64 * KiB, 256 * KiB, 4 * KiB, 4 * KiB, 4 * KiB, 4 * KiB}, 36, 1'000'000'000};
+constexpr Platform kA2A3{"a2a3",
+                         {192 * KiB, 512 * KiB, 64 * KiB, 64 * KiB, 128 * KiB, 1 * KiB, 4 * KiB, 4 * KiB, 4 * KiB},
+                         24,
+                         50'000'000,
+                         true};
+constexpr Platform kA5{"a5",
+                       {256 * KiB, 512 * KiB, 64 * KiB, 64 * KiB, 256 * KiB, 4 * KiB, 4 * KiB, 4 * KiB, 4 * KiB},
+                       36,
+                       1'000'000'000,
+                       false};
 
 struct LimitRule {
     const char *variable;

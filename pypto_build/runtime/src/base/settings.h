@@ -15,6 +15,7 @@ struct Platform {
     uint32_t memory_bytes[9]; // indexed by PyptoSpace
     int clusters;             // one AIC and two AIV cores each
     uint64_t clock_hz;        // unit of recorded times
+    bool vector_barriers;     // whether dependent vector instructions need a pipe_barrier between them
 };
 
 /// The platform of that name ("a2a3", "a2a3sim", "a5", "a5sim"), or null.

@@ -67,13 +67,15 @@ void hook_global(PyptoCoreContext *context, const char *instruction, uint32_t, c
     recorder_of(context).global(instruction, *access, __builtin_return_address(0));
 }
 void hook_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
-    recorder_of(context).order(kind, from, to, id);
+    recorder_of(context).order(kind, from, to, id, __builtin_return_address(0));
 }
 constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order};
 
 } // namespace
 
 // --- one core ---
+
+CoreCheck::CoreCheck(Checker &checker) : checker_(checker), shadow_(checker.platform_.vector_barriers) {}
 
 void CoreCheck::begin(Activation &activation) {
     activation_ = &activation;
@@ -186,25 +188,88 @@ void CoreCheck::read(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
                      static_cast<unsigned long long>(missing), a.rows, a.cols,
                      static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
                                                      activation_->context.memory[a.space].base)));
-        shadow_.write(a.space, runs, pipe, site); // one error, however often it is read again
+        shadow_.write(a.space, {pipe, 0, site, 0, runs, false}); // one error, however often it is read again
     }
-    const ShadowWrite *write = shadow_.unordered(a.space, runs, pipe);
-    if (write == nullptr)
+    ShadowAccess *const scratch = a.access & PYPTO_CARRY ? nullptr : shadow_.scratch(a.space, runs);
+    if (scratch) {
+        error("scratch", site,
+              format("%s reads the %dx%d tile at %s, in which %s has worked since it was written: a scratch tile holds "
+                     "nothing afterwards",
+                     sites_[site].instruction, a.rows, a.cols, place_of(a).c_str(), sites_[scratch->site].instruction),
+              {scratch->site});
+        scratch->scratch = false;
+    }
+}
+
+CheckError CoreCheck::in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const {
+    return {kind,
+            std::move(message),
+            site,
+            std::move(subject),
+            activation_->task->number,
+            activation_->context.block_idx,
+            activation_->member};
+}
+
+// Whether the instruction has to wait for an earlier one that touches the same bytes, and does not.
+void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, uint32_t site) {
+    const bool writes = a.access & PYPTO_WRITE;
+    const ShadowConflict found = shadow_.unordered(a.space, runs, pipe, writes);
+    if (!found)
         return;
-    unordered_.push_back(
-        {"unordered-pipes",
-         format("%s on PIPE_%s reads the %dx%d tile at %s 0x%llx, which %s wrote on PIPE_%s; no set_flag and wait_flag "
-                "order the two",
-                sites_[site].instruction, pipe_name(pipe), a.rows, a.cols, kSpaces[a.space],
-                static_cast<unsigned long long>(static_cast<const uint8_t *>(a.base) -
-                                                activation_->context.memory[a.space].base),
-                sites_[write->site].instruction, pipe_name(write->pipe)),
-         site,
-         {write->site, pipe_name(pipe), pipe_name(write->pipe), {}},
-         activation_->task->number,
-         activation_->context.block_idx,
-         activation_->member});
-    shadow_.forgive(*write, pipe);
+    const ShadowAccess &earlier = *found.earlier;
+    const bool same = earlier.pipe == pipe;
+    const std::string what =
+        format("%s on PIPE_%s %s the %dx%d tile at %s, which %s %s on PIPE_%s", sites_[site].instruction,
+               pipe_name(pipe), writes ? "overwrites" : "reads", a.rows, a.cols, place_of(a).c_str(),
+               sites_[earlier.site].instruction, found.was_read ? "reads" : "wrote", pipe_name(earlier.pipe));
+    unordered_.push_back(in_call(
+        same ? "no-barrier" : "unordered-pipes", site,
+        what + (same ? "; no pipe_barrier(PIPE_V) lies between the two" : "; no set_flag and wait_flag order the two"),
+        {earlier.site, pipe_name(pipe), pipe_name(earlier.pipe)}));
+    shadow_.forgive(earlier, pipe);
+}
+
+// Flags that were waited for and not set, or set and not waited for, by the end of a call. Where one of each is between
+// the same pipes, the one that was set has the wrong number.
+void CoreCheck::returned() {
+    std::vector<ShadowFlag> left = shadow_.left_set();
+    const auto call = [](const ShadowFlag &f, const char *name) {
+        return format("%s_flag(PIPE_%s, PIPE_%s, EVENT_ID%u)", name, pipe_name(f.from), pipe_name(f.to), f.id);
+    };
+    for (const ShadowFlag &wait : shadow_.in_vain()) {
+        const auto pipes = [&](const ShadowFlag &f) { return f.from == wait.from && f.to == wait.to; };
+        const auto set = std::find_if(left.begin(), left.end(), pipes);
+        const char *to = pipe_name(wait.to), *from = pipe_name(wait.from);
+        if (set == left.end()) {
+            const ShadowWaits waits = shadow_.waits_at(wait.site);
+            const int flag = waits.in_vain == waits.all ? static_cast<int>(wait.id) : -1;
+            unordered_.push_back(in_call("flags", wait.site,
+                                         format("%s waits for ever: %u of the %u times that it is reached, no "
+                                                "set_flag is left for it",
+                                                call(wait, "wait").c_str(), waits.in_vain, waits.all),
+                                         {~0u, to, from, {}, flag}));
+            continue;
+        }
+        if (set->id != wait.id)
+            unordered_.push_back(
+                in_call("flags", set->site,
+                        call(*set, "set") + " is never waited for, and " + call(wait, "wait") + " waits for ever",
+                        {wait.site, to, from, {}, static_cast<int>(set->id), static_cast<int>(wait.id)}));
+        left.erase(set);
+    }
+    for (const ShadowFlag &set : left) {
+        const char *to = pipe_name(set.to), *from = pipe_name(set.from);
+        const auto missed = std::find_if(unordered_.begin(), unordered_.end(), [&](const CheckError &e) {
+            return e.subject.pipe == to && e.subject.other_pipe == from && e.subject.flag < 0;
+        });
+        if (missed != unordered_.end())
+            missed->subject.flag = static_cast<int>(set.id); // what was to wait for it
+        else
+            unordered_.push_back(
+                in_call("flags", set.site,
+                        call(set, "set") + " is never waited for: the next kernel on this core finds it set", {}));
+    }
 }
 
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
@@ -231,21 +296,33 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     for (uint32_t i = 0; i < count; ++i)
         if (usable[i] && operands[i].access & PYPTO_READ)
             read(operands[i], runs[i], pipe, number);
-    shadow_.next_instruction(pipe);
+    for (uint32_t i = 0; i < count; ++i)
+        if (usable[i])
+            wait(operands[i], runs[i], pipe, number);
+    const uint32_t clock = shadow_.next_instruction(pipe);
+    const auto access = [&](uint32_t i) {
+        const PyptoTileAccess &a = operands[i];
+        const int64_t bytes = int64_t{a.valid_row} * a.valid_col * a.element;
+        return ShadowAccess{
+            pipe, clock, number, static_cast<uint32_t>((bytes + 255) / 256), runs[i], (a.access & PYPTO_SCRATCH) != 0};
+    };
+    for (uint32_t i = 0; i < count; ++i)
+        if (usable[i] && operands[i].access & PYPTO_READ)
+            shadow_.read(operands[i].space, access(i));
     for (uint32_t i = 0; i < count; ++i)
         if (usable[i] && operands[i].access & PYPTO_WRITE)
-            shadow_.write(operands[i].space, runs[i], pipe, number);
+            shadow_.write(operands[i].space, access(i));
 }
 
-void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
+void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address) {
     if (kind == PYPTO_SIGNAL)
         signals_ = true;
     else if (from >= kPipes || to >= kPipes)
         return;
     else if (kind == PYPTO_SET_FLAG)
-        shadow_.set_flag(from, to, id);
+        shadow_.set_flag(from, to, id, site("set_flag", address));
     else if (kind == PYPTO_WAIT_FLAG)
-        shadow_.wait_flag(from, to, id);
+        shadow_.wait_flag(from, to, id, site("wait_flag", address));
     else
         shadow_.barrier(from);
 }

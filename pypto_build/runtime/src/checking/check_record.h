@@ -41,9 +41,10 @@ struct CheckSite {
 
 /// What an error is about, besides its place in the code.
 struct CheckSubject {
-    uint32_t other_site = ~0u;             // of the write that a read is not ordered after
-    const char *reader = "", *writer = ""; // the pipes of both
-    std::string tile = {};                 // where a tile is that is misplaced: "UB 0x40"
+    uint32_t other_site = ~0u;               // of the earlier access, or of the wait for a flag
+    const char *pipe = "", *other_pipe = ""; // which should have waited, and for which
+    std::string tile = {};                   // where a tile is that is misplaced: "UB 0x40"
+    int flag = -1, other_flag = -1;          // event ids: the one that is wrong, the one in its place
 };
 
 struct CheckError {
@@ -57,18 +58,27 @@ struct CheckError {
     uint64_t count = 1;
 };
 
+/// Elements of an output that still are what they were before the run; the tensor lies at `address`.
+struct OutputHole {
+    std::string name;
+    uint64_t address, bytes, count, first; // first: a flat index
+    uint32_t element;                      // bytes
+};
+
 class Checker;
 
 /// What one core's thread records. The kernel's hooks find it through their activation.
 class CoreCheck {
 public:
-    explicit CoreCheck(Checker &checker) : checker_(checker) {}
+    explicit CoreCheck(Checker &checker);
 
     void begin(Activation &activation);
+    /// The kernel has come to its end, and not to a fault.
+    void returned();
     void end();
     void tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count, void *address);
     void global(const char *instruction, const PyptoGlobalAccess &access, void *address);
-    void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id);
+    void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
 
     // Slots of pipes between the members of a group.
     void acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot, uint64_t bytes);
@@ -86,6 +96,8 @@ private:
 
     uint32_t site(const char *instruction, void *address);
     void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
+    void wait(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
+    CheckError in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const;
     std::string place_of(const PyptoTileAccess &operand) const;
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
     void region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind);
@@ -109,7 +121,7 @@ private:
     std::vector<CheckSite> sites_;
     std::vector<AccessRecord> records_;
     std::vector<CheckError> errors_;
-    std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to set flags
+    std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to use flags
     std::vector<std::pair<uint64_t, uint64_t>> slots_;
     std::vector<uint32_t> signalling_; // tasks that talk to others through memory
 };
@@ -117,7 +129,8 @@ private:
 class Checker : public OrchestrationObserver {
 public:
     /// With `recording` errors are kept and accesses recorded; without, the first error ends its task.
-    Checker(const KernelLibrary &kernels, bool recording) : kernels_(kernels), recording_(recording) {}
+    Checker(const KernelLibrary &kernels, const Platform &platform, bool recording)
+        : kernels_(kernels), platform_(platform), recording_(recording) {}
 
     void edge(const Edge &edge) override;
     void submitted(const Task &task) override;
@@ -127,6 +140,9 @@ public:
     bool recording() const { return recording_; }
     /// For the thread of a core, as long as the checker lives.
     CoreCheck *core(int index);
+
+    /// What no task has written, once all are over.
+    void outputs(std::vector<OutputHole> holes) { holes_ = std::move(holes); }
 
     /// accesses.json and accesses.bin. Throws FaultError naming the path.
     void write(const std::string &directory, bool complete);
@@ -145,10 +161,12 @@ private:
     };
 
     const KernelLibrary &kernels_;
+    const Platform &platform_;
     const bool recording_;
     std::mutex mutex_;
     std::map<int, std::unique_ptr<CoreCheck>> cores_;
     std::vector<TaskRow> tasks_;
+    std::vector<OutputHole> holes_;
     std::vector<std::pair<uint64_t, EdgeSource>> pending_;
     std::vector<std::pair<std::vector<uint64_t>, bool>> host_waits_;
 };

@@ -1,4 +1,4 @@
-// Which bytes were written, by which pipe, and which pipes have been made to wait for them.
+// Which bytes were written and read, by which pipe, and which pipes have been made to wait for them.
 #include "checking/check_shadow.h"
 
 #include <algorithm>
@@ -19,6 +19,17 @@ template <typename Visit> void for_each_word(int64_t begin, int64_t end, Visit v
             return;
         bit += count;
     }
+}
+
+// What visit(block) finds in the first 32 bytes of the runs where it finds something, or null.
+template <typename Visit> auto find_block(const Runs &runs, Visit visit) -> decltype(visit(0)) {
+    for (int64_t i = 0; i < runs.count; ++i) {
+        const int64_t begin = runs.start + i * runs.stride;
+        for (int64_t block = begin / kBlock; block <= (begin + runs.length - 1) / kBlock; ++block)
+            if (const auto found = visit(block))
+                return found;
+    }
+    return nullptr;
 }
 
 Runs joined(Runs runs) {
@@ -52,6 +63,17 @@ Runs runs_of(const PyptoTileAccess &a) {
     return joined({left * col_pitch + top * fractal, right - left, col_pitch, (bottom - top) * fractal});
 }
 
+void Shadow::forget(Memory &memory) const {
+    const auto clear = [&](std::vector<uint32_t> &numbers) {
+        std::fill(numbers.begin() + memory.low / kBlock, numbers.begin() + (memory.high - 1) / kBlock + 1, 0);
+    };
+    std::fill(memory.written.begin() + memory.low / 64, memory.written.begin() + (memory.high - 1) / 64 + 1, 0);
+    clear(memory.writers);
+    for (std::vector<uint32_t> &numbers : memory.readers)
+        if (!numbers.empty())
+            clear(numbers);
+}
+
 void Shadow::begin(const PyptoCoreContext &context) {
     for (int i = 0; i < PYPTO_SPACE_COUNT; ++i) {
         Memory &memory = memories_[i];
@@ -59,28 +81,36 @@ void Shadow::begin(const PyptoCoreContext &context) {
             memory.size = context.memory[i].size;
             memory.written.assign(memory.size / 64 + 1, 0);
             memory.writers.assign(memory.size / kBlock + 1, 0);
+            memory.readers = {};
         } else if (memory.low < memory.high) {
-            std::fill(memory.written.begin() + memory.low / 64, memory.written.begin() + (memory.high - 1) / 64 + 1, 0);
-            std::fill(memory.writers.begin() + memory.low / kBlock,
-                      memory.writers.begin() + (memory.high - 1) / kBlock + 1, 0);
+            forget(memory);
         }
         memory.low = INT64_MAX;
         memory.high = 0;
     }
-    writes_.assign(1, {});
+    accesses_.assign(1, {});
+    issued_ = {};
     clocks_ = {};
     flags_.clear();
+    in_vain_.clear();
+    waits_.clear();
     uses_flags_ = false;
 }
 
-void Shadow::write(int space, const Runs &runs, uint32_t pipe, uint32_t site) {
+uint32_t Shadow::add(Memory &memory, const ShadowAccess &access) {
+    const Runs &runs = access.runs;
+    memory.low = std::min(memory.low, runs.start);
+    memory.high = std::max(memory.high, runs.start + (runs.count - 1) * runs.stride + runs.length);
+    accesses_.push_back(access);
+    return static_cast<uint32_t>(accesses_.size() - 1);
+}
+
+void Shadow::write(int space, const ShadowAccess &access) {
+    const Runs &runs = access.runs;
     if (runs.count == 0)
         return;
     Memory &memory = memories_[space];
-    const uint32_t number = static_cast<uint32_t>(writes_.size());
-    writes_.push_back({pipe, clocks_[pipe][pipe], site});
-    memory.low = std::min(memory.low, runs.start);
-    memory.high = std::max(memory.high, runs.start + (runs.count - 1) * runs.stride + runs.length);
+    const uint32_t number = add(memory, access);
     for (int64_t i = 0; i < runs.count; ++i) {
         const int64_t begin = runs.start + i * runs.stride, end = begin + runs.length;
         for_each_word(begin, end, [&](int64_t word, uint64_t mask) {
@@ -88,6 +118,21 @@ void Shadow::write(int space, const Runs &runs, uint32_t pipe, uint32_t site) {
             return true;
         });
         std::fill(memory.writers.begin() + begin / kBlock, memory.writers.begin() + (end - 1) / kBlock + 1, number);
+    }
+}
+
+void Shadow::read(int space, const ShadowAccess &access) {
+    const Runs &runs = access.runs;
+    if (runs.count == 0)
+        return;
+    Memory &memory = memories_[space];
+    std::vector<uint32_t> &readers = memory.readers[access.pipe];
+    if (readers.empty())
+        readers.assign(memory.size / kBlock + 1, 0);
+    const uint32_t number = add(memory, access);
+    for (int64_t i = 0; i < runs.count; ++i) {
+        const int64_t begin = runs.start + i * runs.stride, end = begin + runs.length;
+        std::fill(readers.begin() + begin / kBlock, readers.begin() + (end - 1) / kBlock + 1, number);
     }
 }
 
@@ -110,51 +155,87 @@ int64_t Shadow::first_unwritten(int space, const Runs &runs, bool &any) const {
     return first;
 }
 
-const ShadowWrite *Shadow::unordered(int space, const Runs &runs, uint32_t pipe) const {
+ShadowAccess *Shadow::scratch(int space, const Runs &runs) {
     const Memory &memory = memories_[space];
-    const PipeClock &known = clocks_[pipe];
-    uint32_t last = 0;
-    for (int64_t i = 0; i < runs.count; ++i) {
-        const int64_t begin = runs.start + i * runs.stride;
-        for (int64_t block = begin / kBlock; block <= (begin + runs.length - 1) / kBlock; ++block) {
-            const uint32_t number = memory.writers[block];
-            if (number == last)
-                continue;
-            last = number;
-            const ShadowWrite &write = writes_[number];
-            if (number && write.pipe != pipe && write.clock > known[write.pipe])
-                return &write;
-        }
-    }
-    return nullptr;
+    return find_block(runs, [&](int64_t block) -> ShadowAccess * {
+        ShadowAccess &access = accesses_[memory.writers[block]];
+        return access.scratch ? &access : nullptr;
+    });
 }
 
-void Shadow::forgive(const ShadowWrite &write, uint32_t pipe) {
-    clocks_[pipe][write.pipe] = std::max(clocks_[pipe][write.pipe], write.clock);
+// Hardware starts a vector instruction while the one before still runs. It is far enough ahead where both go through
+// the very same bytes and the first one is long; the compiler leaves the barrier out there.
+bool Shadow::waited_for(const ShadowAccess &earlier, const Runs &runs, uint32_t pipe) const {
+    constexpr uint32_t kLong = 16;
+    if (earlier.clock <= clocks_[pipe][earlier.pipe])
+        return true;
+    if (earlier.pipe != pipe)
+        return false;
+    return pipe != kPipeVector || !vector_barriers_ || (earlier.repeats >= kLong && earlier.runs == runs);
 }
 
-void Shadow::set_flag(uint32_t from, uint32_t to, uint32_t id) {
+ShadowConflict Shadow::unordered(int space, const Runs &runs, uint32_t pipe, bool writes) const {
+    const Memory &memory = memories_[space];
+    const auto against = [&](const std::vector<uint32_t> &numbers) {
+        uint32_t last = 0;
+        return find_block(runs, [&](int64_t block) -> const ShadowAccess * {
+            if (numbers[block] == last)
+                return nullptr;
+            last = numbers[block];
+            const ShadowAccess &earlier = accesses_[last];
+            return last && !waited_for(earlier, runs, pipe) ? &earlier : nullptr;
+        });
+    };
+    if (const ShadowAccess *write = against(memory.writers))
+        return {write, false};
+    // What the scalar pipe reads it has before the next instruction is issued.
+    for (uint32_t reader = kPipeScalar + 1; writes && reader < kPipes; ++reader)
+        if (!memory.readers[reader].empty())
+            if (const ShadowAccess *read = against(memory.readers[reader]))
+                return {read, true};
+    return {};
+}
+
+void Shadow::forgive(const ShadowAccess &access, uint32_t pipe) {
+    clocks_[pipe][access.pipe] = std::max(clocks_[pipe][access.pipe], access.clock);
+}
+
+void Shadow::set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
     uses_flags_ = true;
-    flags_.push_back({from << 16 | to << 8 | (id & 0xff), clocks_[from]});
+    ShadowFlag flag{from, to, id, clocks_[from], site};
+    flag.clock[from] = issued_[from];
+    flags_.push_back(flag);
 }
 
-void Shadow::wait_flag(uint32_t from, uint32_t to, uint32_t id) {
+// A wait in vain orders all the same: what it should have ordered is the same omission.
+void Shadow::wait_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
     uses_flags_ = true;
-    const uint32_t key = from << 16 | to << 8 | (id & 0xff);
-    const auto flag = std::find_if(flags_.begin(), flags_.end(), [&](const Flag &f) { return f.key == key; });
-    if (flag == flags_.end())
+    ShadowWaits &waits = waits_[site];
+    ++waits.all;
+    const auto flag = std::find_if(flags_.begin(), flags_.end(),
+                                   [&](const ShadowFlag &f) { return f.from == from && f.to == to && f.id == id; });
+    if (flag != flags_.end()) {
+        join(clocks_[to], flag->clock);
+        flags_.erase(flag);
         return;
-    join(clocks_[to], flag->clock);
-    flags_.erase(flag);
+    }
+    ++waits.in_vain;
+    in_vain_.push_back({from, to, id, {}, site});
+    clocks_[to][from] = issued_[from];
+}
+
+ShadowWaits Shadow::waits_at(uint32_t site) const {
+    const auto found = waits_.find(site);
+    return found == waits_.end() ? ShadowWaits{} : found->second;
 }
 
 void Shadow::barrier(uint32_t pipe) {
-    if (pipe != kPipeAll)
+    if (pipe != kPipeAll) {
+        clocks_[pipe][pipe] = issued_[pipe];
         return;
-    PipeClock all{};
-    for (const PipeClock &clock : clocks_)
-        join(all, clock);
-    clocks_.fill(all);
+    }
+    for (PipeClock &clock : clocks_)
+        clock = issued_;
 }
 
 } // namespace pypto::runtime

@@ -1,5 +1,5 @@
-// What the checked build knows of one core's on-chip memories during one kernel call: which bytes were written, by
-// which instruction on which pipe, and which pipes have waited for it since.
+// What the checked build knows of one core's on-chip memories during one kernel call: which bytes were written and
+// read, by which instruction on which pipe, which pipes have waited for it since, and which flags are set.
 #pragma once
 
 #include "pypto/check_abi.h"
@@ -8,16 +8,20 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace pypto::runtime {
 
 inline constexpr uint32_t kPipes = 11; // pipe_t, of which PIPE_ALL is none
-inline constexpr uint32_t kPipeScalar = 0, kPipeAll = 6;
+inline constexpr uint32_t kPipeScalar = 0, kPipeVector = 1, kPipeAll = 6;
 
 /// Pieces of one length at equal distances, in bytes from the start of a memory.
 struct Runs {
     int64_t start, count, stride, length;
+    bool operator==(const Runs &other) const {
+        return start == other.start && count == other.count && stride == other.stride && length == other.length;
+    }
 };
 /// The bytes of a rectangle of a tile, counted from the tile's address. Whole fractals where the layout has fractals.
 Runs runs_of(const PyptoTileAccess &access);
@@ -25,48 +29,85 @@ Runs runs_of(const PyptoTileAccess &access);
 /// For each pipe the last of its instructions that is known to be over.
 using PipeClock = std::array<uint32_t, kPipes>;
 
-/// One instruction that wrote on-chip memory.
-struct ShadowWrite {
+/// What one instruction read or wrote of on-chip memory.
+struct ShadowAccess {
     uint32_t pipe, clock, site;
+    uint32_t repeats; // pieces of 256 bytes that a vector instruction goes through
+    Runs runs;
+    bool scratch; // written without meaning
+};
+
+/// An earlier access that nothing orders before a new one to the same bytes.
+struct ShadowConflict {
+    const ShadowAccess *earlier = nullptr;
+    bool was_read = false;
+    explicit operator bool() const { return earlier != nullptr; }
+};
+
+/// A flag that was set, or waited for, without its counterpart.
+struct ShadowFlag {
+    uint32_t from, to, id;
+    PipeClock clock;
+    uint32_t site;
+};
+
+/// How often one place waited for a flag, and how often none was set.
+struct ShadowWaits {
+    uint32_t all = 0, in_vain = 0;
 };
 
 class Shadow {
 public:
+    /// With `vector_barriers` vector instructions overlap unless a barrier lies between.
+    explicit Shadow(bool vector_barriers) : vector_barriers_(vector_barriers) {}
+
     /// A kernel starts: nothing is written yet.
     void begin(const PyptoCoreContext &context);
 
-    // Both take runs inside the memory.
-    void write(int space, const Runs &runs, uint32_t pipe, uint32_t site);
+    // All take runs inside the memory.
+    void write(int space, const ShadowAccess &access);
+    void read(int space, const ShadowAccess &access);
     /// The first byte that was never written, or -1; `any`: whether one was.
     int64_t first_unwritten(int space, const Runs &runs, bool &any) const;
-    /// A write on another pipe that `pipe` has not waited for, or null.
-    const ShadowWrite *unordered(int space, const Runs &runs, uint32_t pipe) const;
-    /// From here on `pipe` counts as having waited for a write, so that one missing flag is one error.
-    void forgive(const ShadowWrite &write, uint32_t pipe);
+    /// The instruction whose scratch the bytes are, or null.
+    ShadowAccess *scratch(int space, const Runs &runs);
+    /// An access that an instruction on `pipe` has to wait for before it reads, or `writes`, and does not.
+    ShadowConflict unordered(int space, const Runs &runs, uint32_t pipe, bool writes) const;
+    /// From here on `pipe` counts as having waited for an access, so that one missing flag is one error.
+    void forgive(const ShadowAccess &access, uint32_t pipe);
 
-    void next_instruction(uint32_t pipe) { ++clocks_[pipe][pipe]; }
-    void set_flag(uint32_t from, uint32_t to, uint32_t id);
-    void wait_flag(uint32_t from, uint32_t to, uint32_t id);
+    /// Its number on the pipe.
+    uint32_t next_instruction(uint32_t pipe) { return ++issued_[pipe]; }
+    void set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site);
+    void wait_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site);
     void barrier(uint32_t pipe);
+    /// Those that nothing waited for, and waits for a flag that was not set, in the order of the program.
+    const std::vector<ShadowFlag> &left_set() const { return flags_; }
+    const std::vector<ShadowFlag> &in_vain() const { return in_vain_; }
+    ShadowWaits waits_at(uint32_t site) const;
     /// Whether the kernel orders its pipes itself.
     bool uses_flags() const { return uses_flags_; }
 
 private:
     struct Memory {
         uint64_t size = 0;
-        std::vector<uint64_t> written; // a bit a byte
-        std::vector<uint32_t> writers; // for each 32 bytes the number of a write, or 0
+        std::vector<uint64_t> written;                     // a bit a byte
+        std::vector<uint32_t> writers;                     // for each 32 bytes the number of an access, or 0
+        std::array<std::vector<uint32_t>, kPipes> readers; // by pipe, empty where it has read nothing
         int64_t low = INT64_MAX, high = 0;
     };
-    struct Flag {
-        uint32_t key;
-        PipeClock clock;
-    };
 
+    void forget(Memory &memory) const;
+    uint32_t add(Memory &memory, const ShadowAccess &access);
+    bool waited_for(const ShadowAccess &earlier, const Runs &runs, uint32_t pipe) const;
+
+    const bool vector_barriers_;
     Memory memories_[PYPTO_SPACE_COUNT];
-    std::vector<ShadowWrite> writes_;
-    std::array<PipeClock, kPipes> clocks_{};
-    std::vector<Flag> flags_; // set and not yet waited for
+    std::vector<ShadowAccess> accesses_;
+    std::array<uint32_t, kPipes> issued_{};           // instructions of each pipe
+    std::array<PipeClock, kPipes> clocks_{};          // of each pipe; what it knows of itself is up to its last barrier
+    std::vector<ShadowFlag> flags_, in_vain_;         // set and not yet waited for; waited for and not set
+    std::unordered_map<uint32_t, ShadowWaits> waits_; // by site
     bool uses_flags_ = false;
 };
 

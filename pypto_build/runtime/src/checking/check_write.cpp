@@ -51,6 +51,12 @@ void Checker::write(const std::string &directory, bool complete) {
         }
         json.close(']').close('}');
     }
+    json.close(']').key("holes").open('[');
+    for (const OutputHole &hole : holes_) {
+        json.open('{').key("name").text(hole.name.c_str()).key("address").whole(hole.address);
+        json.key("bytes").whole(hole.bytes).key("count").whole(hole.count).key("first").whole(hole.first);
+        json.key("element").number(hole.element).close('}');
+    }
     json.close(']').key("host_waits").open('[');
     for (const auto &[ids, and_readers] : host_waits_) {
         json.open('{').key("readers").boolean(and_readers).key("tasks").open('[');
@@ -75,8 +81,9 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("site").number(first_site + error.site);
             errors.key("other_site")
                 .number(error.subject.other_site == ~0u ? -1 : int64_t{first_site} + error.subject.other_site);
-            errors.key("reader").text(error.subject.reader).key("writer").text(error.subject.writer);
+            errors.key("pipe").text(error.subject.pipe).key("other_pipe").text(error.subject.other_pipe);
             errors.key("tile").text(error.subject.tile);
+            errors.key("flag").number(error.subject.flag).key("other_flag").number(error.subject.other_flag);
             errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
         }

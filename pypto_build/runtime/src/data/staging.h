@@ -51,6 +51,8 @@ public:
     /// Of each tensor the first write; none where all writes to a copy left the bytes as they were.
     std::vector<InputWrite> input_writes() const;
 
+    const std::vector<TensorParameter> &parameters() const { return parameters_; }
+
     struct Region {
         uint32_t tensor;
         const char *name;

@@ -282,6 +282,8 @@ void Executor::call(Activation &activation, const Task &task, const Role &role) 
         if (activation.kernel->bind_core)
             activation.kernel->bind_core(&activation.context);
         activation.kernel->entry(slots);
+        if (activation.check)
+            activation.check->returned();
     });
 }
 

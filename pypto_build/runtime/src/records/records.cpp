@@ -19,7 +19,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
-        checker_ = std::make_unique<Checker>(kernels, settings.accesses);
+        checker_ = std::make_unique<Checker>(kernels, platform, settings.accesses);
     if (log.wants(LogLevel::Timing))
         timing_ = std::make_unique<TimingRecord>();
     if (log.wants(TraceRecord::kLevel))
@@ -56,6 +56,19 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         scheduler.observe(trace_.get());
     if (args_)
         scheduler.observe(args_.get());
+}
+
+void Records::outputs(const Staging &staging, const std::vector<Unwritten> &unwritten) {
+    if (!checker_)
+        return;
+    const std::vector<TensorParameter> &parameters = staging.parameters();
+    std::vector<OutputHole> holes;
+    for (const Unwritten &left : unwritten) {
+        const TensorParameter &output = parameters[left.tensor];
+        holes.push_back({output.name, reinterpret_cast<uint64_t>(output.address), output.bytes, left.count,
+                         left.first.empty() ? 0 : left.first[0], element_bytes(output.dtype)});
+    }
+    checker_->outputs(std::move(holes));
 }
 
 void Records::write(bool fatal, int threads, const RunTimes &times) {

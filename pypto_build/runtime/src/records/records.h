@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checking/check_record.h"
+#include "data/staging.h"
 #include "records/args_record.h"
 #include "records/graph_record.h"
 #include "records/scope_record.h"
@@ -22,6 +23,8 @@ public:
     void attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator);
     /// Writes every file. Throws FaultError naming the path.
     void write(bool fatal, int threads, const RunTimes &times);
+    /// Tells the checked build's record, if there is one, what was left of the outputs.
+    void outputs(const Staging &staging, const std::vector<Unwritten> &unwritten);
     /// The content of deps.json; empty unless Settings::graph asks for it.
     std::string graph() const { return settings_.graph ? graph_->text() : std::string(); }
 

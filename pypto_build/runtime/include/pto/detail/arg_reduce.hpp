@@ -72,17 +72,18 @@ namespace pto {
 
 // NAME(index, src, tmp) and NAME(value, index, src, tmp).
 #define PTO_ARG_REDUCTION(NAME, largest, rows)                                                                         \
-    template <class I, class S, class Tmp> PTO_INST RecordEvent NAME(I &index, const S &src, Tmp &) {                  \
-        PTO_CHECK(NAME, PIPE_V, reads(src), writes(index, line_results(src, rows)));                                   \
+    template <class I, class S, class Tmp>                                                                             \
+    PTO_INST RecordEvent NAME(I &index, const S &src, [[maybe_unused]] Tmp &tmp) {                                     \
+        PTO_CHECK(NAME, PIPE_V, reads(src), writes(index, line_results(src, rows)), scratch(tmp));                     \
         detail::arg_reduce_tile<largest, rows>((typename S::DType *)nullptr, 0, index, src);                           \
         return {};                                                                                                     \
     }                                                                                                                  \
     template <class V, class I, class S, class Tmp>                                                                    \
-    PTO_INST auto NAME(V &value, I &index, const S &src, Tmp &)                                                        \
+    PTO_INST auto NAME(V &value, I &index, const S &src, [[maybe_unused]] Tmp &tmp)                                    \
         -> detail::enable_if_t<detail::is_tile<Tmp>, RecordEvent> {                                                    \
         static_assert(!V::isBoxedLayout, "argmax and argmin: tiles without fractals");                                 \
         PTO_CHECK(NAME, PIPE_V, reads(src), writes(index, line_results(src, rows)),                                    \
-                  writes(value, line_results(src, rows)));                                                             \
+                  writes(value, line_results(src, rows)), scratch(tmp));                                               \
         detail::arg_reduce_tile<largest, rows>(value.data(), rows ? V::RowStride : V::ColStride, index, src);          \
         return {};                                                                                                     \
     }

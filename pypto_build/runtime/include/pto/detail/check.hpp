@@ -15,6 +15,7 @@
 #include "../../pypto/core_context.h"
 #include "enums.hpp"
 #include "macros.hpp"
+#include "traits.hpp"
 
 extern "C" __attribute__((weak, used, visibility("default"))) const int pypto_checked_kernel = 1;
 
@@ -86,6 +87,25 @@ template <class T> PTO_INLINE PyptoTileAccess writes(const T &tile, Rectangle pa
 template <class T> PTO_INLINE PyptoTileAccess writes(const T &tile) {
     return writes(tile, valid(tile));
 }
+// A tile that an instruction works in: nothing can be known of what it holds afterwards. a2a3 needs those that the CPU
+// has no use for; what else stands behind an instruction's operands (events, numbers) is nothing to it.
+struct Nothing {};
+template <class T> PTO_INLINE auto scratch(const T &operand) {
+    if constexpr (PYPTO_ARCH == 2 && is_tile<T>)
+        return access(operand, valid(operand), PYPTO_WRITE | PYPTO_SCRATCH);
+    else
+        return Nothing{};
+}
+// Of a reduction along columns: a tile, and whether the sum is made pairwise in it.
+template <class... A> PTO_INLINE Nothing pairwise_scratch(const A &...) {
+    return {};
+}
+template <class T> PTO_INLINE auto pairwise_scratch(const T &tile, bool pairwise) {
+    if constexpr (PYPTO_ARCH == 2 && is_tile<T>)
+        return access(tile, pairwise ? valid(tile) : Rectangle{0, 0, 0, 0}, PYPTO_WRITE | PYPTO_SCRATCH);
+    else
+        return Nothing{};
+}
 // One element by its physical number.
 template <class T> PTO_INLINE PyptoTileAccess element(const T &tile, int64_t number, int kind) {
     PyptoTileAccess one = access(tile, {0, 0, 1, 1}, kind);
@@ -151,23 +171,22 @@ template <class... A> PTO_INLINE void instruction(const char *name, pipe_t pipe,
     PyptoCoreContext &context = core();
     if (context.check == nullptr)
         return;
-    constexpr int count = (int(sizeof(A) == sizeof(PyptoTileAccess)) + ... + 0);
+    constexpr int count = (int(is_same<A, PyptoTileAccess>) + ... + 0);
     PyptoTileAccess tiles[count + 1];
     int next = 0;
     const auto pass = [&](const auto &operand) {
-        if constexpr (sizeof(operand) == sizeof(PyptoTileAccess))
+        if constexpr (is_same<decltype(operand), const PyptoTileAccess &>)
             tiles[next++] = operand;
     };
     (pass(operands), ...);
     if (count)
         context.check->tiles(&context, name, uint32_t(pipe), tiles, uint32_t(count));
     const auto touch = [&](const auto &operand) {
-        if constexpr (sizeof(operand) != sizeof(PyptoTileAccess))
+        if constexpr (is_same<decltype(operand), const PyptoGlobalAccess &>)
             context.check->global(&context, name, uint32_t(pipe), &operand);
     };
     (touch(operands), ...);
 }
-static_assert(sizeof(PyptoTileAccess) != sizeof(PyptoGlobalAccess), "operands are told apart by their size");
 
 PTO_INLINE void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
     PyptoCoreContext &context = core();

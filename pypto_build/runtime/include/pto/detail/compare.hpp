@@ -137,12 +137,12 @@ PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode 
 
 // TSEL(dst, mask, src0, src1[, tmp]): src0 where the mask's bit is set, else src1.
 template <class D, class M, class A, class B, class... Rest>
-PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, Rest &...) {
+PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, [[maybe_unused]] Rest &...rest) {
     detail::check_rows<D, M, A, B>();
     detail::check_operands<D, A, B>();
     using T = detail::Bits<typename D::DType>;
     PTO_CHECK(TSEL, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src0, valid(dst)), reads(src1, valid(dst)),
-              writes(dst));
+              writes(dst), scratch(rest)...);
     detail::select_rows((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
                         (const T *)src0.data(), A::Cols, (const T *)src1.data(), B::Cols, dst.GetValidRow(),
                         dst.GetValidCol());
@@ -151,11 +151,12 @@ PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, R
 
 // TSELS(dst, mask, src, tmp, scalar): src where the mask's bit is set, else the scalar.
 template <class D, class M, class A, class Tmp, class Scalar, class... Rest>
-PTO_INST RecordEvent TSELS(D &dst, const M &mask, const A &src, const Tmp &, Scalar scalar, Rest &...) {
+PTO_INST RecordEvent TSELS(D &dst, const M &mask, const A &src, [[maybe_unused]] const Tmp &tmp, Scalar scalar,
+                           Rest &...) {
     detail::check_rows<D, M, A>();
     detail::check_operands<D, A>();
     using T = detail::Bits<typename D::DType>;
-    PTO_CHECK(TSELS, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src, valid(dst)), writes(dst));
+    PTO_CHECK(TSELS, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src, valid(dst)), writes(dst), scratch(tmp));
     T other[8];
     for (T &element : other)
         element = detail::bit_cast<T>(detail::ElementType<D>(scalar));

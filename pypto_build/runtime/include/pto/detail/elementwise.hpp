@@ -90,9 +90,9 @@ namespace pto {
 // NAME(dst, src0, src1): dst = src0 op src1. `accepts` is a trait of the element type.
 #define PTO_BINARY(NAME, OPERATION, accepts, message)                                                                  \
     template <class D, class A, class B, class... Rest>                                                                \
-    PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, Rest &...) {                                       \
+    PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, [[maybe_unused]] Rest &...rest) {                  \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
-        PTO_CHECK(NAME, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst));                        \
+        PTO_CHECK(NAME, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst), scratch(rest)...);      \
         detail::elementwise(detail::OPERATION{}, dst, src0, src1);                                                     \
         return {};                                                                                                     \
     }                                                                                                                  \
@@ -100,19 +100,20 @@ namespace pto {
 // NAME(dst, src, scalar): dst = src op scalar.
 #define PTO_WITH_SCALAR(NAME, OPERATION, accepts, message)                                                             \
     template <class D, class A, class Scalar, class... Rest>                                                           \
-    PTO_INST RecordEvent NAME(D &dst, const A &src, Scalar scalar, Rest &...) {                                        \
+    PTO_INST RecordEvent NAME(D &dst, const A &src, Scalar scalar, [[maybe_unused]] Rest &...rest) {                   \
         using T = detail::ElementType<D>;                                                                              \
         static_assert(detail::accepts<T>, message);                                                                    \
-        PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst));                                                  \
+        PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst), scratch(rest)...);                                \
         detail::elementwise(detail::WithRight<detail::OPERATION, T>{detail::scalar_operand<T>(scalar)}, dst, src);     \
         return {};                                                                                                     \
     }                                                                                                                  \
     PTO_WITH_ALGORITHM(NAME)
 // NAME(dst, src): dst = op src.
 #define PTO_UNARY(NAME, OPERATION, accepts, message)                                                                   \
-    template <class D, class A, class... Rest> PTO_INST RecordEvent NAME(D &dst, const A &src, Rest &...) {            \
+    template <class D, class A, class... Rest>                                                                         \
+    PTO_INST RecordEvent NAME(D &dst, const A &src, [[maybe_unused]] Rest &...rest) {                                  \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
-        PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst));                                                  \
+        PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst), scratch(rest)...);                                \
         detail::elementwise(detail::OPERATION{}, dst, src);                                                            \
         return {};                                                                                                     \
     }                                                                                                                  \

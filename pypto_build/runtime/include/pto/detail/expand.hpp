@@ -59,10 +59,11 @@ template <class Op, class D, class A, class B> PTO_INLINE void col_expand(D &dst
 namespace pto {
 
 // TROWEXPAND(dst, src): dst[r, c] = src[r, 0].
-template <class D, class S, class... Rest> PTO_INST RecordEvent TROWEXPAND(D &dst, const S &src, const Rest &...) {
+template <class D, class S, class... Rest>
+PTO_INST RecordEvent TROWEXPAND(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {
     detail::check_operands<D, S>();
     detail::check_expand<D>();
-    PTO_CHECK(TROWEXPAND, PIPE_V, reads(src, {0, 0, dst.GetValidRow(), 1}), writes(dst));
+    PTO_CHECK(TROWEXPAND, PIPE_V, reads(src, {0, 0, dst.GetValidRow(), 1}), writes(dst), scratch(rest)...);
     detail::map(detail::Copy{}, dst.data(), D::Cols, dst.GetValidRow(), dst.GetValidCol(), detail::per_row(src));
     return {};
 }
@@ -82,15 +83,17 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TCOLEXPAND(D &ds
 // row.
 #define PTO_EXPANSION(SUFFIX, OPERATION, accepts, message)                                                             \
     template <class D, class A, class B, class... Rest>                                                                \
-    PTO_INST RecordEvent TROWEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
+    PTO_INST RecordEvent TROWEXPAND##SUFFIX(D &dst, const A &src0, const B &src1,                                      \
+                                            [[maybe_unused]] const Rest &...rest) {                                    \
         static_assert(detail::accepts<detail::ElementType<D>>, "TROWEXPAND" #SUFFIX message);                          \
         PTO_CHECK(TROWEXPAND##SUFFIX, PIPE_V, reads(src0, row_operand(src0, dst)),                                     \
-                  reads(src1, row_operand(src1, dst)), writes(dst));                                                   \
+                  reads(src1, row_operand(src1, dst)), writes(dst), scratch(rest)...);                                 \
         detail::row_expand<detail::OPERATION>(dst, src0, src1);                                                        \
         return {};                                                                                                     \
     }                                                                                                                  \
     template <class D, class A, class B, class... Rest>                                                                \
-    PTO_INST RecordEvent TCOLEXPAND##SUFFIX(D &dst, const A &src0, const B &src1, const Rest &...) {                   \
+    PTO_INST RecordEvent TCOLEXPAND##SUFFIX(D &dst, const A &src0, const B &src1,                                      \
+                                            [[maybe_unused]] const Rest &...rest) {                                    \
         static_assert(detail::accepts<detail::ElementType<D>>, "TCOLEXPAND" #SUFFIX message);                          \
         PTO_CHECK(TCOLEXPAND##SUFFIX, PIPE_V, reads(src0, valid(dst)), reads(src1, {0, 0, 1, dst.GetValidCol()}),      \
                   writes(dst));                                                                                        \

@@ -80,12 +80,12 @@ PTO_INST RecordEvent TSUBRELUCONV(D &dst, const A &src0, const B &src1, Rest &..
 
 // TADDDEQRELU(dst, src0, src1, scale, tmp): max((src0 + src1) * scale, 0) as half, to nearest even, saturated.
 template <class D, class A, class B, class... Rest>
-PTO_INST RecordEvent TADDDEQRELU(D &dst, const A &src0, const B &src1, float scale, Rest &...) {
+PTO_INST RecordEvent TADDDEQRELU(D &dst, const A &src0, const B &src1, float scale, [[maybe_unused]] Rest &...rest) {
     detail::check_fused<D, A, B>();
     static_assert(detail::is_same<detail::ElementType<A>, int32_t> &&
                       detail::is_same<detail::ElementType<B>, int32_t> && detail::is_same<detail::ElementType<D>, half>,
                   "TADDDEQRELU: from int32_t tiles to a half tile");
-    PTO_CHECK(TADDDEQRELU, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst));
+    PTO_CHECK(TADDDEQRELU, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst), scratch(rest)...);
     detail::add_dequantize_relu(dst.data(), D::Cols, src0.data(), A::Cols, src1.data(), B::Cols, dst.GetValidRow(),
                                 dst.GetValidCol(), scale);
     return {};

@@ -58,14 +58,14 @@ namespace pto {
 // TGATHER(dst, src, index[, tmp]): dst[r, c] = the element of src at physical position index[r, c]; positions beyond
 // the memory give zero.
 template <class D, class S, class I, class... Rest>
-PTO_INST auto TGATHER(D &dst, const S &src, const I &index, Rest &...)
+PTO_INST auto TGATHER(D &dst, const S &src, const I &index, [[maybe_unused]] Rest &...rest)
     -> detail::enable_if_t<detail::is_tile<D> && detail::is_tile<I>, RecordEvent> {
     detail::check_plain<D, I>();
     static_assert(sizeof(detail::ElementType<D>) == sizeof(typename S::DType), "TGATHER: operands of one element type");
     static_assert(detail::is_int<detail::ElementType<I>>, "TGATHER: the index is an integer tile");
     using B = detail::Bits<detail::ElementType<D>>;
     const B *const from = (const B *)src.data();
-    PTO_CHECK(TGATHER, PIPE_V, carries(src, whole(src)), reads(index, valid(dst)), writes(dst));
+    PTO_CHECK(TGATHER, PIPE_V, carries(src, valid(src)), reads(index, valid(dst)), writes(dst), scratch(rest)...);
     detail::gather((B *)dst.data(), D::Cols, from, detail::elements_until_end(from), index.data(), I::Cols,
                    dst.GetValidRow(), dst.GetValidCol());
     return {};
@@ -97,14 +97,15 @@ PTO_INST RecordEvent TGATHER(D &dst, const S &src, Rest &...) {
 // TGATHER<D, S, K, C, Tmp, mode>(dst, src, threshold, count, tmp, offset): for each row, the positions of the elements
 // that compare with the row's threshold, and how many there are. Positions count from `offset` on along all rows.
 template <class D, class S, class K, class C, class Tmp, CmpMode mode, class... Rest>
-PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count, Tmp &, uint32_t offset, Rest &...) {
+PTO_INST RecordEvent TGATHER(D &dst, const S &src, const K &threshold, C &count, [[maybe_unused]] Tmp &tmp,
+                             uint32_t offset, Rest &...) {
     static_assert(mode == CmpMode::GT || mode == CmpMode::EQ, "TGATHER by comparison: the mode is GT or EQ");
     detail::check_plain<D, S>();
     using T = detail::ElementType<S>;
     static_assert(sizeof(T) <= sizeof(typename K::DType),
                   "TGATHER by comparison: the threshold is as wide as the source");
-    PTO_CHECK(TGATHER, PIPE_V, reads(src), carries(threshold, valid(threshold)), writes(dst, whole(dst)),
-              writes(count));
+    PTO_CHECK(TGATHER, PIPE_V, reads(src), carries(threshold, valid(threshold)), writes(dst, whole(dst)), writes(count),
+              scratch(tmp));
     for (int64_t r = 0; r < src.GetValidRow(); ++r) {
         T limit;
         __builtin_memcpy(&limit,
@@ -131,7 +132,7 @@ template <class D, class S, class O, class... Rest>
 PTO_INST RecordEvent TGATHERB(D &dst, const S &src, const O &offset, Rest &...) {
     detail::check_plain<D, O>();
     constexpr int64_t block = 32 / sizeof(detail::ElementType<D>);
-    PTO_CHECK(TGATHERB, PIPE_V, carries(src, whole(src)),
+    PTO_CHECK(TGATHERB, PIPE_V, carries(src, valid(src)),
               reads(offset, {0, 0, dst.GetValidRow(), (dst.GetValidCol() + block - 1) / block}), writes(dst));
     const uint8_t *const from = (const uint8_t *)src.data();
     const uint64_t limit = detail::elements_until_end(from);

@@ -67,11 +67,12 @@ template <class D, class S, class... Rest> PTO_INST RecordEvent TMOV(D &dst, con
 }
 
 // TTRANS(dst, src, tmp): dst[c, r] = src[r, c] over the valid region of src.
-template <class D, class S, class... Rest> PTO_INST RecordEvent TTRANS(D &dst, const S &src, Rest &...) {
+template <class D, class S, class... Rest>
+PTO_INST RecordEvent TTRANS(D &dst, const S &src, [[maybe_unused]] Rest &...rest) {
     static_assert(sizeof(detail::ElementType<D>) == sizeof(detail::ElementType<S>),
                   "TTRANS: operands of one element type");
     constexpr detail::Plane to = D::plane().transposed();
-    PTO_CHECK(TTRANS, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidCol(), src.GetValidRow()}));
+    PTO_CHECK(TTRANS, PIPE_V, reads(src), writes(dst, {0, 0, src.GetValidCol(), src.GetValidRow()}), scratch(rest)...);
     detail::copy_elements(dst.data(), to, {0, 0}, src.data(), S::plane(), {0, 0}, src.GetValidRow(), src.GetValidCol());
     return {};
 }

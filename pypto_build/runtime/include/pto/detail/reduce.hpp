@@ -230,13 +230,15 @@ namespace pto {
 
 // TROW*(dst, src, tmp): dst[r, 0] over the valid region of src. TCOL*(dst, src[, tmp, ...]): dst[0, c].
 #define PTO_REDUCTION(ROW, COL, OPERATION)                                                                             \
-    template <class D, class S, class... Rest> PTO_INST RecordEvent ROW(D &dst, const S &src, const Rest &...) {       \
-        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, line_results(src, true)));                                      \
+    template <class D, class S, class... Rest>                                                                         \
+    PTO_INST RecordEvent ROW(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {                             \
+        PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, line_results(src, true)), scratch(rest)...);                    \
         detail::reduce_rows<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }                                                                                                                  \
-    template <class D, class S, class... Rest> PTO_INST RecordEvent COL(D &dst, const S &src, const Rest &...) {       \
-        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, line_results(src, false)));                                     \
+    template <class D, class S, class... Rest>                                                                         \
+    PTO_INST RecordEvent COL(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {                             \
+        PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, line_results(src, false)), pairwise_scratch(rest...));          \
         detail::reduce_cols<detail::OPERATION>(dst, src);                                                              \
         return {};                                                                                                     \
     }

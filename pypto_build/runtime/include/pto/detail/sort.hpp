@@ -135,14 +135,14 @@ namespace pto {
 
 // TSORT32(dst, src, index[, tmp]): each group of 32 columns of src is sorted; dst holds records.
 template <class D, class S, class I, class... Rest>
-PTO_INST RecordEvent TSORT32(D &dst, const S &src, const I &index, Rest &...) {
+PTO_INST RecordEvent TSORT32(D &dst, const S &src, const I &index, [[maybe_unused]] Rest &...rest) {
     using T = detail::ElementType<S>;
     static_assert(detail::sorts<T>, "TSORT32 and TMRGSORT: values are float or half");
     detail::check_plain<D, S, I>();
     static_assert(sizeof(typename I::DType) == 4, "TSORT32: the indices have 32 bits");
     const int64_t cols = src.GetValidCol();
     PTO_CHECK(TSORT32, PIPE_V, reads(src), reads(index, {0, 0, I::Rows == 1 ? 1 : src.GetValidRow(), cols}),
-              writes(dst, whole(dst)));
+              writes(dst, whole(dst)), scratch(rest)...);
     for (int64_t r = 0; r < src.GetValidRow(); ++r)
         for (int64_t c = 0; c < cols; c += 32)
             detail::sort_group((detail::SortRecord *)(dst.data() + r * D::Cols) + c, src.data() + r * S::Cols + c,

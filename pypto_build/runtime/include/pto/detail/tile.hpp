@@ -96,7 +96,6 @@ private:
 };
 
 namespace detail {
-template <class T> inline constexpr bool is_tile = false;
 template <TileType L, class E, int R, int C, BLayout B, int VR, int VC, SLayout S, int F, PadValue P, CompactMode M>
 inline constexpr bool is_tile<Tile<L, E, R, C, B, VR, VC, S, F, P, M>> = true;
 } // namespace detail

@@ -1,0 +1,205 @@
+"""Elements of the program's outputs that no task writes: the submission, loop, view or store that falls short."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.diagnose.hazards.buffers import Array, cut
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.record import REGION, WRITE, OutputHole
+from pypto_build.diagnose.lint.text import Code, matching
+from pypto_build.diagnose.recorded.sites import SubmitSite
+
+_LOOP = re.compile(r"\b(?:for|while)\s*\(")
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """What is left of an output: first byte and one past the last, as addresses, and the tasks that write the rest."""
+
+    hole: OutputHole
+    begin: int
+    end: int
+    writers: list[int]
+
+
+@dataclass(frozen=True)
+class _Blame:
+    """What falls short: a position, words on it, and the way out."""
+
+    path: str
+    line: int
+    says: str
+    hint: str
+    kernel: str = ""
+
+
+def output_findings(context: Context, right: Container[str]) -> Iterator[Finding]:
+    """One finding for each output with elements that no task has written, but for those that are ``right``."""
+    for hole in context.record.document.holes:
+        if hole.name in right:
+            continue
+        missing = _missing(context, hole)
+        blame = _blame(context, missing)
+        total = hole.bytes // hole.element
+        part = "any" if hole.count == total else f"{hole.count}"
+        first = missing.begin - hole.address
+        yield Finding(
+            rule="hazards/unwritten-output",
+            message=f"no task writes {part} of the {total} elements of output '{hole.name}' (bytes {first} to "
+            f"{missing.end - hole.address}): {blame.says}",
+            path=blame.path,
+            line=blame.line,
+            hint=blame.hint,
+            tasks=tuple(missing.writers[:16]),
+            kernel=blame.kernel,
+            related=_stores(context, missing) if blame.path == context.orchestration else (),
+        )
+
+
+def _missing(context: Context, hole: OutputHole) -> _Missing:
+    """By what instructions were seen to write; code that stores by itself is seen by what it left only."""
+    regions = context.record.regions
+    low, high = hole.address, hole.address + hole.bytes
+    writes = np.flatnonzero((regions["kind"] & WRITE > 0) & (regions["base"] >= low) & (regions["base"] < high))
+    whole = np.zeros(1, dtype=REGION)
+    whole["base"], whole["length"], whole["rows"] = low, hole.bytes, 1
+    segments = cut(np.concatenate((whole, regions[writes])))
+    written = np.concatenate(segments.pieces[1:]) if len(writes) else np.zeros(0, np.int64)
+    left = np.setdiff1d(segments.pieces[0], written)
+    begin, end, size = segments.span(left) if len(left) else (low, high, 0)
+    if size != hole.count * hole.element:
+        begin, end = low + hole.first * hole.element, high
+    return _Missing(hole, begin, end, _writers(context, low, high))
+
+
+def _writers(context: Context, low: int, high: int) -> list[int]:
+    """Tasks that declare to write some of these bytes."""
+    table = context.record.arguments
+    rows = np.flatnonzero(table.writes & (table.begin < high) & (table.end > low))
+    tasks = np.repeat(np.arange(len(table.count)), table.count)
+    return [int(task) for task in np.unique(tasks[rows]).tolist()]
+
+
+def _blame(context: Context, missing: _Missing) -> _Blame:
+    if not missing.writers:
+        return _nobody(context, missing.hole.name)
+    views = {number: _view(context, number, missing) for number in missing.writers}
+    wide = missing.hole.address, missing.hole.address + missing.hole.bytes
+    short = [n for n, (low, high) in views.items() if low < missing.end and high > missing.begin]
+    number = min(short or missing.writers, key=lambda n: _distance(views[n], missing))
+    site = context.site(number)
+    if site is None:
+        return _Blame(context.orchestration, 0, f"{context.title(number)} writes what is next to it", _REACH)
+    loop, times = _loop(context, site, missing.writers)
+    if times > 1 and loop and (not short or views[number] == wide):
+        late = views[number][0] >= missing.end
+        says = f"the {times} tasks that this loop submits {'begin behind' if late else 'end before'} them"
+        hint = "let the loop start where the output does" if late else "let the loop go on until the output is written"
+        return _Blame(context.orchestration, loop, says, hint)
+    if short and context.task(number).block_num == 1:
+        stored = _store(context, number, missing)
+        if stored is not None:
+            at = context.position_of(stored)
+            says = f"{context.title(number)} is to write them, and its {at.instruction} leaves them out"
+            return _Blame(
+                at.path,
+                at.line,
+                says,
+                "store the whole of the tile, or all rounds of its loop",
+                _kernels(context, number),
+            )
+    if short:
+        blocks = context.task(number).block_num
+        launched = f" with {blocks} blocks" if blocks > 1 else ""
+        says = f"{context.title(number)} is to write them, and does not{launched}"
+        return _Blame(
+            context.orchestration, site.line, says, "launch as many blocks as the output needs" if launched else _REACH
+        )
+    return _beside(context, number, site, missing)
+
+
+_REACH = "submit a task that writes them, or let this one reach that far"
+
+
+def _kernels(context: Context, number: int) -> str:
+    """The kernels of a task, as its title says them."""
+    return context.title(number).split(" ", 2)[-1]
+
+
+def _nobody(context: Context, name: str) -> _Blame:
+    line = context.declared_at(f"ext_{name}") or context.declared_at(name)
+    says = "no task is submitted that takes it as an output"
+    return _Blame(context.orchestration, line, says, "submit the task that writes it, or take the output away")
+
+
+def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) -> _Blame:
+    """A task whose view ends before: the view's line where there is one."""
+    low = missing.hole.address
+    for given, arg in zip(site.args, context.task(number).args, strict=False):
+        begin, end = arg.span
+        if arg.writes and low <= begin < low + missing.hole.bytes and given.variable in context.views:
+            line = context.declared_at(given.variable, site.line)
+            says = f"the view '{given.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
+            return _Blame(context.orchestration, line or site.line, says, "correct its shape or offset, or " + _REACH)
+    says = f"{context.title(number)} is next to them, and nothing is submitted for them"
+    return _Blame(context.orchestration, site.line, says, _REACH)
+
+
+def _view(context: Context, number: int, missing: _Missing) -> tuple[int, int]:
+    """What a task declares to write of the output, from the first byte to one past the last."""
+    low, high = missing.hole.address, missing.hole.address + missing.hole.bytes
+    spans = [arg.span for arg in context.task(number).args if arg.writes]
+    inside = [(begin, end) for begin, end in spans if begin < high and end > low]
+    return min(begin for begin, _ in inside), max(end for _, end in inside)
+
+
+def _distance(view: tuple[int, int], missing: _Missing) -> int:
+    low, high = view
+    return max(low - missing.end, missing.begin - high, 0)
+
+
+def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, int]:
+    """The line of the innermost loop around a submission, 0 if there is none, and how many writers it submitted."""
+    source = context.artifact.orchestration.source
+    code = Code(source, context.orchestration, "\n".join(context.lines))
+    line = 0
+    for found in _LOOP.finditer(code.code):
+        body = code.code.find("{", matching(code.code, found.end() - 1))
+        if body >= 0 and code.line(found.start()) <= site.line <= code.line(matching(code.code, body)):
+            line = code.line(found.start())
+    return line, sum(context.site(number) == site for number in writers)
+
+
+def _store(context: Context, number: int, missing: _Missing) -> int | None:
+    """The last write of a task to the output, as a region."""
+    written = _written(context, number, missing)
+    return int(written[-1]) if len(written) else None
+
+
+def _written(context: Context, number: int, missing: _Missing) -> Array:
+    part = context.record.regions_of(number)
+    regions = context.record.regions[part]
+    low, high = missing.hole.address, missing.hole.address + missing.hole.bytes
+    found: Array = part.start + np.flatnonzero(
+        (regions["kind"] & WRITE > 0) & (regions["base"] >= low) & (regions["base"] < high)
+    )
+    return found
+
+
+def _stores(context: Context, missing: _Missing) -> tuple[Related, ...]:
+    """Where the rest is written."""
+    found: dict[tuple[str, int], Related] = {}
+    for number in missing.writers[:64]:
+        region = _store(context, number, missing)
+        if region is not None:
+            at = context.position_of(region)
+            found.setdefault(
+                (at.path, at.line), Related(at.path, at.line, f"{context.title(number)} writes the rest here")
+            )
+    return tuple(found.values())[:4]

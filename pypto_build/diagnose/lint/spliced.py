@@ -1,0 +1,213 @@
+"""Rules on the bodies of kernels against what they were made from: ptoas' output, and the module it was made of.
+
+Whoever edits a kernel by hand edits instructions; a flag, a barrier, an address or a tile's type that differs from the
+assembler's is more often an accident, and nothing on a CPU shows it. A module that was edited and not spliced shows by
+instructions, tiles or addresses that the body does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from pathlib import Path
+
+from pypto_build.artifact import Kernel
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.findings import Edit, Finding
+from pypto_build.diagnose.lint.modules import parsed_module
+from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.diagnose.lint.text import without_comments
+from pypto_build.pto import Function, Module, Operation, PtoError
+from pypto_build.pto.check import modules_of
+from pypto_build.pto.cpp.spell import SCALARS, SPACES
+from pypto_build.pto.ops import TABLE
+from pypto_build.pto.resolve import resolve
+from pypto_build.pto.splice import body_of, find_sentinels, functions_of, preprocess
+from pypto_build.pto.types import ScalarType, TileType
+
+#: What the CPU does not notice, by the lines that say it.
+_KINDS = {
+    "flag": re.compile(r"\b(?:set|wait)_flag\w*\s*\("),
+    "barrier": re.compile(r"\bpipe_barrier\s*\("),
+    "address": re.compile(r"\bTASSIGN\s*\(|^const\s+u?int64_t\s+\w+\s*=\s*-?\d+;"),
+    "tile type": re.compile(r"\bTile<"),
+}
+#: Beyond this many lines a body is not compared: aligning takes the square of them.
+_MOST_LINES = 20_000
+_CALL = re.compile(r"\b([TM][A-Z][A-Z0-9_]+)\s*(?:<[^;{}]{0,2000}?>)?\s*\(")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,\s*(\d+)")
+
+
+def check_bodies(subject: Subject) -> Iterator[Finding]:
+    """Every kernel that has a unit."""
+    modules = {path.with_suffix(""): path for path in modules_of(subject.artifact.root)}
+    for kernel in subject.artifact.kernels:
+        if kernel.external:
+            continue
+        body = _body(subject, kernel)
+        unit = next((path for path in modules if kernel.name in _functions(path, subject.platform)), None)
+        if body is None or unit is None:
+            continue
+        raw = unit.with_suffix(".cpp")
+        edited = list(_against_output(subject, kernel, raw)) if raw.is_file() else []
+        yield from edited or _against_module(subject, kernel, modules[unit], body)
+
+
+def _body(subject: Subject, kernel: Kernel) -> str | None:
+    wrapper = subject.wrappers[kernel.func_id]
+    called = wrapper.called
+    return None if called is None else wrapper.code.code[called.start : called.end]
+
+
+@lru_cache(maxsize=64)
+def _functions(unit: Path, platform: str) -> dict[str, Function]:
+    module = parsed_module(unit.with_suffix(".pto"), platform)
+    return {function.name: function for function in module.functions() if function.body} if module else {}
+
+
+# --- against the assembler's output ---
+
+
+def _against_output(subject: Subject, kernel: Kernel, raw: Path) -> Iterator[Finding]:
+    text = subject.wrappers[kernel.func_id].code.raw
+    try:
+        begin = find_sentinels(text).begin
+        theirs = preprocess(read_source(raw), text)
+    except PtoError:
+        return  # another form of wrapper
+    if kernel.name not in functions_of(theirs):
+        return
+    mine = body_of(text)
+    first = text[: text.index(mine, begin)].count("\n") + 1
+    ours, made = _lines(mine), _lines(theirs.strip("\n"))
+    if ours == made or max(len(ours), len(made)) > _MOST_LINES:
+        return
+    yield from _differences(subject, kernel, subject.short(raw), ours, made, first)
+
+
+def _lines(text: str) -> list[str]:
+    """Each line without what the CPU and the device do not see of it."""
+    return [" ".join(line.split()) for line in without_comments(text).splitlines()]
+
+
+def _differences(
+    subject: Subject, kernel: Kernel, raw: str, ours: Sequence[str], made: Sequence[str], first: int
+) -> Iterator[Finding]:
+    for tag, a, b, c, d in SequenceMatcher(None, ours, made, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        for what, pattern in _KINDS.items():
+            has = [number for number in range(a, b) if pattern.search(ours[number])]
+            had = [number for number in range(c, d) if pattern.search(made[number])]
+            if Counter(ours[n] for n in has) == Counter(made[n] for n in had):
+                continue
+            line = first + (has[0] if has else min(a, len(ours) - 1))
+            yield _difference(subject, kernel, raw, what, line, [ours[n] for n in has], [made[n] for n in had])
+
+
+def _difference(
+    subject: Subject, kernel: Kernel, raw: str, what: str, line: int, has: list[str], had: list[str]
+) -> Finding:
+    extra = list((Counter(has) - Counter(had)).elements())
+    missing = list((Counter(had) - Counter(has)).elements())
+    if missing and extra:
+        says = f"'{_short(extra[0])}' where {raw} has '{_short(missing[0])}'"
+    elif missing:
+        says = f"'{_short(missing[0])}' is missing before this line; {raw} has it"
+    else:
+        says = f"'{_short(extra[0])}' is not in {raw}"
+    text = subject.wrappers[kernel.func_id].code.raw.splitlines()[line - 1].strip()
+    edits: tuple[Edit, ...] = ()
+    path = subject.short(kernel.source)
+    if missing and extra and len(missing) == len(extra) == 1 and text == extra[0]:
+        edits = (Edit(path, line, text, missing[0]),)
+    elif len(missing) == 1 and not extra and text:
+        edits = (Edit(path, line, text, f"{missing[0]} {text}"),)
+    elif len(extra) == 1 and not missing and text == extra[0]:
+        edits = (Edit(path, line, text, ""),)
+    return Finding(
+        "lint/edited-body",
+        f"kernel '{kernel.name}': another {what} than the assembler wrote: {says}",
+        path,
+        line,
+        "put it back, or make the change in the module, so that the next splice keeps it",
+        "warning",
+        kernel=kernel.name,
+        edits=edits,
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 90 else f"{text[:87]}..."
+
+
+# --- against the module ---
+
+
+def _against_module(subject: Subject, kernel: Kernel, path: Path, body: str) -> Iterator[Finding]:
+    module = parsed_module(path, subject.platform)
+    function = _functions(path.with_suffix(""), subject.platform)[kernel.name]
+    if module is None or function.body is None:
+        return
+    found = next(_unspliced(module, function, body), None)
+    if found is None:
+        return
+    operation, says = found
+    line = module.source.position(operation.token if operation else function.token).line
+    code = subject.wrappers[kernel.func_id].code.name
+    yield Finding(
+        "lint/not-spliced",
+        f"@{function.name}: {says} {code}: the module and the body are not of one making",
+        subject.short(path),
+        line,
+        "splice the module into its kernels (scons splice WRITE=1), or take its edit back",
+        "warning",
+        kernel=kernel.name,
+    )
+
+
+def _unspliced(module: Module, function: Function, body: str) -> Iterator[tuple[Operation | None, str]]:
+    """The first of: an instruction that is not there as often, an address, a tile that the body does not have."""
+    assert function.body is not None
+    operations = list(function.body.walk())
+    plain = {op.name for op in operations if _is_plain(op.name)}
+    wanted = Counter(TABLE[op.name].cpp for op in operations if op.name in plain)
+    known = {row.cpp for row in TABLE.values() if _is_plain(row.name)}
+    has = Counter(name for name in _CALL.findall(body) if name in known)
+    for op in operations:
+        name = TABLE[op.name].cpp
+        if op.name in plain and has[name] < wanted[name]:
+            others = [other for other, times in has.items() if times > wanted[other]]
+            instead = f", and {has[others[0]]} {others[0]}," if others else ""
+            yield op, f"{wanted[name]} {op.name} here, {has[name]} {name}{instead} in"
+    for name, times in has.items():
+        if times > wanted[name]:
+            yield None, f"{wanted[name]} operations that become {name} here, {times} of it in"
+    numbers = set(map(int, _NUMBER.findall(body)))
+    tiles = {(space, element, int(rows), int(cols)) for space, element, rows, cols in _TILE.findall(body)}
+    resolved = resolve(function, module)
+    for op in operations:
+        if op.name != "pto.alloc_tile":
+            continue
+        address = resolved.constant(op, "addr") if "addr" in op.operands else None
+        if address is not None and address not in numbers:
+            yield op, f"a tile at address {address} here, no such address in"
+        type_ = op.result_types[0]
+        if isinstance(type_, TileType) and _spelled(type_) and _spelled(type_) not in tiles:
+            yield op, f"a {type_.rows}x{type_.cols} {type_.dtype} tile in {type_.loc} here, none in"
+
+
+def _is_plain(name: str) -> bool:
+    """Whether every assembler makes one instruction of it: what computes each element of a tile by itself."""
+    row = TABLE[name]
+    return row.computes is not None and re.fullmatch(r"T[A-Z0-9_]+", row.cpp) is not None
+
+
+def _spelled(type_: TileType) -> tuple[str, str, int, int] | None:
+    space = SPACES.get(type_.loc)
+    element = SCALARS.get(type_.dtype.name) if isinstance(type_.dtype, ScalarType) else None
+    return (space, element, type_.rows, type_.cols) if space and element else None
