@@ -12,6 +12,7 @@ class Node(Protocol):
     name: str
 
     def get_abspath(self) -> str: ...
+    def has_builder(self) -> bool: ...
 
 
 Nodes = Sequence[Node]
