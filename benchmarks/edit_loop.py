@@ -107,7 +107,7 @@ def main() -> int:
 def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -> Row:
     artifact = write_chain(directory / "build_output", kernels)
     replay = [*scons, "-Q", "replay", f"JIT={artifact.name}"]
-    _write_sconstruct(directory)
+    write_sconstruct(directory)
     first = _seconds(directory, replay)
     source = artifact / "kernels" / "aiv" / f"step_{kernels // 2}.cpp"
     entry = next(e for e in _commands(directory) if e["file"] == str(source))
@@ -119,7 +119,7 @@ def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -
     resident = _resident(artifact, directory)
     null_resident = _median(repeat, lambda: _seconds(directory, resident))
     edit_resident = _median(repeat, lambda: _edited(source, directory, resident))
-    output = _write_ninja(directory, artifact)
+    output = write_ninja(directory, artifact)
     ninja = ["ninja", "-C", str(output)]
     _seconds(directory, ninja)
     ninja_null = _median(repeat, lambda: _seconds(directory, ninja))
@@ -142,7 +142,7 @@ def _resident(artifact: Path, directory: Path) -> list[str]:
     return command
 
 
-def _write_sconstruct(directory: Path) -> None:
+def write_sconstruct(directory: Path) -> None:
     text = "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
     (directory / "SConstruct").write_text(text, encoding="utf-8")
 
@@ -170,7 +170,7 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
     kernel = artifact / "kernels" / "aiv" / "kernel_add.cpp"
     other = artifact / "kernels" / "aiv" / "kernel_mul.cpp"
     other.write_text(f'{other.read_text(encoding="utf-8")}\n#include "own.h"\n', encoding="utf-8")
-    _write_sconstruct(directory)
+    write_sconstruct(directory)
     replay = [*scons, "-Q", "replay", f"JIT={artifact.name}"]
     _seconds(directory, replay)
     resident = _resident(artifact, directory)
@@ -181,7 +181,7 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
 
     def in_text(path: Path) -> Callable[[list[str]], list[str]]:
         def edit(command: list[str]) -> list[str]:
-            _edit(path)
+            edit_source(path)
             return command
 
         return edit
@@ -223,7 +223,7 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
 
 
 def _edited(source: Path, directory: Path, command: Sequence[str]) -> float:
-    _edit(source)
+    edit_source(source)
     return _seconds(directory, command)
 
 
@@ -236,7 +236,7 @@ def _watched(source: Path, directory: Path, replay: Sequence[str], repeat: int) 
 
         def edited() -> float:
             start = time.perf_counter()
-            _edit(source)
+            edit_source(source)
             _await(lines, "[RUN] PASS")
             seconds = time.perf_counter() - start
             _await(lines, "[watch] ")
@@ -253,7 +253,7 @@ def _await(lines: Iterator[str], beginning: str) -> None:
         raise SystemExit(f"scons WATCH=1 ended before {beginning!r}")
 
 
-def _edit(source: Path) -> None:
+def edit_source(source: Path) -> None:
     """An edit that changes the object and not the result, another one every time: nothing is found that was made
     before."""
     begin = 'asm(".pushsection .comment.edit; .long '
@@ -261,7 +261,7 @@ def _edit(source: Path) -> None:
     source.write_text(f'{text}{begin}{time.time_ns() % (1 << 31)}; .popsection");\n', encoding="utf-8")
 
 
-def _write_ninja(directory: Path, artifact: Path) -> Path:
+def write_ninja(directory: Path, artifact: Path) -> Path:
     """A ninja build of the same artifact with the same commands, in a directory of its own."""
     scons_output = directory / "build" / "a2a3sim" / artifact.name
     output = directory / "ninja"
@@ -269,7 +269,8 @@ def _write_ninja(directory: Path, artifact: Path) -> Path:
     link = _recipe()["aiv"].steps[-1]
     lines = ["rule run", "  command = $cmd", "  depfile = $depfile", "  deps = gcc", ""]
     binaries = []
-    for entry in _commands(directory):
+    own = [e for e in _commands(directory) if Path(e["output"]).is_relative_to(scons_output)]
+    for entry in own:
         relative = Path(entry["output"]).relative_to(scons_output)
         target = output / relative
         depfile = f"{target}.d"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.proof.locks import open_lock
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan
@@ -17,7 +19,13 @@ from pypto_build.rules.units import Plan
 
 def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:
     """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
-    path = workspace.build_dir / "compile_commands.json"
+    workspace.build_dir.mkdir(parents=True, exist_ok=True)
+    with open_lock(workspace.build_dir / ".compile_commands.lock") as lock:  # others may build other artifacts now
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _update(workspace, targets, workspace.build_dir / "compile_commands.json")
+
+
+def _update(workspace: Workspace, targets: ArtifactTargets, path: Path) -> None:
     try:
         text = read_bytes(path)
         known: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]

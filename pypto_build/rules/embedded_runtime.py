@@ -70,7 +70,11 @@ def runtime_step(workspace: Workspace) -> Step:
 
 def embedded_runtime(env: Environment) -> Node:
     """The node of the runtime's Python module."""
-    step = runtime_step(workspace_of(env))
+    extras = workspace_of(env).extras
+    if "embedded runtime" not in extras:  # it reads all of the runtime's sources
+        extras["embedded runtime"] = runtime_step(workspace_of(env))
+    step = extras["embedded runtime"]
+    assert isinstance(step, Step)
     module = step.place.path(step.action.name)
     if step.proven:
         return env.File(escape(str(module)))

@@ -39,6 +39,7 @@ class Group(Enum):
     RECORDS = "What the run leaves in dfx_outputs/"
     PROGRAMS = "compile"
     TOOLS = "Other targets"
+    MANY = "Many artifacts: JIT= a glob, names with commas, @LIST; PLATFORM= with commas"
 
 
 _SWITCHED = {word: on for on, words in ((True, "1 yes true on"), (False, "0 no false off")) for word in words.split()}
@@ -106,6 +107,11 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("VINTAGE", one_of("", "2026-05", "2026-06", "2026-08"), "", "the C++ API that compile writes for"),
         Option("SKIP_PTOAS", SWITCH, False, "1: compile stops after the .pto modules"),
         Option("DUMP_PASSES", SWITCH, False, "1: compile writes the program after each pass"),
+    ),
+    Group.MANY: (
+        Option("SHARD", TEXT, "", "2/8: only the second of eight shares, which are the same on every machine"),
+        Option("MEM", NOT_NEGATIVE, 0.0, "gigabytes that jobs may take together (0: nine tenths of what is free)"),
+        Option("HTML", TEXT, "", "a file for a page on all runs: what fails since when, what flipped, times"),
     ),
     Group.TOOLS: (
         Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also what was not used for so many days; 0: size alone decides"),

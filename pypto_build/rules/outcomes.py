@@ -21,6 +21,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.facts.outcomes import Outcome, Word
 from pypto_build.replay.verdict import Verdict
 from pypto_build.rules.machinery.workspace import FAILED_TESTS, Workspace
+from pypto_build.rules.options import Options
 from pypto_build.toolchain.python import own_tool
 
 #: Options that write what came of a run, with the flags of the tool that does.
@@ -109,17 +110,23 @@ class Outcomes:
             terminal.say("those that failed, again: scons test FAILED=1")
 
     def _write_files(self) -> None:
-        options, told = self._workspace.options, self.tests or self.replays
-        words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
-        words += [f"--annotate={_annotations(options['ANNOTATE'])}"] if _annotations(options["ANNOTATE"]) else []
-        if not words:
-            return
-        if not told and self._workspace.progress.failed:
+        workspace, told = self._workspace, self.tests or self.replays
+        if not told and workspace.progress.failed:
             told = [self._unbuilt()]
-        command = [*own_tool("pypto_build.diagnose.outcomes"), "--top", str(self._workspace.top), *words]
-        command += ["--build-dir", str(self._workspace.build_dir)]
-        terminal.step_aside()
-        subprocess.run(command, input=msgspec.json.encode(told), env=self._workspace.environment, check=False)
+        write_outcomes(told, workspace.options, workspace.top, workspace.build_dir, workspace.environment)
+
+
+def write_outcomes(
+    told: Sequence[Outcome], options: Options, top: Path, build_dir: Path, environment: Mapping[str, str]
+) -> None:
+    """Write the files that ``options`` ask for, by a tool."""
+    words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
+    words += [f"--annotate={_annotations(options['ANNOTATE'])}"] if _annotations(options["ANNOTATE"]) else []
+    if not words:
+        return
+    command = [*own_tool("pypto_build.diagnose.outcomes"), "--top", str(top), *words, "--build-dir", str(build_dir)]
+    terminal.step_aside()
+    subprocess.run(command, input=msgspec.json.encode(told), env=dict(environment), check=False)
 
 
 def _annotations(asked: str) -> str:
@@ -157,9 +164,9 @@ def failed_tests(build_dir: Path) -> Sequence[str]:
 
 
 def wants_files(workspace: Workspace) -> bool:
-    """Whether what came of this run is to be written anywhere."""
+    """Whether what came of this run is to be written or told anywhere."""
     options = workspace.options
-    return any(options[name] for name in FILES) or bool(_annotations(options["ANNOTATE"]))
+    return workspace.of_batch or any(options[name] for name in FILES) or bool(_annotations(options["ANNOTATE"]))
 
 
 def outcomes_of(workspace: Workspace) -> Outcomes:

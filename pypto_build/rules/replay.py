@@ -137,7 +137,7 @@ def declare_replay(
 
 def _starts_ahead(workspace: Workspace, targets: ArtifactTargets) -> bool:
     """Whether a replay will most likely run once something is built, and can load its modules meanwhile."""
-    plain = workspace.confine is as_it_is and targets.embedded is not None
+    plain = workspace.confine is as_it_is and targets.embedded is not None and not workspace.of_batch
     return targets.is_stale and plain and not GetOption("no_exec")
 
 

@@ -34,6 +34,8 @@ def _of_the_run(verb: str) -> set[str]:
 _RUN = _of(Group.BUILD, Group.RUN, Group.RECORDS)
 # Where what came of replays and tests is written.
 _OUTCOMES = {"JUNIT", "JSON", "SARIF", "ANNOTATE"}
+# Of several artifacts in one command.
+_MANY = _of(Group.MANY) | {"TAGS"}
 _BUILT = {
     Needs.FILES: set[str](),
     Needs.ARTIFACT: set[str](),
@@ -47,13 +49,16 @@ _BUILT = {
 
 
 def _of_verb(verb: Verb) -> Target:
-    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.flags)))
+    many = _MANY if verb.needs is not Needs.FILES else set()
+    return Target(verb.usage, verb.doc, frozenset(_BUILT[verb.needs] | set(verb.flags) | many))
 
 
 TARGETS: dict[str, Target] = {
     # Options of the run change nothing that is built. They are taken so that only the target's name has to be edited.
-    "build": Target("build JIT=x", "compile and link", frozenset(_RUN)),
-    "replay": Target("replay JIT=x", "build what changed, run, compare with the golden", frozenset(_RUN | _OUTCOMES)),
+    "build": Target("build JIT=x", "compile and link", frozenset(_RUN | _MANY)),
+    "replay": Target(
+        "replay JIT=x", "build what changed, run, compare with the golden", frozenset(_RUN | _OUTCOMES | _MANY)
+    ),
     "compile": Target(
         "compile PROGRAM=p.py",
         "a program to the artifact _jit_p, with its golden",
@@ -62,7 +67,7 @@ TARGETS: dict[str, Target] = {
     "splice": Target(
         "splice JIT=x",
         "edited .pto modules into their kernel files",
-        frozenset({"PTOAS", "PREFER", "WRITE"}),
+        frozenset({"PTOAS", "PREFER", "WRITE"} | _MANY),
     ),
     "pto_diff": Target(
         "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})

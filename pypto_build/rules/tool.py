@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from pypto_build.rules.machinery.database import keep_no_signatures
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.many import names_many
 from pypto_build.rules.options import OptionError, Options, parse_options
 from pypto_build.rules.replay import Replays
 from pypto_build.rules.selection import declare_selected
@@ -50,6 +52,7 @@ finish = _INVOCATION.finish
 def generate(env: Environment) -> None:
     """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
     with _INVOCATION.user_errors():
+        turn = _choose_job(env) if names_many(ARGUMENTS) else None
         options = parse_options(ARGUMENTS)
         terminal.show_details(options["VERBOSE"])
         if not GetOption("clean"):
@@ -66,6 +69,8 @@ def generate(env: Environment) -> None:
         workspace = _open_workspace(options)
         keep_no_signatures()
         _INVOCATION.open(workspace)
+        if turn:
+            workspace.turn, workspace.of_batch = turn, True
         env.Replace(
             PYPTO=workspace,
             PYPTO_ARTIFACTS=Artifacts(),
@@ -84,6 +89,19 @@ def generate(env: Environment) -> None:
         else:
             with span("declare"):
                 declare_selected(env, _INVOCATION.verdicts)
+
+
+def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] | None:
+    """Where the command line names many artifacts, go on in a process for each; what its commands wait for."""
+    from pypto_build.rules.many.batch import Forked
+    from pypto_build.rules.many.start import run_many
+
+    try:
+        run_many(env, _open_workspace)
+    except Forked as forked:
+        _INVOCATION.become_job(forked.teller)
+        return forked.slots.turn
+    return None
 
 
 def _clean(workspace: Workspace) -> None:

@@ -260,6 +260,25 @@ _UNITS = b"""{"kernel_add": {"pto": "0", "assembled": "", "bodies": {"kernel_add
 # -- replay -----------------------------------------------------------------------------------------------------------
 
 
+def _history_seeds() -> list[bytes]:
+    from pypto_build.replay.history import History, Result, Run
+
+    with tempfile.TemporaryDirectory() as directory:
+        history = History(Path(directory, "h"))
+        history.add(Run(1.0, "replay", "rev", 2.0), [Result("a", "pass", 1.0, 5), Result("b", "hang", reason="x")])
+        history.add(Run(2.0, "replay", "rev2", 2.0), [Result("a", "mismatch", 1.0, 5)])
+        return [history.path.read_bytes()]
+
+
+def _history(path: Path) -> None:
+    from pypto_build.diagnose.runs.page import runs_page
+    from pypto_build.replay.history import History
+
+    history = History(path)
+    history.past(["a", "b"])
+    runs_page(history.runs(), history.results(), "x")
+
+
 def _verdict_seeds() -> list[bytes]:
     from pypto_build.replay.verdict import ErrorInfo, Mismatch, OutputResult, Verdict, write_verdict
 
@@ -761,6 +780,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("pt", _pt_seeds, _pt, mutate.damage_pt, "x.pt"),
     Reader("binding", _pt_seeds, _bound, mutate.damage_pt, "data/in/alpha.pt", DAG, fifo=False),
+    Reader("history", _history_seeds, _history, mutate.damage_bytes, "h.sqlite"),
     Reader("meta", _examples("_jit_*/compiled_meta.json"), lambda path: read_meta(path), mutate.damage_json, "compiled_meta.json"),
     Reader("interface", _interface_seeds, _read_interface, mutate.damage_json, "interface.json", DAG),
     Reader("compiled_files", _compiled_seeds, read_compiled_files, mutate.damage_json, "compiled_files.json"),

@@ -32,3 +32,22 @@ def lock_output(output: Path) -> None:
     file.write(str(os.getpid()))
     file.flush()
     _held[output] = file
+
+
+def try_lock(output: Path) -> bool:
+    """Take the lock of ``output`` if nobody builds there."""
+    if output not in _held:
+        file = open_lock(output / ".lock")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        _held[output] = file
+    return True
+
+
+def release_output(output: Path) -> None:
+    """Let others build in ``output`` again, if this process has its lock."""
+    if output in _held:
+        _held.pop(output).close()

@@ -13,6 +13,7 @@ class Node(Protocol):
     attributes: Any
 
     def get_abspath(self) -> str: ...
+    def has_builder(self) -> bool: ...
 
 
 Nodes = Sequence[Node]

@@ -117,7 +117,8 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         return aids
 
     def spawn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-        return step.spawn(workspace.confine(command, step.writes_to), environment)
+        with workspace.turn():
+            return step.spawn(workspace.confine(command, step.writes_to), environment)
 
     try:
         with step.place.alone() if step.in_common else nullcontext():

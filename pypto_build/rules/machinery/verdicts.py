@@ -22,8 +22,8 @@ from pypto_build.rules.targets import STATUS_VARIABLE
 if TYPE_CHECKING:
     from SCons.Errors import BuildError
 
-# The exit status of a command that Ctrl-C ended, as in a shell.
-_INTERRUPTED = 130
+#: The exit status of a command that Ctrl-C ended, as in a shell.
+INTERRUPTED = 130
 
 # That of SCons when it was interrupted between two commands, and none failed.
 _STOPPED = 2
@@ -42,6 +42,8 @@ class Verdicts:
         self._options: Options | None = None
         self._outputs: Sequence[Path] = ()
         self._told = False  # how the run ends
+        self.status = 0  # what was reported
+        self.message = ""  # on what is wrong, where no replay says it
 
     def concern(self, options: Options, outputs: Iterable[Path]) -> None:
         """From now on, ``outputs`` (named like their artifacts) are what is being worked on."""
@@ -51,7 +53,8 @@ class Verdicts:
         """The run ends with ``error`` before anything was built."""
         self._told = True
         kind: Status = getattr(error, "kind", "usage_error")
-        report_status(EXIT_STATUS[kind])
+        self._report(EXIT_STATUS[kind])
+        self.message = str(error)
         info = ErrorInfo(kind=kind, message=getattr(error, "message", str(error)), hint=getattr(error, "hint", ""))
         for output in self._outputs:
             self._write(output, kind, info)
@@ -63,16 +66,17 @@ class Verdicts:
         failures = [failure for failure in GetBuildFailures() if failure.node]
         interrupted = not (failures or self._told) and SCons.Script.Main.exit_status == _STOPPED
         if interrupted or any(f.errstr == interrupt_msg or f.status == -signal.SIGINT for f in failures):
-            report_status(_INTERRUPTED)
+            self._report(INTERRUPTED)
             for output in self._outputs:  # an earlier run's verdict is about other files
                 (output / "verdict.json").unlink(missing_ok=True)
             return
         broken = [failure for failure in failures if not self._is_a_result(failure)]
         if failures:
-            report_status(EXIT_STATUS[_kind(broken[0])] if broken else failures[0].status)
+            self._report(EXIT_STATUS[_kind(broken[0])] if broken else failures[0].status)
         for output, failure in self._concerned(broken):
             message = _first_error("\n".join(said)) or f"{failure.node}: {failure.errstr}"
             info = ErrorInfo(kind=_kind(failure), message=message, hint="correct it and run the same command again")
+            self.message = self.message or message
             self._write(output, _kind(failure), info)
 
     def _concerned(self, broken: Sequence[BuildError]) -> Iterator[tuple[Path, BuildError]]:
@@ -85,6 +89,10 @@ class Verdicts:
     def _is_a_result(self, failure: BuildError) -> bool:
         """Whether what failed is a replay or another tool, whose status says what it found."""
         return failure.node.name == "verdict.json" or failure.node.name in self._results
+
+    def _report(self, status: int) -> None:
+        self.status = status
+        report_status(status)
 
     def _write(self, output: Path, status: Status, info: ErrorInfo) -> None:
         assert self._options is not None

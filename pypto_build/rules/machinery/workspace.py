@@ -6,6 +6,7 @@ import os
 import site
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,8 @@ class Workspace:
         self.whole_graph = whole_graph
         self.environment = passed_environment()  # of commands
         self.confine: Confine = as_it_is
+        self.turn: Callable[[], AbstractContextManager[None]] = nullcontext  # while a command runs
+        self.of_batch = False  # whether this is one of many jobs
         self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.selected: Path | None = None  # the artifact of JIT=

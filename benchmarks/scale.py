@@ -1,0 +1,214 @@
+"""Large and many artifacts: null, an edit, a header's, cold, from warm stores, beside ninja on the same commands.
+
+    python -m benchmarks.scale [--kernels 3 50 400] [--artifacts 1 20 200] [--only null edit ...] [--no-ninja]
+
+For each size artifacts are generated and replayed by one command: seconds, processor seconds, commands that compiled,
+linked or ran, and the memory of the largest process. Artifacts differ, so that none is taken for another. Every row
+starts from what the row before left, so with ``--only`` the missing ones are prepared but not shown. Several artifacts
+have the least number of kernels that was named. The runtime and its headers are there already: they are built once a
+machine. ninja compiles, links and replays with the very same command lines, through ccache if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.edit_loop import edit_source, write_ninja, write_sconstruct
+from benchmarks.generated import write_chain
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+_ACTION = re.compile(r"^\[[\w>.-]+\] (?:compile|link|run|sign) ", re.MULTILINE)
+SCENES = ("cold", "null", "edit", "header", "local store", "remote store")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command: how many kernels in how many artifacts, what had happened before, and what it took."""
+
+    kernels: int
+    artifacts: int
+    scene: str
+    tool: str
+    seconds: float
+    processor_s: float
+    actions: int
+    memory_mb: float
+
+    def __str__(self) -> str:
+        actions = str(self.actions) if self.actions >= 0 else ""
+        cells = [self.kernels, self.artifacts, self.scene, self.tool, f"{self.seconds:.2f}", f"{self.processor_s:.2f}"]
+        return "| " + " | ".join(map(str, [*cells, actions, f"{self.memory_mb:.0f}"])) + " |"
+
+
+class Bench:
+    """``artifacts`` chains of ``kernels`` kernels in ``directory``."""
+
+    def __init__(self, directory: Path, kernels: int, artifacts: int) -> None:
+        self.directory, self.kernels, self.artifacts = directory, kernels, artifacts
+        self.roots = [self._write(number) for number in range(artifacts)]
+        write_sconstruct(directory)
+
+    def _write(self, number: int) -> Path:
+        """One artifact, which differs from the others in a symbol of every unit."""
+        written = write_chain(self.directory / "writing", self.kernels)
+        root = self.directory / "build_output" / f"_jit_scale_{number:03d}"
+        root.parent.mkdir(exist_ok=True)
+        written.rename(root)
+        for source in root.glob("*/**/*.cpp"):
+            with source.open("a", encoding="utf-8") as file:
+                file.write(f'asm(".pushsection .comment.of; .long {number}; .popsection");\n')
+        return root
+
+    @property
+    def source(self) -> Path:
+        """The kernel that is edited."""
+        return self.roots[len(self.roots) // 2] / "kernels" / "aiv" / f"step_{self.kernels // 2}.cpp"
+
+    def undo(self) -> None:
+        """Take the edit back."""
+        text = self.source.read_text(encoding="utf-8").partition('asm(".pushsection .comment.edit')[0]
+        self.source.write_text(text, encoding="utf-8")
+
+    def scons(self, scene: str, *words: str) -> Row:
+        """Replay all of them."""
+        command = [sys.executable, "-m", "SCons", "-Q", "replay", "JIT=_jit_scale_*", "VERBOSE=1", *words]
+        begun = time.time()
+        row, text = self._run(scene, "scons", command, self.directory)
+        logs = (self.directory / "build" / "logs").glob("*.log")
+        text += "".join(path.read_text(encoding="utf-8") for path in logs if path.stat().st_mtime >= begun)
+        return Row(**{**vars(row), "actions": len(_ACTION.findall(text))})
+
+    def ninja(self, scene: str) -> Row:
+        """The same by ninja."""
+        return self._run(scene, "ninja", ["ninja", "-f", "all.ninja"], self.directory)[0]
+
+    def write_ninja(self) -> None:
+        """A file for each artifact, and one that names them."""
+        lines = []
+        for root in self.roots:
+            written = write_ninja(self.directory, root)
+            place = written.rename(written.parent / f"ninja_{root.name}")
+            text = (place / "build.ninja").read_text(encoding="utf-8").replace(str(written), str(place))
+            if ccache := shutil.which("ccache"):
+                text = re.sub(r"(?m)^  cmd = (\S*g\+\+) ", rf"  cmd = {ccache} \1 ", text)
+            (place / "build.ninja").write_text(text, encoding="utf-8")
+            lines.append(f"subninja {place}/build.ninja\n")
+        (self.directory / "all.ninja").write_text("".join(lines), encoding="utf-8")
+
+    def clean_ninja(self) -> None:
+        """Remove what ninja built."""
+        for path in self.directory.glob("ninja_*/**/*"):
+            if path.suffix in (".o", ".so") or path.name == "verdict.json":
+                path.unlink()
+        for path in self.directory.glob(".ninja_*"):
+            path.unlink()
+
+    def _run(self, scene: str, tool: str, command: Sequence[str], directory: Path) -> tuple[Row, str]:
+        environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+        environment |= {"PYPTO_BUILD_STORE": str(directory / "store"), "CCACHE_DIR": str(directory / "ccache")}
+        environment["CCACHE_SLOPPINESS"] = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        with subprocess.Popen(
+            command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            text = process.stdout.read() if process.stdout else ""
+            _, status, own = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - start
+        if process.returncode:
+            raise SystemExit(f"{shlex.join(command)} failed:\n{text[-4000:]}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Row(self.kernels, self.artifacts, scene, tool, seconds, used, -1, own.ru_maxrss / 1024), text
+
+
+def measure(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str], ninja: bool) -> None:
+    """All scenes of one size, each shown if it is ``wanted``."""
+    remote = f"STORE_REMOTE={bench.directory / 'remote'}"
+    (bench.directory / "remote").mkdir()
+    rows = {scene: show if scene in wanted else _nothing for scene in SCENES}
+    rows["cold"](bench.scons("cold", remote, "STORE_UPLOAD=wait"))
+    if "null" in wanted:
+        show(bench.scons("null"))
+    if "edit" in wanted:
+        edit_source(bench.source)
+        show(bench.scons("edit"))
+    for scene, lost in (("local store", ("build",)), ("remote store", ("build", "store"))):
+        if scene in wanted:
+            bench.undo()
+            for name in lost:
+                shutil.rmtree(bench.directory / name)
+            show(bench.scons(scene, remote))
+    if ninja:
+        _measure_ninja(bench, show, wanted)
+    if "header" in wanted:
+        _measure_header(bench, show)
+
+
+def _measure_ninja(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str]) -> None:
+    bench.write_ninja()
+    bench.clean_ninja()
+    cold = bench.ninja("cold")
+    if "cold" in wanted:
+        show(cold)
+    if "null" in wanted:
+        show(bench.ninja("null"))
+    if "edit" in wanted:
+        edit_source(bench.source)
+        show(bench.ninja("edit"))
+    if "local store" in wanted and shutil.which("ccache"):
+        bench.clean_ninja()
+        show(bench.ninja("local store"))
+
+
+def _measure_header(bench: Bench, show: Callable[[Row], None]) -> None:
+    """A header that all kernels of an artifact include, which have their own instances of instructions from then on."""
+    root = bench.source.parents[2]
+    header = root / "kernels" / "aiv" / "common.h"
+    header.write_text("#pragma once\n", encoding="utf-8")
+    for source in root.glob("kernels/*/*.cpp"):
+        with source.open("a", encoding="utf-8") as file:
+            file.write('#include "common.h"\n')
+    bench.scons("header")
+    header.write_text("#pragma once\ninline constexpr int edited = 1;\n", encoding="utf-8")
+    show(bench.scons("header"))
+
+
+def _nothing(_row: Row) -> None:
+    """A row that nobody asked for."""
+
+
+def main() -> int:
+    """Measure and print the table, a row as soon as it is known."""
+    parser = argparse.ArgumentParser(description="large and many artifacts")
+    parser.add_argument("--kernels", type=int, nargs="*", default=[3, 50, 400], help="sizes of a single artifact")
+    parser.add_argument("--artifacts", type=int, nargs="*", default=[1, 20, 200], help="numbers of small ones")
+    parser.add_argument("--only", nargs="*", default=SCENES, choices=SCENES, help="what to show")
+    parser.add_argument("--no-ninja", action="store_true", help="without the yardstick")
+    given = parser.parse_args()
+    ninja = not given.no_ninja and shutil.which("ninja") is not None
+    sizes = [(kernels, 1) for kernels in given.kernels if 1 in given.artifacts or not given.artifacts]
+    sizes += [(min(given.kernels), count) for count in given.artifacts if count > 1]
+    print("| kernels | artifacts | what | by | seconds | processor s | actions | largest process, MB |", flush=True)
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    for kernels, artifacts in sizes:
+        with tempfile.TemporaryDirectory(prefix="scale") as directory:
+            measure(Bench(Path(directory), kernels, artifacts), lambda row: print(row, flush=True), given.only, ninja)
+    print(f"load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

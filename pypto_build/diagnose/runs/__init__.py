@@ -1,0 +1,1 @@
+"""The history of commands on many artifacts as one HTML page."""

@@ -1,0 +1,156 @@
+"""What came of the runs on many artifacts, over time: one SQLite file in BUILD_DIR, a row for each job of each run.
+
+It decides what is done first and since when something fails; nothing is believed because of it, so it may be removed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.errors import ArtifactError
+
+#: In BUILD_DIR.
+NAME = "history.sqlite"
+#: Runs that are kept.
+KEPT = 500
+_SCHEMA = 1
+_WAIT_S = 5.0
+
+_TABLES = """
+create table if not exists runs(
+    run integer primary key autoincrement, began real not null, verbs text not null, revision text not null,
+    seconds real not null);
+create table if not exists results(
+    run integer not null references runs, job text not null, status text not null, seconds real not null,
+    memory integer not null, cached integer not null, reason text not null, primary key(run, job)) without rowid;
+create index if not exists by_job on results(job, run);
+"""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One command on many artifacts: ``began`` in seconds since 1970, the ``revision`` of the workspace."""
+
+    began: float
+    verbs: str
+    revision: str = ""
+    seconds: float = 0.0
+    number: int = 0
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of one job, named by verbs, artifact, platform and options; ``memory`` in bytes, 0 if not measured."""
+
+    job: str
+    status: str
+    seconds: float = 0.0
+    memory: int = 0
+    cached: bool = False
+    reason: str = ""
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What is known of a job: how it ended last, since which revision and run, and what it took when it last ran."""
+
+    status: str
+    since: str
+    runs: int
+    seconds: float = 0.0
+    memory: int = 0
+
+
+class History:
+    """The file at ``path``, which need not be there yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def past(self, jobs: Sequence[str]) -> dict[str, Past]:
+        """What is known of those of ``jobs`` that have been done before."""
+        if not self.path.exists():
+            return {}
+        wanted, found = set(jobs), {}
+        with self._opened() as database:
+            for job, status, since, runs in database.execute(_LAST):
+                if job in wanted:
+                    found[job] = Past(status, since, runs)
+            for job, seconds, memory in database.execute(_TAKEN):
+                if job in found:
+                    found[job] = msgspec.structs.replace(found[job], seconds=seconds, memory=memory)
+        return found
+
+    def add(self, run: Run, results: Sequence[Result]) -> None:
+        """Keep what came of a run, and forget the oldest ones beyond ``KEPT``."""
+        rows = [(r.job, r.status, r.seconds, r.memory, int(r.cached), r.reason) for r in results]
+        with self._opened() as database, database:
+            values = (run.began, run.verbs, run.revision, run.seconds)
+            cursor = database.execute("insert into runs(began, verbs, revision, seconds) values (?, ?, ?, ?)", values)
+            number = cursor.lastrowid or 0
+            database.executemany(f"insert or replace into results values ({number}, ?, ?, ?, ?, ?, ?)", rows)
+            for table in ("results", "runs"):
+                database.execute(f"delete from {table} where run <= ?", (number - KEPT,))
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        with self._opened() as database:
+            rows = database.execute("select began, verbs, revision, seconds, run from runs order by run").fetchall()
+        return [Run(*row) for row in rows]
+
+    def results(self) -> dict[str, dict[int, Result]]:
+        """The results of every job by the numbers of the runs, oldest first."""
+        found: dict[str, dict[int, Result]] = {}
+        with self._opened() as database:
+            order = "select run, job, status, seconds, memory, cached, reason from results order by job, run"
+            for run, job, status, seconds, memory, cached, reason in database.execute(order):
+                found.setdefault(job, {})[run] = Result(job, status, seconds, memory, bool(cached), reason)
+        return found
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        try:
+            if self.path.exists() and not self.path.is_file():
+                raise sqlite3.DatabaseError("it is no regular file")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(self.path, timeout=_WAIT_S)
+            try:
+                version = database.execute("pragma user_version").fetchone()[0]
+                if version not in (0, _SCHEMA):
+                    raise sqlite3.DatabaseError(f"it was written by another version ({version})")
+                if not version:
+                    database.executescript(_TABLES)
+                    database.execute(f"pragma user_version = {_SCHEMA}")
+                database.execute("pragma synchronous = off")  # after a crash of the machine it may be begun anew
+                yield database
+            finally:
+                database.close()
+        except (sqlite3.Error, OSError, OverflowError, TypeError, ValueError) as error:
+            raise ArtifactError(self.path, f"is no history of runs: {error}", "a new one is begun") from None
+
+
+#: The last result of each job, with the revision and the number of runs since which it has been the same.
+_LAST = """
+with last as (select job, max(run) as run from results group by job),
+     latest as (select l.job, l.run, r.status from last l join results r on r.job = l.job and r.run = l.run),
+     flip as (select t.job, coalesce(max(r.run), 0) as run from latest t
+              left join results r on r.job = t.job and r.status <> t.status group by t.job),
+     streak as (select t.job, min(r.run) as first, count(*) as runs from latest t join flip f on f.job = t.job
+                join results r on r.job = t.job and r.run > f.run group by t.job)
+select t.job, t.status, runs.revision, s.runs
+from latest t join streak s on s.job = t.job join runs on runs.run = s.first
+"""
+#: What each job took when it was last done.
+_TAKEN = """
+select r.job, r.seconds, r.memory from results r
+join (select job, max(run) as run from results where not cached group by job) l on l.job = r.job and l.run = r.run
+"""
+
+
+def flips(results: Mapping[int, Result]) -> list[tuple[int, Result, Result]]:
+    """Where the status of a job changed: the number of the run, the result before and the one then."""
+    pairs = itertools.pairwise(results.items())
+    return [(run, before, now) for (_, before), (run, now) in pairs if before.status != now.status]

@@ -1,0 +1,24 @@
+"""One command on many artifacts: which those are, jobs that share processors and memory, the table at the end.
+
+Every job is a fork of the process that read the options, which goes on where the SConstruct called the tool as if its
+artifact alone had been asked for. Nothing here is loaded for a command on one artifact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pypto_build.rules.options import GROUP, Group
+
+_OF_MANY = frozenset(name for name, group in GROUP.items() if group is Group.MANY)
+#: Options of the command as a whole; jobs do not get them.
+OF_ALL = frozenset({"JIT", "PLATFORM", "TAGS"}) | _OF_MANY
+#: What makes a name a glob.
+SIGNS = "*?["
+
+
+def names_many(arguments: Mapping[str, str]) -> bool:
+    """Whether these options may mean several artifacts or platforms."""
+    jit = arguments.get("JIT", "")
+    several = jit.startswith("@") or any(sign in jit for sign in (*SIGNS, ","))
+    return bool(jit) and (several or "," in arguments.get("PLATFORM", "") or not _OF_MANY.isdisjoint(arguments))

@@ -1,0 +1,308 @@
+"""The process that hands out the jobs of one command: what runs when, what came of each, and the end of it all."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS
+
+from pypto_build import terminal
+from pypto_build.replay.history import Past
+from pypto_build.rules.machinery.slots import Slots
+from pypto_build.rules.many import OF_ALL, memory
+from pypto_build.rules.many.choice import FILES, Job
+from pypto_build.rules.many.row import Row, row_of
+from pypto_build.rules.many.told import Teller, Told, heard
+
+_GRACE_S = 1.0
+_EVERY_S = 0.25
+_LOOKED_AT_ONCE = 8  # artifacts that are worth a process that looks at them
+
+
+class Forked(Exception):
+    """Raised in the process of a job, whose artifact is what is asked for from here on."""
+
+    def __init__(self, teller: Teller, slots: Slots) -> None:
+        super().__init__()
+        self.teller, self.slots = teller, slots
+
+
+@dataclass
+class Running:
+    """A process that works on a job, or looks at several; its log, and what it said so far."""
+
+    process: int
+    reader: int
+    began: float
+    job: Job | None = None
+    need: int = 0
+    said: bytearray = field(default_factory=bytearray)
+
+
+@dataclass
+class Limits:
+    """What the jobs share: processors, and bytes of memory."""
+
+    processors: int
+    memory: int
+
+
+#: Looks at jobs in a process of its own: yields each with what is known of it.
+Looker = Callable[[Sequence[Job]], Any]
+
+
+class Batch:
+    """The jobs of one command."""
+
+    def __init__(
+        self, jobs: Sequence[Job], past: Mapping[str, Past], limits: Limits, logs: Path, verbs: Sequence[str]
+    ) -> None:
+        self.rows: dict[str, Row] = {}  # what is known, by the labels of jobs
+        self.began = time.monotonic()
+        self.interrupted = False
+        self._jobs = list(jobs)
+        self._past, self._limits, self._logs, self._verbs = past, limits, logs, list(verbs)
+        self._by_label = {job.label: job for job in jobs}
+        self._waiting: dict[str, Job] = {}
+        self._running: dict[int, Running] = {}  # by the descriptor that it tells by
+        self._slots = Slots()
+        self._poll = select.poll()
+
+    def run(self, looker: Looker | None, looked_at: Sequence[Job]) -> None:
+        """Do all of them. Returns once in every process of a job, by ``Forked``; Ctrl-C ends it with what is known."""
+        terminal.show_progress(self._doing)
+        first = {job.label for job in looked_at} if looker else set()
+        self._waiting = {job.label: job for job in self._jobs if job.label not in first}
+        try:
+            if looker and looked_at:
+                self._start_lookers(looker, looked_at)
+            while self._running or self._waiting:
+                self._start_jobs()
+                self._listen()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            terminal.step_aside()
+
+    def end(self) -> None:
+        """End what still works; who can, ends by itself and leaves no verdict of before."""
+        for number in (signal.SIGINT, signal.SIGKILL):
+            for running in self._running.values():
+                quickly = number == signal.SIGKILL or running.job is None
+                with suppress(OSError):
+                    os.killpg(running.process, signal.SIGKILL if quickly else number)
+            self._reap(_GRACE_S if number == signal.SIGINT else 60.0)
+
+    def _reap(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while self._running and time.monotonic() < until:
+            for reader, running in list(self._running.items()):
+                if os.waitpid(running.process, os.WNOHANG)[0]:
+                    del self._running[reader]
+            time.sleep(0.01)
+
+    # What runs
+
+    def _start_lookers(self, looker: Looker, jobs: Sequence[Job]) -> None:
+        count = max(1, min(self._limits.processors, -(-len(jobs) // _LOOKED_AT_ONCE)))
+        for number in range(count):
+            child = self._fork(None, None)
+            if isinstance(child, int):  # this is the process that looks
+                _tell_each(child, looker(jobs[number::count]))
+
+    def _start_jobs(self) -> None:
+        while self._waiting and len(self._running) < self._limits.processors:
+            job = self._next()
+            if job is None:
+                break
+            del self._waiting[job.label]
+            child = self._fork(job, self._log(job))
+            if isinstance(child, int):
+                _become(job)
+                raise Forked(Teller(child), self._slots)
+        if not self._waiting:  # whoever is left may use what the others leave
+            left = (self._limits.memory - self._taken()) // memory.ASSUMED
+            self._slots.offer(min(self._limits.processors - len(self._running), left))
+
+    def _next(self) -> Job | None:
+        """What is to be done next: what failed last first, then what takes longest; None if nothing may start now."""
+        busy = {_place(running.job) for running in self._running.values() if running.job}
+        ready = [job for job in self._waiting.values() if _place(job) not in busy]
+        fits = [job for job in ready if not self._running or self._taken() + self._need(job) <= self._limits.memory]
+        return min(fits, key=self._urgency, default=None)
+
+    def _urgency(self, job: Job) -> tuple[bool, float]:
+        past = self._past.get(job.label)
+        if past is None:
+            return True, -float("inf")
+        return past.status == "pass", -past.seconds
+
+    def _need(self, job: Job) -> int:
+        past = self._past.get(job.label)
+        return past.memory if past and past.memory else memory.ASSUMED
+
+    def _taken(self) -> int:
+        return sum(running.need for running in self._running.values())
+
+    def _log(self, job: Job) -> Path:
+        return log_of(self._logs, job, self._verbs)
+
+    def _fork(self, job: Job | None, log: Path | None) -> int | None:
+        """Start a process; in it, the descriptor by which it tells what it knows, else None."""
+        reader, writer = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        process = os.fork()
+        if not process:
+            os.setpgid(0, 0)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.close(reader)
+            for other in self._running:
+                os.close(other)
+            _write_to(log)
+            return writer
+        os.close(writer)
+        with suppress(OSError):
+            os.setpgid(process, process)
+        need = self._need(job) if job else 0
+        self._running[reader] = Running(process, reader, time.monotonic(), job, need)
+        self._poll.register(reader, select.POLLIN)
+        return None
+
+    # What comes of it
+
+    def _listen(self) -> None:
+        for reader, _ in self._poll.poll(_EVERY_S * 1000):
+            running, data = self._running[reader], os.read(reader, 1 << 20)
+            running.said += data
+            if running.job is None:
+                self._take_looks(running)
+            if not data:
+                self._finish(reader)
+
+    def _take_looks(self, running: Running) -> None:
+        """What a process that looks has said in whole lines."""
+        *lines, rest = running.said.split(b"\n")
+        running.said[:] = rest
+        for line in lines:
+            label, told = msgspec.json.decode(line, type=tuple[str, Told | None])
+            job = self._by_label[label]
+            if told is None:
+                self._waiting[label] = job
+            else:
+                self.rows[label] = row_of(job, told, cached=True)
+
+    def _finish(self, reader: int) -> None:
+        running = self._running.pop(reader)
+        self._poll.unregister(reader)
+        os.close(reader)
+        _, status, usage = os.wait4(running.process, 0)
+        job = running.job
+        if job is None:
+            return
+        told = heard(bytes(running.said)) or _unheard(status, self._log(job))
+        if told.status and not told.message:
+            told.message = _finding(text_of(self._log(job)))
+        seconds, peak = time.monotonic() - running.began, usage.ru_maxrss << 10
+        self.rows[job.label] = row_of(job, told, seconds, peak, shown(self._log(job)))
+
+    def _doing(self) -> str:
+        failed = sum(row.failed for row in self.rows.values())
+        now = ", ".join(running.job.name for running in self._running.values() if running.job) or "looking"
+        bad = f", {failed} failed" if failed else ""
+        return f"[{' '.join(self._verbs)}] {len(self.rows)} of {len(self._jobs)}{bad}: {now}"
+
+
+def _place(job: Job) -> tuple[str, str]:
+    """Where it is built: one job at a time works there."""
+    return job.name, job.platform.removesuffix("sim")
+
+
+def log_of(logs: Path, job: Job, verbs: Sequence[str]) -> Path:
+    """Where what a job prints is kept."""
+    name = "".join(letter if letter.isalnum() or letter in "._=+-" else "_" for letter in job.label)
+    return logs / f"{name[:150]}.{'-'.join(verbs)}.log"
+
+
+def _write_to(log: Path | None) -> None:
+    """From now on this process prints to ``log``, and reads nothing."""
+    path = str(log) if log else os.devnull
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for stream, file in ((0, nothing), (1, descriptor), (2, descriptor)):
+        os.dup2(file, stream)
+    os.close(descriptor)
+    os.close(nothing)
+
+
+def _become(job: Job) -> None:
+    """Let the options of this process be those of the job alone."""
+    for name in (*OF_ALL, *FILES, "ANNOTATE"):
+        ARGUMENTS.pop(name, None)
+    ARGUMENTS.update({"JIT": shown(job.root), "PLATFORM": job.platform, **job.options})
+    if "replay" in map(str, COMMAND_LINE_TARGETS):
+        ARGUMENTS["ANNOTATE"] = "0"
+
+
+def shown(path: Path) -> str:
+    """A path for people: from here if it lies below."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _tell_each(writer: int, looks: Any) -> None:
+    """Tell what is known of each job as soon as it is; ends this process."""
+    try:
+        for job, told in looks:
+            os.write(writer, msgspec.json.encode((job.label, told)) + b"\n")
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    finally:
+        os._exit(0)
+
+
+def _unheard(status: int, log: Path) -> Told:
+    """What can be said of a job whose process ended before it told anything."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return Told(3, f"its process was ended by signal {-code}; the system may have run out of memory")
+    lines = [line for line in text_of(log).splitlines() if line.strip()]
+    return Told(code or 3, lines[-1].removeprefix("scons: *** ") if lines else "its process ended without a word")
+
+
+def text_of(log: Path, most: int = 200_000) -> str:
+    """What a job printed, its end if that is much."""
+    try:
+        data = log.read_bytes()
+    except OSError:
+        return ""
+    return data[-most:].decode(errors="replace")
+
+
+def _finding(text: str) -> str:
+    """The line of a tool's output that says what it found: its first error, else its last line."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("scons: ")]
+    return next((line for line in lines if re.search(r"\b(?:error|warning): ", line)), lines[-1] if lines else "")
+
+
+def revision_of(top: Path) -> str:
+    """The revision of the workspace, if git knows one; with a + where files differ from it."""
+    try:
+        command = ["git", "-C", str(top), "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=8"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2.0)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return run.stdout.strip() if not run.returncode else ""

@@ -1,0 +1,182 @@
+"""Which jobs a command means: artifacts by names, globs and lists, times platforms, a share of them."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import hashlib
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, artifact_name, is_artifact, resolve_jit
+from pypto_build.artifact.files import read_bytes
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.rules.many import OF_ALL, SIGNS
+from pypto_build.rules.options import OptionError, parse_options
+from pypto_build.rules.targets import OF_AN_ARTIFACT, check_taken
+from pypto_build.rules.verbs import VERBS, Needs
+
+#: What the files for CI are written by.
+FILES = ("JUNIT", "JSON", "SARIF")
+_ALONE = ("WATCH", "PROFILE")
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Job:
+    """One artifact on one platform, with the options that its line of a list gives it."""
+
+    root: Path
+    platform: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    tags: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The artifact's."""
+        return artifact_name(self.root)
+
+    @property
+    def label(self) -> str:
+        """For people, and for the history: the artifact, and what it is given."""
+        return " ".join([self.name, self.platform, *(f"{name}={value}" for name, value in self.options.items())])
+
+
+def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: Path, examples: Path) -> list[Job]:
+    """The jobs that a command line means, in the order in which they were named; one where it means no more.
+
+    Raises:
+        ArtifactError, OptionError: an artifact, platform, tag, share or option that is none.
+    """
+    platforms = [name for name in arguments.get("PLATFORM", "").split(",") if name] or [parse_options({})["PLATFORM"]]
+    if unknown := [name for name in platforms if name not in PLATFORMS]:
+        raise OptionError(f"PLATFORM={unknown[0]}: is not one of {', '.join(PLATFORMS)}; name those that exist")
+    found: dict[str, Job] = {}
+    for pattern, options, tags in _lines(arguments["JIT"]):
+        own = {name: value for name, value in options.items() if name != "PLATFORM"}
+        for root in _matches(pattern, build_output, examples):
+            for platform in options["PLATFORM"].split(",") if "PLATFORM" in options else platforms:
+                job = Job(root, platform, own, tags)
+                _check_name(found.setdefault(job.label, job), job)
+    jobs = _tagged(list(found.values()), arguments.get("TAGS", ""))
+    return _share(jobs, arguments.get("SHARD", ""))
+
+
+def check(jobs: Sequence[Job], arguments: Mapping[str, str], targets: Sequence[str]) -> None:
+    """Raise for targets that work on one artifact, and for options that nothing takes."""
+    for target in targets:
+        verb = VERBS.get(target)
+        if target not in OF_AN_ARTIFACT or target in ("pto_diff", "graph") or (verb and verb.needs is Needs.FILES):
+            names = [job.name for job in jobs]
+            listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            reason = f"means {len(jobs)} artifacts, and 'scons {target}' works on one"
+            raise ArtifactError(f"JIT={arguments['JIT']}", reason, f"pick one of {listed}")
+    for given in {tuple(job.options.items()): job for job in jobs}.values():
+        _check_options({**arguments, **given.options}, targets)
+
+
+def _check_options(arguments: Mapping[str, str], targets: Sequence[str]) -> None:
+    alone = [name for name in _ALONE if arguments.get(name, "0") not in ("", "0")]
+    if alone:
+        raise OptionError(f"{alone[0]}={arguments[alone[0]]}: is for one artifact; leave it out, or name one with JIT=")
+    others = {name: value for name, value in arguments.items() if name not in ("PLATFORM", *FILES, "ANNOTATE", "TAGS")}
+    parse_options(others)
+    check_taken(others, targets)
+
+
+def _lines(jit: str) -> Iterator[tuple[str, dict[str, str], frozenset[str]]]:
+    """Patterns with their options and tags."""
+    if not jit.startswith("@"):
+        for pattern in [jit] if os.path.exists(jit) else filter(None, jit.split(",")):
+            yield pattern, {}, frozenset()
+        return
+    path = Path(jit[1:]).expanduser()
+    try:
+        text = read_bytes(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise ArtifactError(f"JIT={jit}", f"the list cannot be read: {reason}", "name a file of artifacts") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise ArtifactError(f"{path}:{number}", f"is no line of a list: {error}", _SHAPE) from None
+        if words:
+            yield _line(words, f"{path}:{number}")
+
+
+_SHAPE = "write an artifact, then NAME=value words, such as: _jit_x TAGS=fast RTOL=1e-3"
+
+
+def _line(words: Sequence[str], place: str) -> tuple[str, dict[str, str], frozenset[str]]:
+    pattern, *given = words
+    options = {name: value for name, sign, value in (word.partition("=") for word in given) if sign}
+    if len(options) < len(given) or "=" in pattern:
+        raise ArtifactError(place, f"is no line of a list: {' '.join(words)}", _SHAPE)
+    tags = frozenset(filter(None, options.pop("TAGS", "").split(",")))
+    wrong = next((name for name in options if name in OF_ALL - {"PLATFORM"} or name in FILES), "")
+    if wrong:
+        raise ArtifactError(place, f"{wrong}= is for the whole command", "give it to scons")
+    try:
+        for platform in options.get("PLATFORM", "").split(","):
+            parse_options({**options, "PLATFORM": platform} if platform else options)
+    except OptionError as error:
+        raise ArtifactError(place, str(error)) from None
+    return pattern, options, tags
+
+
+def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
+    """Every artifact that a name, a path or a glob means."""
+    if not any(sign in pattern for sign in SIGNS):
+        return [resolve_jit(pattern, build_output, examples)]
+    for place in (build_output, examples):
+        if os.sep in pattern:
+            paths = [Path(os.path.abspath(path)) for path in glob.glob(os.path.expanduser(pattern))]
+        else:
+            with os.scandir(place) if place.is_dir() else _none() as entries:
+                paths = [Path(entry.path) for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
+        if found := sorted(path for path in paths if is_artifact(path)):
+            return found
+    return [resolve_jit(pattern, build_output, examples)]  # which says what there is
+
+
+class _none:
+    """No entries."""
+
+    def __enter__(self) -> tuple[os.DirEntry[str], ...]:
+        return ()
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _check_name(known: Job, job: Job) -> None:
+    """Outputs lie under an artifact's name: two with the same one would build over each other."""
+    if known.root != job.root:
+        raise ArtifactError(f"{job.root}", f"has the name of {known.root}", "select one of them, or rename it")
+
+
+def _tagged(jobs: list[Job], given: str) -> list[Job]:
+    wanted = frozenset(filter(None, given.split(",")))
+    if not wanted:
+        return jobs
+    if chosen := [job for job in jobs if job.tags & wanted]:
+        return chosen
+    known = sorted(frozenset().union(*(job.tags for job in jobs)))
+    there_are = f"there are: {', '.join(known)}" if known else "lines of a list have tags, as in: _jit_x TAGS=fast"
+    raise OptionError(f"TAGS={given}: no artifact has one of these; {there_are}")
+
+
+def _share(jobs: list[Job], shard: str) -> list[Job]:
+    """Those of one machine of several: the same on each of them, whatever they know, and as many as on the others."""
+    if not shard:
+        return jobs
+    number, _, count = shard.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise OptionError(f"SHARD={shard}: is no share; the second of eight is SHARD=2/8")
+    ordered = sorted(jobs, key=lambda job: hashlib.sha256(job.label.encode()).digest())
+    kept = set(map(id, ordered[int(number) - 1 :: int(count)]))
+    return [job for job in jobs if id(job) in kept]

@@ -1,0 +1,74 @@
+"""A line of the table: what came of one job, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pypto_build.facts.outcomes import Outcome, Word
+from pypto_build.replay.verdict import EXIT_STATUS
+from pypto_build.rules.many.choice import Job
+from pypto_build.rules.many.told import Told
+
+_NAMES = {number: name for name, number in EXIT_STATUS.items()}
+#: Statuses of a command, the worst first: what did not even end, what was not computed, what is wrong, what is unknown.
+WORST = (6, 5, 3, 4, 2, 1, 7)
+_WORDS: dict[int, Word] = {0: "PASS", 1: "FAIL", 7: "UNCHECKED"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a job; ``memory`` in bytes, 0 where nothing ran."""
+
+    job: Job
+    status: int
+    seconds: float = 0.0
+    memory: int = 0
+    cached: bool = False
+    reason: str = ""
+    command: str = ""
+    log: str = ""
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it needs attention."""
+        return self.status != 0
+
+    @property
+    def word(self) -> str:
+        """The name of its status."""
+        return _NAMES.get(self.status, f"status {self.status}")
+
+    @property
+    def outcome(self) -> Outcome:
+        """For the files of CI: that of its replay, else what can be said."""
+        found = next((one for one in self.outcomes if one.failed), next(iter(self.outcomes), None))
+        if found is not None:
+            found.name, found.seconds = self.job.label, found.seconds or self.seconds
+            return found
+        word = _WORDS.get(self.status, "ERROR")
+        root = str(self.job.root)
+        return Outcome(
+            self.job.label,
+            word,
+            self.seconds,
+            self.cached,
+            root,
+            reason=self.reason,
+            command=self.command,
+            failed=self.failed,
+        )
+
+
+def row_of(job: Job, told: Told, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False) -> Row:
+    """The line of a job that ended."""
+    reason = next((one.reason for one in told.outcomes if one.failed), "") or told.message
+    reason = reason.replace(f"{job.root}/", "")
+    command = told.command or next((one.command for one in told.outcomes if one.failed and one.command), "")
+    cached = cached or (bool(told.outcomes) and all(one.cached for one in told.outcomes) and not told.built)
+    return Row(job, told.status, seconds, peak, cached, reason, command, log, tuple(told.outcomes))
+
+
+def severity(status: int) -> int:
+    """How bad a status is; 0 is good."""
+    return len(WORST) - WORST.index(status) if status in WORST else len(WORST) if status else 0

@@ -1,0 +1,147 @@
+"""The beginning and the end of a command on many artifacts."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import SCons.Script
+from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, GetOption
+
+from pypto_build import terminal
+from pypto_build.artifact import ArtifactError
+from pypto_build.replay.history import NAME, History, Past, Result, Run
+from pypto_build.rules.machinery.scons_types import Environment
+from pypto_build.rules.machinery.verdicts import INTERRUPTED, report_status
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.rules.many import OF_ALL, memory
+from pypto_build.rules.many.batch import Batch, Limits, revision_of, text_of
+from pypto_build.rules.many.choice import Job, check, choose
+from pypto_build.rules.many.row import Row, severity
+from pypto_build.rules.many.table import show_table
+from pypto_build.rules.many.told import Told
+from pypto_build.rules.options import Options, parse_options
+from pypto_build.rules.outcomes import write_outcomes
+from pypto_build.toolchain.python import own_tool
+
+_LOGS = "logs"
+
+#: Opens the workspace for options, as the tool does.
+Opener = Callable[[Options], Workspace]
+
+
+def run_many(env: Environment, opener: Opener) -> None:
+    """Do what the command line asks of many artifacts, if it does.
+
+    Returns where it asks for one. Raises ``Forked`` in the process of every job; the process that called it ends here.
+
+    Raises:
+        ArtifactError, OptionError: what was asked for does not exist.
+    """
+    top, targets = Path(SCons.Script.Dir("#").abspath), list(map(str, COMMAND_LINE_TARGETS))
+    if not targets or GetOption("clean") or GetOption("help") or GetOption("no_exec"):
+        return
+    own = {name: value for name, value in ARGUMENTS.items() if name not in ("PLATFORM", "TAGS")}
+    options = parse_options(own)
+    jobs = choose(ARGUMENTS, targets, top / options.build_output, top / "examples" / "artifacts")
+    if len(jobs) == 1 and not _insists():
+        ARGUMENTS.update(JIT=str(jobs[0].root), PLATFORM=jobs[0].platform)
+        return
+    check(jobs, ARGUMENTS, targets)
+    raise SystemExit(_Command(env, opener, top, options, targets, jobs).run())
+
+
+def _insists() -> bool:
+    """Whether one artifact is to be treated as many: a list, a share, something that is written of all."""
+    return ARGUMENTS["JIT"].startswith("@") or any(name in ARGUMENTS for name in OF_ALL - {"JIT", "PLATFORM"})
+
+
+class _Command:
+    """One command on many artifacts."""
+
+    def __init__(
+        self, env: Environment, opener: Opener, top: Path, options: Options, targets: list[str], jobs: Sequence[Job]
+    ) -> None:
+        self._env, self._opener, self._options, self._targets, self._jobs = env, opener, options, targets, jobs
+        self._top = top
+        self._build_dir = top / options["BUILD_DIR"]
+        self._history = History(self._build_dir / NAME)
+        self._began = time.time()
+
+    def run(self) -> int:
+        """Do the jobs and tell what came of them; the exit status of the worst."""
+        past = self._past()
+        size = int(self._options["MEM"] * (1 << 30)) or memory.available()
+        limits = Limits(max(1, GetOption("num_jobs")), size)
+        batch = Batch(self._jobs, past, limits, self._build_dir / _LOGS, self._targets)
+        looker, looked_at = self._looking(past)
+        batch.run(looker, looked_at)
+        rows = [batch.rows[job.label] for job in self._jobs if job.label in batch.rows]
+        show_table(rows, past, len(self._jobs), time.time() - self._began, batch.interrupted)
+        batch.end()
+        self._keep(rows)
+        self._write(rows)
+        worst = max((row.status for row in rows), key=severity, default=0)
+        status = INTERRUPTED if batch.interrupted else worst
+        report_status(status)
+        return status
+
+    def _past(self) -> dict[str, Past]:
+        try:
+            found = self._history.past([f"{self._named} {job.label}" for job in self._jobs])
+        except ArtifactError as error:
+            terminal.complain(f"scons: {error}")
+            with suppress(OSError):
+                self._history.path.replace(self._history.path.with_suffix(".bak"))
+            return {}
+        return {label.removeprefix(f"{self._named} "): past for label, past in found.items()}
+
+    @property
+    def _named(self) -> str:
+        return "+".join(self._targets)
+
+    def _looking(self, past: dict[str, Past]) -> tuple[Any, list[Job]]:
+        from pypto_build.rules.many.look import can_look, exists, look
+
+        if not can_look(self._targets, self._options):
+            return None, []
+        failed = {label for label, known in past.items() if known.status not in ("pass", "unchecked")}
+        jobs = [job for job in self._jobs if job.label not in failed and exists(job, self._build_dir)]
+
+        def looker(given: Sequence[Job]) -> Iterator[tuple[Job, Told | None]]:
+            return look(self._env, given, self._open)
+
+        return looker, jobs
+
+    def _open(self, job: Job) -> Workspace:
+        given = {name: value for name, value in ARGUMENTS.items() if name not in OF_ALL}
+        return self._opener(parse_options({**given, "JIT": str(job.root), "PLATFORM": job.platform, **job.options}))
+
+    def _keep(self, rows: Sequence[Row]) -> None:
+        """Add to the history."""
+        run = Run(self._began, self._named, revision_of(self._top), time.time() - self._began)
+        results = [
+            Result(f"{self._named} {row.job.label}", row.word, row.seconds, row.memory, row.cached, row.reason)
+            for row in rows
+        ]
+        try:
+            if results:
+                self._history.add(run, results)
+        except ArtifactError as error:
+            terminal.complain(f"scons: {error}")
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        """The files that were asked for."""
+        outcomes = [row.outcome for row in rows]
+        for row, outcome in zip(rows, outcomes, strict=True):
+            if row.failed and not outcome.text:
+                outcome.text = text_of(Path(row.log)) if row.log else ""
+        environment = SCons.Script.DefaultEnvironment(tools=[])["ENV"]
+        write_outcomes(outcomes, self._options, self._top, self._build_dir, environment)
+        if self._options["HTML"]:
+            words = ["--history", str(self._history.path), "--html", self._options["HTML"]]
+            subprocess.run([*own_tool("pypto_build.diagnose.runs"), *words], check=False)

@@ -1,0 +1,54 @@
+"""What a job tells the batch when it ends: one message, through a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+import msgspec
+
+from pypto_build.facts.outcomes import Outcome
+
+
+class Told(msgspec.Struct):
+    """How a job ended.
+
+    ``status`` is the exit status that `pypto-build` would have; ``message`` a line on what is wrong, ``command`` what
+    to type for its cause. ``outcomes`` are those of its replays, ``built`` the number of commands that ran.
+    """
+
+    status: int
+    message: str = ""
+    command: str = ""
+    outcomes: list[Outcome] = []
+    built: int = 0
+
+
+class Teller:
+    """The end of the pipe that a job has."""
+
+    def __init__(self, writer: int) -> None:
+        self._writer = writer
+
+    def tell(self, told: Told) -> None:
+        """Say how it ended; the batch may be gone."""
+        data = msgspec.msgpack.encode(told)
+        with suppress(OSError), open(self._writer, "wb") as stream:
+            stream.write(data)
+
+
+def heard(data: bytes) -> Told | None:
+    """What a job told; None if it did not come so far."""
+    try:
+        return msgspec.msgpack.decode(data, type=Told) if data else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def leave() -> None:
+    """End this process, which is a fork: what its parent does at its end is not done here."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(0)
