@@ -204,6 +204,8 @@ _TOLD = (
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
+    Setting("board", None, "shared memory in which the ranks of several chips tell what they wait for"),
+    Setting("rank", 0, "of this run, where there is a board"),
     Setting("ring_task_window", _WINDOW, "tasks at a time, for each ring"),
     Setting("ring_heap", _HEAP, "bytes for allocated tensors, for each ring"),
     Setting("ring_dep_pool", _WINDOW, "edges at a time, for each ring"),

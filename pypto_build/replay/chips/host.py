@@ -18,6 +18,8 @@ import msgspec
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.child import RUN, LoadingNote, Origin, Reply, TensorBuffer
+from pypto_build.replay.chips.board import Board
+from pypto_build.replay.chips.deadlock import Watch, explain
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.driver import Plan, execute_driver
 from pypto_build.replay.chips.memory import address_of
@@ -30,6 +32,8 @@ from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 #: Size of the runtime's report buffer; the host has the first, each rank one after it.
 REPORT_BYTES = 1 << 16
+
+_LOOK_S = 0.02  # how often it is looked at whether ranks can go on
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ class _Host:
         plan = execute_driver(job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers)
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
+        self._board = Board()
         execute = [partial(self._execute, plan, rank) for rank in range(job.world)]
         ranks = [RankProcess(rank, execute[rank]) for rank in range(job.world)]
         try:
@@ -171,18 +176,26 @@ class _Host:
             "parameter_order": self._job.programs[dispatch.program].parameter_order,
             "output_dir": str(directory),
             "report": self._report[start : start + REPORT_BYTES],
+            "board": self._board.memory,
+            "rank": rank,
         }
 
     def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
         """Hand out all dispatches. Raises `RankFault` for the first that fails."""
         queue = Queue(plan.dispatches, len(ranks), 1)
+        watch = Watch(self._board)
         begun, tasks = time.monotonic(), 0
         while queue.left:
             while (item := queue.take()) is not None:
                 assert item.rank is not None
                 ranks[item.rank].start(item)
-            for process in _answered(ranks):
+            answered = _answered(ranks)
+            for process in answered:
                 tasks += self._finish(process, queue)
+            running = {process.rank: process.current for process in ranks if process.current}
+            if not answered and (waits := watch.stuck(running)):
+                text, hint = explain(self._board, waits, running, queue, plan.domains)
+                raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
         return Reply(tasks=tasks, run_s=time.monotonic() - begun)
 
     def _finish(self, process: RankProcess, queue: Queue) -> int:
@@ -209,10 +222,10 @@ class _Host:
                 raise RuntimeFault(python_fault(FaultKind.WINDOW_OVERRUN, text, hint=hint))
 
 
-def _answered(ranks: list[RankProcess], timeout_s: float | None = None) -> list[RankProcess]:
-    """Ranks that have answered, or are gone, at the latest after a time."""
+def _answered(ranks: list[RankProcess]) -> list[RankProcess]:
+    """Ranks that have answered, or are gone; none if nothing came for a while."""
     with suppress(InterruptedError):
-        return list(select.select(ranks, [], [], timeout_s)[0])
+        return list(select.select(ranks, [], [], _LOOK_S)[0])
     return []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pypto_build.artifact.distributed import MOST_RANKS
 from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
-from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, Tag, DispatchTensor
+from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, Tag
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, Buffer, Windows, make_windows, round_up
 from pypto_build.replay.chips.tensors import HostTensor, Storage, stand_in_torch
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
