@@ -85,6 +85,12 @@ def spmd_scale(generator: torch.Generator) -> tuple[Tensors, Tensors]:
     return {"x": x}, {"y": (x.double() * x.double().sum(dim=1, keepdim=True)).float()}
 
 
+def dist_allreduce(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """total = the sum over ranks of scale * x, on every rank"""
+    x, scale = randn(generator, 2, 256), scalar(0.5)
+    return {"x": x, "scale": scale}, {"total": (x.double() * float(scale)).sum(dim=0).float().expand(2, 256)}
+
+
 PROGRAMS: dict[str, Program] = {
     "_jit_vector_dag": vector_dag,
     "_jit_vector_dag_june": vector_dag,
@@ -99,6 +105,10 @@ PROGRAMS: dict[str, Program] = {
     "_jit_spmd_scale": spmd_scale,
 }
 
+DISTRIBUTED: dict[str, Program] = {
+    "_jit_dist_allreduce": dist_allreduce,
+}
+
 
 def make_snapshot(artifact: Path, program: Program) -> None:
     """Write one artifact's data/in and data/out, one tensor a file."""
@@ -111,9 +121,10 @@ def make_snapshot(artifact: Path, program: Program) -> None:
 
 
 def main(argv: list[str]) -> int:
-    root = Path(argv[0]) if argv else Path(__file__).parent / "artifacts"
-    for name, program in PROGRAMS.items():
-        make_snapshot(root / name, program)
+    here = Path(__file__).parent
+    for place, programs in ((here / "artifacts", PROGRAMS), (here / "distributed", DISTRIBUTED)):
+        for name, program in programs.items():
+            make_snapshot((Path(argv[0]) if argv else place) / name, program)
     return 0
 
 

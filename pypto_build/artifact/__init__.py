@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from .errors import EXIT_STATUS, ArtifactError, ErrorKind
 from .jit import find_artifacts, resolve_jit
-from .layout import artifact_name, find_children, is_artifact, lacks_kernels, load_artifact, load_artifacts
+from .layout import (
+    artifact_name,
+    find_children,
+    is_artifact,
+    is_distributed,
+    lacks_kernels,
+    load_artifact,
+    load_artifacts,
+)
 from .manifest import MANIFEST_NAME, described_root, read_manifest
 from .meta import META_NAME, read_meta
 from .records import (
@@ -51,6 +59,7 @@ __all__ = [
     "find_artifacts",
     "find_children",
     "is_artifact",
+    "is_distributed",
     "lacks_kernels",
     "load_artifact",
     "load_artifacts",

@@ -17,22 +17,20 @@ _SHOWN = 10
 _ALIKE = 0.8
 
 
-def find_artifacts(build_output: str | Path | None, examples: str | Path | None = None) -> tuple[Path, ...]:
-    """Every artifact directly below the two places, each by name, those of ``build_output`` first."""
-    return tuple(path for place in _places(build_output, examples) for path in _artifacts_in(place))
+def find_artifacts(build_output: str | Path | None, *examples: str | Path | None) -> tuple[Path, ...]:
+    """Every artifact directly below the places, each by name, those of ``build_output`` first."""
+    return tuple(path for place in _places(build_output, *examples) for path in _artifacts_in(place))
 
 
-def resolve_jit(
-    jit: str, build_output: str | Path | None, examples: str | Path | None = None, *, option: str = "JIT"
-) -> Path:
+def resolve_jit(jit: str, build_output: str | Path | None, *examples: str | Path | None, option: str = "JIT") -> Path:
     """The absolute directory that ``jit`` means.
 
     ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob must match one directory. A
     bare name is looked for in ``build_output``, then in ``examples``: the name itself, else its newest
-    ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below either place.
+    ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below any of the places.
     Raises a usage error of ``option`` that lists what there is, the closest names first.
     """
-    places = _places(build_output, examples)
+    places = _places(build_output, *examples)
     if not jit.strip():
         raise ArtifactError(option, "names no artifact", _existing(jit, places))
     if jit == "latest":

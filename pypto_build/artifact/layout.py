@@ -11,6 +11,8 @@ from .meta import META_NAME, read_meta
 from .records import Artifact
 
 CHILDREN_DIR = "next_levels"
+#: The host driver of a distributed artifact.
+DRIVER = "orchestration/host_orch.py"
 
 
 def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artifact:
@@ -71,7 +73,7 @@ def is_artifact(path: Path) -> bool:
 
 def is_distributed(root: Path) -> bool:
     """Whether ``root`` is a distributed (L3) build: a Python host driver and no manifest."""
-    return not (root / MANIFEST_NAME).is_file() and (root / "orchestration" / "host_orch.py").is_file()
+    return not (root / MANIFEST_NAME).is_file() and (root / DRIVER).is_file()
 
 
 def lacks_kernels(root: Path) -> bool:
@@ -87,8 +89,10 @@ def _not_loadable(root: Path) -> ArtifactError:
         return ArtifactError(root, "not a directory", "give the directory the compiler wrote")
     children = ", ".join(f"{CHILDREN_DIR}/{child.name}" for child in find_children(root))
     if is_distributed(root):
-        hint = f"its chip tasks can be replayed one by one: {children}" if children else ""
-        return ArtifactError(root, "not supported: distributed (L3) build, driven by orchestration/host_orch.py", hint)
+        hint = f"name one of its chip programs: {children}" if children else ""
+        return ArtifactError(
+            root, "distributed: several chips, driven by orchestration/host_orch.py, and this looks at one", hint
+        )
     if children:
         return ArtifactError(root, "holds several orchestrations and none of its own", f"pick one of {children}")
     if lacks_kernels(root):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,9 @@ _SCHEMA = 1
 _WAY_OUT = "compile again, or remove the file to do without it"
 
 
-class _Param(msgspec.Struct):
+class ParamDocument(msgspec.Struct):
+    """A parameter as the compiler writes it."""
+
     name: str
     direction: str
     shape: list[Extent] | None
@@ -27,9 +30,11 @@ class _Param(msgspec.Struct):
     kind: Literal["", "tensor", "scalar"] = ""
 
 
-class _Document(msgspec.Struct):
+class MetaDocument(msgspec.Struct):
+    """What describes a program, of one chip or of several."""
+
     schema: int
-    params: list[_Param]
+    params: list[ParamDocument]
     platform: str | None = None
     backend_type: str | None = None
 
@@ -37,7 +42,7 @@ class _Document(msgspec.Struct):
 def read_meta(path: Path) -> CompiledMeta | None:
     """The metadata at ``path``, ``None`` if there is no such file. Raises a usage error if it is not schema 1."""
     try:
-        document = decode_json(read_bytes(path), _Document)
+        document = decode_json(read_bytes(path), MetaDocument)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -46,8 +51,13 @@ def read_meta(path: Path) -> CompiledMeta | None:
         raise ArtifactError(path, f"not a compiled_meta.json: {error}", _WAY_OUT) from None
     if document.schema != _SCHEMA:
         raise ArtifactError(path, f"schema: {document.schema} is not read, only {_SCHEMA}", _WAY_OUT)
+    return CompiledMeta(read_params(path, document.params), document.platform, document.backend_type)
+
+
+def read_params(path: Path, documents: Sequence[ParamDocument]) -> tuple[MetaParam, ...]:
+    """The parameters in the metadata at ``path``. Raises a usage error naming the first that can be none."""
     params: list[MetaParam] = []
-    for position, param in enumerate(document.params):
+    for position, param in enumerate(documents):
         if not param.name.isidentifier():  # names become file names
             raise ArtifactError(path, f"params[{position}].name: {param.name!r} is not a parameter name", _WAY_OUT)
         try:
@@ -60,4 +70,4 @@ def read_meta(path: Path) -> CompiledMeta | None:
             raise ArtifactError(path, f"params[{position}].shape: {param.shape} fits no memory", _WAY_OUT)
         shape = None if param.shape is None else tuple(param.shape)
         params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype), param.kind))
-    return CompiledMeta(tuple(params), document.platform, document.backend_type)
+    return tuple(params)

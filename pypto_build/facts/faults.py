@@ -165,6 +165,10 @@ class FaultKind:
     OUT_OF_MEMORY = 81
     UNUSABLE_INPUT = 82
     NOT_TRANSLATED = 83
+    # what many chips do; noticed in Python
+    DRIVER = 84
+    WINDOW_OVERRUN = 85
+    RANKS_DEADLOCK = 86
 
 
 class Kind(NamedTuple):
@@ -415,6 +419,9 @@ KINDS: dict[int, Kind] = {
     FaultKind.OUT_OF_MEMORY: _elsewhere("runtime_error"),
     FaultKind.UNUSABLE_INPUT: _elsewhere("usage_error"),
     FaultKind.NOT_TRANSLATED: _elsewhere("build_error"),
+    FaultKind.DRIVER: _elsewhere("runtime_error"),
+    FaultKind.WINDOW_OVERRUN: _elsewhere("runtime_error"),
+    FaultKind.RANKS_DEADLOCK: _elsewhere("hang"),
 }
 
 

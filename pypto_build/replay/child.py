@@ -61,6 +61,16 @@ class Job:
     options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Path | None = None  # the artifact whose .pto modules PyTorch executes instead of the kernels
 
+    @property
+    def binaries(self) -> tuple[Path, ...]:
+        """What is loaded."""
+        return (self.embedded, self.orchestration, *(kernel.path for kernel in self.kernels))
+
+    @property
+    def place(self) -> Path:
+        """A directory on the file system that runs write to."""
+        return self.orchestration.parent
+
 
 class Unwritten(msgspec.Struct):
     """Elements of an OUT tensor that no task wrote; `first` are flat indices."""
@@ -83,8 +93,20 @@ class InputWrite(msgspec.Struct):
     in_copy: bool
 
 
+class Origin(msgspec.Struct):
+    """The rank that a reply is about, the number of its dispatch there and that one's program; how its process ended,
+    as `os.waitpid` says, if it did."""
+
+    rank: int
+    dispatch: int
+    program: str
+    status: int | None = None
+
+
 class Reply(msgspec.Struct):
     """The child's answer to one round: the numbers of a run, or the fault that ended it.
+
+    A fault of one of several chips has an `origin`, which may be all that it has.
 
     `loaded` says instead that PyTorch has been loaded; that comes before any code of the artifact's is.
     """
@@ -95,6 +117,7 @@ class Reply(msgspec.Struct):
     input_writes: list[InputWrite] = []
     fault: FaultRecord | None = None
     loaded: bool = False
+    origin: Origin | None = None
 
 
 #: A file may be as large in any case.

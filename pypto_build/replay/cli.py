@@ -122,6 +122,7 @@ def request_from(argv: Sequence[str]) -> Request:
         timeout_s=given.timeout,
         rounds=given.rounds,
         threads=given.threads,
+        world=given.world,
         memory_mb=given.memory,
         comparators=dict(given.comparator),
         scalars=dict(given.scalar),

@@ -56,4 +56,6 @@ def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
             return False
         if not all(0 <= index < sizes[item.tensor] for index in item.first):
             return False
+    if reply.origin is not None:
+        reply.origin.program = printable(reply.origin.program)
     return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _LIMIT for item in reply.input_writes)

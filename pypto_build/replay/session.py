@@ -98,6 +98,7 @@ class Request:
     timeout_s: float = 60.0
     rounds: int = 1
     threads: int = 0
+    world: int = 0  # ranks of a distributed artifact; 0: as many as it was compiled for
     memory_mb: int | None = None
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
@@ -186,7 +187,7 @@ class _Session:
         request, verdict = self._request, self._verdict
         _remove_results(request.results_dir)
         if request.engine is None:
-            _require_platform(request)
+            require_platform(request)
         interface = read_interface(request.build_dir / "interface.json")
         verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
         verdict.rtol, verdict.atol = tolerances(request.artifact_dir, request.rtol, request.atol)
@@ -298,7 +299,7 @@ class _Session:
             self._keep(binding, arena)
             verdict.outputs = judged_outputs(binding, request.judge())
             return
-        if request.engine is None and not (comparators or reply.input_writes or reply.unwritten):
+        if request.embedded.name and not (comparators or reply.input_writes or reply.unwritten):
             quick = quick_check(load_embedded(request.embedded), binding, arena, verdict.rtol, verdict.atol)
             if quick is not None:
                 verdict.outputs = quick
@@ -380,7 +381,8 @@ def _name_kernels(interface: Interface, records: Path) -> None:
     write_bytes(records / "name_map.json", msgspec.json.encode(entry) + b"\n")
 
 
-def _require_platform(request: Request) -> None:
+def require_platform(request: Request) -> None:
+    """Raise a usage error for what the embedded runtime does not execute."""
     if request.runtime not in _RUNTIMES:
         raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(_RUNTIMES)}")
     if request.platform not in PLATFORMS:

@@ -9,12 +9,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pypto_build.replay.child import (
     RUN,
-    Job,
     LoadingNote,
     Reply,
     TensorBuffer,
@@ -35,6 +36,7 @@ from pypto_build.replay.faults import (
 from pypto_build.replay.listener import Listener
 from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
 from pypto_build.replay.replies import no_reply, read_reply
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import ErrorInfo
 
 if TYPE_CHECKING:
@@ -62,6 +64,21 @@ def default_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
+class AnyJob(Protocol):
+    """What a child is started for, as far as its parent has to know."""
+
+    @property
+    def embedded(self) -> Path: ...
+    @property
+    def binaries(self) -> Sequence[Path]: ...
+    @property
+    def place(self) -> Path: ...
+    @property
+    def reference(self) -> Path | None: ...
+    @property
+    def options(self) -> Mapping[str, SettingValue]: ...
+
+
 class Worker:
     """A forked child that executes rounds. Use as a context manager: leaving it ends whatever is left of the child.
 
@@ -71,15 +88,22 @@ class Worker:
     """
 
     def __init__(
-        self, job: Job, tensors: list[TensorBuffer], *, timeout_s: float, rounds: int, memory_bytes: int
+        self,
+        job: AnyJob,
+        tensors: list[TensorBuffer],
+        *,
+        timeout_s: float,
+        rounds: int,
+        memory_bytes: int,
+        body: Callable[..., None] = serve,
+        reports: int = 1,
     ) -> None:
         self._job, self._tensors = job, tensors
         self._timeout_s, self._rounds, self._memory_bytes = timeout_s, rounds, memory_bytes
-        self._binaries = frozenset(
-            map(str, (job.embedded, job.orchestration, *(kernel.path for kernel in job.kernels)))
-        )
+        self._binaries = frozenset(map(str, job.binaries))
+        self._body = body
         self._sizes = [math.prod(shape) for _, shape, *_ in tensors]
-        self._report = mmap.mmap(-1, REPORT_BYTES)
+        self._report = mmap.mmap(-1, REPORT_BYTES * reports)
         self._loads = job.reference is not None
         self._status: int | None = None
         self._peak_bytes = 0
@@ -111,13 +135,13 @@ class Worker:
         """The child's work. What the parent's objects have open is closed, and must not be closed once more by them."""
         gc.freeze()
         cpu_s = int((self._timeout_s + 10) * self._rounds * (os.cpu_count() or 1))
-        limit_resources(self._memory_bytes, cpu_s, self._job.orchestration.parent)
-        serve(runtime, self._job, self._tensors, memoryview(self._report))
+        limit_resources(self._memory_bytes, cpu_s, self._job.place)
+        self._body(runtime, self._job, self._tensors, memoryview(self._report))
 
     def _may_hide_memory(self) -> bool:
         """Whether the child can do without what lies in shared memory: some keep their files there."""
         job = self._job
-        places = (os.getcwd(), sys.prefix, job.embedded, job.orchestration, job.options.get("output_dir", ""))
+        places = (os.getcwd(), sys.prefix, job.embedded, job.place, job.options.get("output_dir", ""))
         return not any(os.path.realpath(str(place)).startswith(f"{SHARED_MEMORY}/") for place in places)
 
     def __enter__(self) -> Worker:
@@ -148,7 +172,7 @@ class Worker:
             if not reply.loaded:
                 raise self._fault(reply)
         reply = self._reply()
-        if reply.fault or reply.loaded:
+        if reply.fault or reply.loaded or reply.origin:
             self._drain()
             raise self._fault(reply)
         self._rounds -= 1
@@ -241,11 +265,11 @@ class Worker:
     def _read_report(self) -> Report | None:
         from pypto_build.runtime.report import read_report
 
-        return read_report(bytes(self._report))
+        return read_report(self._report[:REPORT_BYTES])
 
     @property
     def _loading(self) -> str:
-        return LoadingNote(memoryview(self._report)).text
+        return LoadingNote(memoryview(self._report)[:REPORT_BYTES]).text
 
     def _fault_known(self) -> bool:
         """Whether the runtime has written down a fault; its place in the report, so that nothing need be loaded."""

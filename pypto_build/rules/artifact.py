@@ -52,6 +52,8 @@ class ArtifactTargets:
     config: Nodes  # [signed kernel_config.py, interface.json]
     is_stale: bool  # whether a unit has to be built
     embedded: Node | None  # the embedded runtime's module; None where simpler's runtime is used
+    parts: tuple[ArtifactTargets, ...] = ()  # the chip programs of a distributed artifact
+    files: tuple[Path, ...] = ()  # what a replay reads besides
 
     @property
     def binaries_dir(self) -> Path:
@@ -71,7 +73,8 @@ class ArtifactTargets:
     @property
     def binary_paths(self) -> list[Path]:
         """What a runtime loads."""
-        return [self.binaries_dir / plan.unit.binary for plan in self.plans]
+        own = [self.binaries_dir / plan.unit.binary for plan in self.plans]
+        return [*own, *(path for part in self.parts for path in (*part.binary_paths, part.interface))]
 
     def ensure(self, workspace: Workspace) -> int:
         """Check again just before the binaries are used: a source may have been edited since this run began.
@@ -79,6 +82,7 @@ class ArtifactTargets:
         The status of the first step that fails.
         """
         failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+        failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
 
 
@@ -228,6 +232,8 @@ def _declare_modules(env: Environment, artifact: Artifact) -> None:
 def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") -> None:
     """What was rebuilt and why, once; where nothing was, ``why`` the replay runs. Lines that people search logs for."""
     told = workspace.progress.told
+    for part in targets.parts:
+        tell_built(workspace, part, why)
     if not targets.plans or (targets.output, targets.variant) in told:
         return
     told.add((targets.output, targets.variant))

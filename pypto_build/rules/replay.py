@@ -191,10 +191,10 @@ def _replay_step(
     embedded = [Path(targets.embedded.get_abspath())] if targets.embedded else []
     action = python_tool(
         workspace,
-        "pypto_build.interop.run" if simpler else "pypto_build.replay",
+        _tool(targets),
         _argv(targets, workspace, way.name, data_dir, golden, options, comparators),
         name=f"{REPLAYS}/{way.name}",
-        inputs=[*embedded, targets.interface, *targets.binary_paths, *_files(targets, found)],
+        inputs=[*embedded, targets.interface, *targets.files, *targets.binary_paths, *_files(targets, found)],
         tree=f"{REPLAYS}/{way.name}",
         good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
@@ -212,6 +212,13 @@ def _replay_step(
         recorded=targets.platform.simulated,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
+
+
+def _tool(targets: ArtifactTargets) -> str:
+    """The module that runs it."""
+    if targets.embedded is None:
+        return "pypto_build.interop.run"
+    return "pypto_build.replay.chips" if targets.parts else "pypto_build.replay"
 
 
 def _run_heard(workspace: Workspace, heard: list[str], command: list[str], env: dict[str, str]) -> tuple[int, str]:
@@ -356,6 +363,7 @@ def _argv(
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+    words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
     words += ["--data", str(data_dir)] if data_dir else []
     words += ["--golden", str(golden)] if golden else []
     words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]

@@ -7,13 +7,13 @@ from pathlib import Path
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
 
-from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, resolve_jit
+from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded, tell_all_built
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.verdicts import Verdicts
-from pypto_build.rules.machinery.workspace import Workspace, examples_dir, workspace_of
+from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
@@ -31,7 +31,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     workspace = workspace_of(env)
     jit = workspace.options["JIT"]
     wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in OF_AN_ARTIFACT]
-    places = (workspace.top / workspace.options.build_output, examples_dir(workspace))
+    places = artifact_dirs(workspace)
     _declare_without_artifact(env)
     verbs = [VERBS[target] for target in wanted if target in VERBS]
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
@@ -106,6 +106,11 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
 
 def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
+    if is_distributed(root):
+        from pypto_build.rules.distributed import declare_distributed
+
+        declare_distributed(env, root, wanted)
+        return
     artifacts = open_artifacts(workspace_of(env), root)
     _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)
 

@@ -51,14 +51,14 @@ def test_several_orchestrations(tmp_path: Path) -> None:
 def test_distributed(tmp_path: Path) -> None:
     write(tmp_path / "orchestration" / "host_orch.py")
     assert complaint(tmp_path) == (
-        f"{tmp_path}: not supported: distributed (L3) build, driven by orchestration/host_orch.py"
+        f"{tmp_path}: distributed: several chips, driven by orchestration/host_orch.py, and this looks at one"
     )
     make_artifact(tmp_path / "next_levels" / "chip")
     assert complaint(tmp_path) == (
-        f"{tmp_path}: not supported: distributed (L3) build, driven by orchestration/host_orch.py; "
-        "its chip tasks can be replayed one by one: next_levels/chip"
+        f"{tmp_path}: distributed: several chips, driven by orchestration/host_orch.py, and this looks at one; "
+        "name one of its chip programs: next_levels/chip"
     )
-    with pytest.raises(ArtifactError, match="not supported: distributed"):
+    with pytest.raises(ArtifactError, match="distributed: several chips"):
         load_artifacts(tmp_path)
 
 

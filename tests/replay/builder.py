@@ -77,5 +77,10 @@ def replay(artifact: Path, out: Path, *options: str) -> Replayed:
     """Run the command line on a built artifact."""
     argv = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", PLATFORM.name, "--verbose"]
     argv += ["--build-dir", str(out), "--embedded", str(embedded_module()), *options]
+    return run_tool(argv, out)
+
+
+def run_tool(argv: list[str], out: Path) -> Replayed:
+    """Run the command line of a replay."""
     run = subprocess.run(argv, capture_output=True, text=True, check=False)
     return Replayed(run.returncode, run.stdout, run.stderr, read_verdict(out / "verdict.json"))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from pypto_build.artifact import find_artifacts
 from pypto_build.facts.run_options import Option
-from pypto_build.rules.machinery.workspace import Workspace, examples_dir
+from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs
 from pypto_build.rules.options import GROUP, OPTIONS, Group, OptionError
 from pypto_build.rules.targets import SECTIONS, TARGETS
 
@@ -33,7 +32,7 @@ def overview(workspace: Workspace, tests: Collection[str]) -> str:
     lines += _paragraph("More verbs:", sorted(TARGETS.keys() - set(shown)))
     lines += _paragraph("Options:", [name for name in OPTIONS if GROUP[name] is Group.COMMON])
     lines += ["", *_table({"help VERB|OPTION": "what it does and takes, values and defaults", **_CLEAN}, width)]
-    artifacts = [path.name for path in find_artifacts(*_places(workspace))]
+    artifacts = [path.name for path in find_artifacts(*artifact_dirs(workspace))]
     lines += _paragraph("Artifacts:", _few(artifacts) or ["none found"])
     lines += _paragraph("Tests:", _few(sorted(tests))) if tests else []
     return "\n".join(lines)
@@ -105,7 +104,7 @@ def _everything(workspace: Workspace) -> str:
         lines += [f"{section}:", *_table(rows | (_CLEAN if "build" in names else {}), width), ""]
     for group in Group:
         lines += [f"{group.value}:", *_rows(option for option in OPTIONS.values() if GROUP[option.name] is group), ""]
-    artifacts = find_artifacts(*_places(workspace))
+    artifacts = find_artifacts(*artifact_dirs(workspace))
     return "\n".join([*lines, "Artifacts:", *(f"  {workspace.short(path)}" for path in artifacts)])
 
 
@@ -114,10 +113,6 @@ def default_text(value: object) -> str:
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _places(workspace: Workspace) -> tuple[Path, Path]:
-    return workspace.top / workspace.options.build_output, examples_dir(workspace)
 
 
 def _few(names: Sequence[str], most: int = 6) -> list[str]:

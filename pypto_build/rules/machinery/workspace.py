@@ -214,9 +214,10 @@ def mark_output(path: Path) -> None:
         marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
 
 
-def examples_dir(workspace: Workspace) -> Path:
-    """Where artifacts are looked for after ``BUILD_OUTPUT``."""
-    return workspace.top / "examples" / "artifacts"
+def artifact_dirs(workspace: Workspace) -> tuple[Path, ...]:
+    """Where artifacts are looked for, in this order."""
+    examples = workspace.top / "examples"
+    return workspace.top / workspace.options.build_output, examples / "artifacts", examples / "distributed"
 
 
 def escape(word: str) -> str:

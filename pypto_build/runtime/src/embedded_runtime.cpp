@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "chips/board.h"
 #include "crash/crash.h"
 #include "execution/artifact_code.h"
 #include "records/records.h"
@@ -34,6 +35,7 @@ Report *open_report(const Settings &settings) {
 
 /// Everything that lives as long as one run.
 struct Run {
+    RankSignals signals;
     TaskGraph graph;
     std::unique_ptr<Scheduler> scheduler;
     Executor executor;
@@ -43,8 +45,11 @@ struct Run {
 
     Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report,
         const Log &log)
-        : graph(settings.limits),
-          executor(platform, kernels, report, [this](Fault fault) { scheduler->fail(std::move(fault)); }),
+        : signals(settings.board, settings.board_bytes, settings.rank), graph(settings.limits),
+          executor(platform, kernels, report, signals,
+                   {[this](Fault fault) { scheduler->fail(std::move(fault)); },
+                    [this](int32_t more) { scheduler->waits_for_ranks(more); },
+                    [this] { return scheduler->failed(); }}),
           orchestrator(settings, platform, kernels, graph,
                        *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), log) {}
 };
@@ -66,6 +71,10 @@ void check_parameters(const std::vector<TensorParameter> &tensors) {
 
 uint64_t report_bytes() {
     return kReportBytes;
+}
+
+uint64_t board_bytes() {
+    return kBoardBytes;
 }
 
 EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
@@ -105,6 +114,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     const SignalStack signal_stack;
     const CrashGuard crash_guard(report, *staging);
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report, *log);
+    run->signals.begin();
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
     Scheduler &scheduler = *run->scheduler;
@@ -142,6 +152,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     } else {
         lock.unlock();
     }
+    run->signals.end();
     RunResult result;
     times.end_ns = monotonic_ns();
     result.run_s = static_cast<double>(times.end_ns - times.start_ns) / 1e9;

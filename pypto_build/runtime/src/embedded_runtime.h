@@ -22,8 +22,9 @@ struct RunResult {
     std::string graph; // the content of deps.json, if asked for
 };
 
-/// Size of the report buffer of Settings::report.
+/// Size of the report buffer of Settings::report, and of the board of Settings::board.
 uint64_t report_bytes();
+uint64_t board_bytes();
 
 class EmbeddedRuntime {
 public:

@@ -68,6 +68,11 @@ struct PyptoCoreContext {
 
     // What a checked kernel reports its accesses to (pypto/check_abi.h); null when nobody wants to know.
     const struct PyptoCheck *check;
+
+    // Signals between ranks; null where there is one chip. A wait returns when the signal compares as expected
+    // (0 EQ, 1 NE, 2 GT, 3 GE, 4 LT, 5 LE); a notification adds `value`, or sets it.
+    void (*signal_wait)(struct PyptoCoreContext *, const int32_t *signal, int32_t expected, uint32_t comparison);
+    void (*signal_notify)(struct PyptoCoreContext *, int32_t *signal, int32_t value, int set);
 };
 
 #ifdef __cplusplus

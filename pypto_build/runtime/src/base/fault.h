@@ -102,6 +102,10 @@ enum class FaultKind : int32_t {
     OutOfMemory,
     UnusableInput,
     NotTranslated,
+    // what many chips do; noticed in Python
+    Driver,
+    WindowOverrun,
+    RanksDeadlock,
 };
 
 inline constexpr uint64_t kNoTask = ~uint64_t{0};

@@ -210,6 +210,14 @@ constexpr Option kOptions[] = {
          settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
      },
      nothing},
+    {"board",
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+         const Memory memory = parse_memory(value, held, true);
+         settings.board = memory.address;
+         settings.board_bytes = memory.bytes;
+     },
+     nothing},
+    member<&Settings::rank>("rank"),
     rings<&RingLimits::task_window>("ring_task_window"),
     rings<&RingLimits::heap_bytes>("ring_heap"),
     rings<&RingLimits::dependency_pool>("ring_dep_pool"),
@@ -276,6 +284,7 @@ PYBIND11_MODULE(_embedded, module) {
     fault_type = py::object(py::module_::import("pypto_build.runtime.faults").attr("RuntimeFault")).release().ptr();
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     module.attr("REPORT_BYTES") = report_bytes();
+    module.attr("BOARD_BYTES") = board_bytes();
     module.attr("OPTIONS") = default_options();
 
     py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")

@@ -21,17 +21,20 @@ Activation &activation_of(PyptoCoreContext *context) {
 /// Tells, while it lives, that the thread waits for others.
 class Waiting {
 public:
-    explicit Waiting(const Activation &activation) : slot_(activation.running) { set(1); }
-    ~Waiting() { set(0); }
+    explicit Waiting(const Activation &activation) : activation_(activation) { set(1, 1); }
+    ~Waiting() { set(0, -1); }
     Waiting(const Waiting &) = delete;
     Waiting &operator=(const Waiting &) = delete;
 
 private:
-    void set(uint32_t value) {
-        if (slot_)
-            slot_->waits.store(value, std::memory_order_relaxed);
+    void set(uint32_t value, int32_t more) {
+        if (activation_.running)
+            activation_.running->waits.store(value, std::memory_order_relaxed);
+        RankSignals &signals = activation_.executor->signals();
+        signals.add_other_wait(more);
+        signals.add_busy(-more);
     }
-    RunningSlot *slot_;
+    const Activation &activation_;
 };
 
 Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
@@ -122,6 +125,17 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
     }
 }
 
+void signal_wait(PyptoCoreContext *context, const int32_t *signal, int32_t expected, uint32_t comparison) {
+    Activation &activation = activation_of(context);
+    if (!activation.executor->wait_for_signal(activation, signal, expected, comparison))
+        throw CodeEnded{};
+}
+
+void signal_notify(PyptoCoreContext *context, int32_t *signal, int32_t value, int set) {
+    Activation &activation = activation_of(context);
+    activation.executor->signals().notify(activation, signal, value, set != 0);
+}
+
 void kernel_fault(PyptoCoreContext *context, const char *message, const char *file, int line) {
     Activation &activation = activation_of(context);
     activation.executor->end_with_fault(
@@ -163,8 +177,9 @@ void build_arguments(const Task &task, const void *local_context, const void *gl
     }
 }
 
-Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault)
-    : platform_(platform), kernels_(kernels), report_(report), on_fault_(std::move(on_fault)),
+Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, RankSignals &signals,
+                   Callbacks callbacks)
+    : platform_(platform), kernels_(kernels), report_(report), signals_(signals), callbacks_(std::move(callbacks)),
       pool_([this] { return make_core(); }) {}
 
 std::unique_ptr<Core> Executor::make_core() {
@@ -199,6 +214,23 @@ void Executor::run_block(const Task &task, int32_t block, Core &core) {
     GroupSet groups(task.block_num == 1);
     std::vector<WorkerPool::Job> jobs;
     append_jobs(task, block, add_group(task, groups), &groups, jobs);
+    run_jobs(std::move(jobs), core);
+}
+
+// Each job can go on by itself, so each counts; the last to end leaves what counts for the task.
+void Executor::run_jobs(std::vector<WorkerPool::Job> jobs, Core &core) {
+    if (!signals_) {
+        pool_.run(jobs, core);
+        return;
+    }
+    std::atomic<size_t> left{jobs.size()};
+    signals_.add_busy(static_cast<int32_t>(jobs.size()) - 1);
+    for (WorkerPool::Job &job : jobs)
+        job = [this, &left, job](Core &own) {
+            job(own);
+            if (left.fetch_sub(1) > 1)
+                signals_.add_busy(-1);
+        };
     pool_.run(jobs, core);
 }
 
@@ -207,7 +239,7 @@ void Executor::run_together(const Task &task, Core &core) {
     std::vector<WorkerPool::Job> jobs;
     for (int32_t block = 0; block < task.block_num; ++block)
         append_jobs(task, block, add_group(task, groups), &groups, jobs);
-    pool_.run(jobs, core);
+    run_jobs(std::move(jobs), core);
 }
 
 void Executor::append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
@@ -246,6 +278,8 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     context.fault = kernel_fault;
     context.sync_all = sync_all;
     context.check = nullptr;
+    context.signal_wait = signals_ ? signal_wait : nullptr;
+    context.signal_notify = signals_ ? signal_notify : nullptr;
     context.runtime = &activation;
     activation.check = nullptr;
     if (checker_ && activation.kernel->checked)
@@ -295,9 +329,21 @@ void Executor::report_fault(const Activation &activation, Fault fault, const std
     fault.task = activation.task->number;
     fault.task_id = activation.task->id;
     fault.kernel = kernels.empty() ? activation.kernel->name : kernels;
-    on_fault_(std::move(fault)); // first, so that it stands before those end who wait
+    callbacks_.fault(std::move(fault)); // first, so that it stands before those end who wait
     if (activation.groups)
         activation.groups->abort(); // nobody waits on for a member that has failed
+}
+
+bool Executor::wait_for_signal(const Activation &activation, const int32_t *signal, int32_t expected,
+                               uint32_t comparison) {
+    if (activation.running)
+        activation.running->waits.store(1, std::memory_order_relaxed);
+    callbacks_.waits_for_ranks(1);
+    const bool held = signals_.wait(activation, signal, expected, comparison, callbacks_.failed);
+    callbacks_.waits_for_ranks(-1);
+    if (activation.running)
+        activation.running->waits.store(0, std::memory_order_relaxed);
+    return held;
 }
 
 void Executor::end_with_fault(Activation &activation, Fault fault) {

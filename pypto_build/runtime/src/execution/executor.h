@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "chips/board.h"
 #include "execution/core.h"
 #include "execution/group.h"
 #include "execution/kernel_library.h"
@@ -18,9 +19,15 @@ class Checker;
 
 class Executor {
 public:
-    using OnFault = std::function<void(Fault)>;
+    /// What the run is told, and asked, by kernels.
+    struct Callbacks {
+        std::function<void(Fault)> fault;
+        std::function<void(int32_t)> waits_for_ranks; // so many more kernels do
+        std::function<bool()> failed;
+    };
 
-    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, OnFault on_fault);
+    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, RankSignals &signals,
+             Callbacks callbacks);
 
     /// From before the first task on.
     void observe(TaskObserver *observer) { observers_.push_back(observer); }
@@ -28,6 +35,7 @@ public:
     void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
     Report *report() const { return report_; }
+    RankSignals &signals() const { return signals_; }
 
     /// A core for a thread of the scheduler.
     std::unique_ptr<Core> make_core();
@@ -44,6 +52,8 @@ public:
     void report_fault(const Activation &activation, Fault fault, const std::string &kernels = {});
     /// Ends the kernel of this activation with a fault; does not return.
     [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
+    /// Lets the kernel wait for another rank; false: the run has failed.
+    bool wait_for_signal(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
 
 private:
     struct Role {
@@ -58,11 +68,13 @@ private:
     void append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
                      std::vector<WorkerPool::Job> &jobs);
     void report_deadlock(const Activation &activation);
+    void run_jobs(std::vector<WorkerPool::Job> jobs, Core &core);
 
     const Platform &platform_;
     const KernelLibrary &kernels_;
     Report *report_;
-    OnFault on_fault_;
+    RankSignals &signals_;
+    Callbacks callbacks_;
     std::vector<TaskObserver *> observers_;
     Checker *checker_ = nullptr;
     WorkerPool pool_;

@@ -21,18 +21,20 @@ Order order_of(const Settings &settings) {
     return settings.dump_args && settings.order == Order::Parallel ? Order::Serial : settings.order;
 }
 
-size_t worker_count(int threads, Order order) {
+// With several ranks the orchestration's thread runs no kernels, so there is one worker at least.
+size_t worker_count(int threads, Order order, bool ranks) {
     if (order != Order::Parallel)
-        return 0;
+        return ranks ? 1 : 0;
     const size_t machine = std::max(1u, std::thread::hardware_concurrency());
-    return (threads > 0 ? static_cast<size_t>(threads) : machine) - 1;
+    return (threads > 0 ? static_cast<size_t>(threads) : machine) - (ranks ? 0 : 1);
 }
 
 } // namespace
 
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
     : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
-      max_workers_(worker_count(threads, order_)), ready_(settings), caller_core_(executor.make_core()) {}
+      signals_(executor.signals()), ranks_(static_cast<bool>(signals_)),
+      max_workers_(worker_count(threads, order_, ranks_)), ready_(settings), caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
     {
@@ -48,6 +50,7 @@ void Scheduler::enqueue(Task *task) {
     for (TaskObserver *observer : observers_)
         observer->ready(*task);
     ready_.push(task);
+    signals_.add_busy(task->blocks_left); // until each unit is over
     ++open_;
 }
 
@@ -62,7 +65,9 @@ void Scheduler::publish() {
 
 void Scheduler::submitted(Lock &lock) {
     publish();
-    if (order_ == Order::Parallel) {
+    if (ranks_) {
+        wake_if_worthwhile();
+    } else if (order_ == Order::Parallel) {
         wake_if_worthwhile();
         while ((ready_.units() > kPlentyReady || far_ahead()) && !failed())
             run_one(lock, *caller_core_);
@@ -77,11 +82,11 @@ bool Scheduler::far_ahead() const {
 }
 
 void Scheduler::wake_if_worthwhile() {
-    if (ready_.empty() || static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs)
+    if (ready_.empty() || (!ranks_ && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
         return;
     if (idle_ > 0) {
         work_.notify_one();
-    } else if (workers_.size() < max_workers_) {
+    } else if (workers_.size() < max_workers_ + blocked_) {
         cores_.push_back(executor_.make_core());
         workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
     }
@@ -117,13 +122,14 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     typical_ns_ += (end - start - typical_ns_) / 8;
     if (!failed())
         finish(unit);
+    signals_.add_busy(-1);
     if (!observers_.empty()) {
         const Service service{kind, task, timing_slot, core.index, taken, start, end, monotonic_ns()};
         for (TaskObserver *observer : observers_)
             observer->served(service);
     }
     if (caller_waits_)
-        progress_.notify_one();
+        wake_caller();
 }
 
 Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
@@ -166,8 +172,25 @@ void Scheduler::finish(const Unit &unit) {
 
 void Scheduler::wait_for_progress(Lock &lock) {
     caller_waits_ = true;
+    signals_.add_busy(-1);
     progress_.wait(lock);
-    caller_waits_ = false;
+    if (!caller_counted_)
+        signals_.add_busy(1);
+    caller_waits_ = caller_counted_ = false;
+}
+
+void Scheduler::wake_caller() {
+    if (!caller_counted_)
+        signals_.add_busy(1);
+    caller_counted_ = true;
+    progress_.notify_one();
+}
+
+void Scheduler::waits_for_ranks(int32_t more) {
+    const Lock guard(mutex_);
+    blocked_ += static_cast<size_t>(more);
+    if (more > 0)
+        wake_if_worthwhile();
 }
 
 // Nobody runs and nothing may: a deadlock, or an order that cannot be kept.

@@ -45,14 +45,17 @@ public:
                 return Outcome::Failed;
             if (done())
                 return Outcome::Done;
-            if (!ready_.empty())
+            if (!ready_.empty() && !ranks_)
                 run_one(lock, *caller_core_);
-            else if (running_ == 0)
+            else if (running_ == 0 && ready_.empty())
                 return stalled();
             else
                 wait_for_progress(lock);
         }
     }
+
+    /// So many more kernels wait for other ranks: other threads take their place.
+    void waits_for_ranks(int32_t more);
 
     /// The orchestration has returned.
     void orchestration_done() { orchestration_done_.store(true, std::memory_order_relaxed); }
@@ -73,6 +76,7 @@ private:
     void wake_if_worthwhile();
     bool far_ahead() const;
     void wait_for_progress(Lock &lock);
+    void wake_caller();
     Outcome stalled();
     void record(Fault fault);
     void publish();
@@ -83,6 +87,8 @@ private:
     Report *const report_; // may be null
     const Order order_;
     TaskHook *const hook_;
+    RankSignals &signals_;
+    const bool ranks_; // of several chips: kernels may wait for others, so the orchestration's thread runs none
     const size_t max_workers_;
 
     std::mutex mutex_;
@@ -95,10 +101,12 @@ private:
     std::vector<TaskObserver *> observers_;
     uint32_t running_ = 0;
     uint32_t idle_ = 0;
+    size_t blocked_ = 0;          // kernels that wait for other ranks
     uint64_t open_ = 0;           // tasks that are ready or running
     int64_t typical_ns_ = 10'000; // moving average of a unit's run time
     uint64_t tasks_run_ = 0;
     bool caller_waits_ = false;
+    bool caller_counted_ = false; // whoever woke it said already that it can go on
     bool stop_ = false;
     std::atomic<bool> failed_{false};
     std::atomic<bool> orchestration_done_{false};

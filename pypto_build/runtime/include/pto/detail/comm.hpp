@@ -115,7 +115,10 @@ template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value
     PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
     detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         int32_t *const place = (int32_t *)signal.data() + offset;
-        if (op == NotifyOp::AtomicAdd)
+        PyptoCoreContext &core = pto::detail::core();
+        if (core.signal_notify)
+            core.signal_notify(&core, place, value, op == NotifyOp::Set);
+        else if (op == NotifyOp::AtomicAdd)
             __atomic_fetch_add(place, value, __ATOMIC_SEQ_CST);
         else
             __atomic_store_n(place, value, __ATOMIC_SEQ_CST);
@@ -123,19 +126,39 @@ template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value
     });
 }
 
+namespace detail {
+// Whether it holds for every signal of a view; `place` becomes the first for which it does not.
+template <class G> PTO_INLINE bool holds_for_all(G &signal, int32_t value, WaitCmp comparison, const int32_t *&place) {
+    return for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
+        place = (const int32_t *)signal.data() + offset;
+        return holds(__atomic_load_n(place, __ATOMIC_SEQ_CST), value, comparison);
+    });
+}
+} // namespace detail
+
 // TTEST(signal, value, comparison): whether it holds for every signal of the view.
 template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TTEST: signals are int32");
     PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
-    return detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
-        return detail::holds(__atomic_load_n((int32_t *)signal.data() + offset, __ATOMIC_SEQ_CST), value, comparison);
-    });
+    const int32_t *place = nullptr;
+    const bool held = detail::holds_for_all(signal, value, comparison, place);
+    if (!held)
+        pto::detail::relax(); // who asks again lets the others go on
+    return held;
 }
 
 // TWAIT(signal, value, comparison): until TTEST.
 template <class G, class... Rest> PTO_INST void TWAIT(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
-    while (!TTEST(signal, value, comparison))
-        pto::detail::relax();
+    static_assert(sizeof(typename G::DType) == 4, "TWAIT: signals are int32");
+    PyptoCoreContext &core = pto::detail::core();
+    const int32_t *place = nullptr;
+    while (!detail::holds_for_all(signal, value, comparison, place)) {
+        if (core.signal_wait)
+            core.signal_wait(&core, place, value, uint32_t(comparison));
+        else
+            pto::detail::relax();
+    }
+    PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
 }
 
 } // namespace pto::comm

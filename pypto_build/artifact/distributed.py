@@ -1,0 +1,180 @@
+"""Distributed artifacts: a host driver, the programs that it dispatches to chips, and what its parameters are.
+
+``python -m pypto_build.artifact.distributed DIR --interface OUT`` writes the interface a replay binds host tensors by.
+The driver is Python of somebody else's: nothing here executes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .atomic import write_bytes
+from .errors import ArtifactError
+from .files import decode_json, read_bytes, read_source
+from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, encode_interface
+from .layout import DRIVER, artifact_name, artifact_root, find_children, is_distributed
+from .meta import MetaDocument, read_params
+from .params import Param
+from .records import FILE_NAME, MetaParam
+
+META_NAME = "distributed_meta.json"
+#: A domain has this many members at most, since its context has a slot for each.
+MOST_RANKS = 64
+_SCHEMAS = (1, 2)
+_WAY_OUT = "compile again"
+
+
+class DistributedConfig(msgspec.Struct, frozen=True):
+    """The chips that the program was compiled for, and how many processes execute host callables."""
+
+    device_ids: tuple[int, ...] = ()
+    num_sub_workers: int = 0
+    runtime: str = "tensormap_and_ringbuffer"
+    aicpu_thread_num: int = 0
+
+
+class _Document(MetaDocument):
+    num_return_types: int = 0
+    distributed_config: DistributedConfig = DistributedConfig()
+
+
+class Distributed(msgspec.Struct, frozen=True):
+    """A distributed artifact. ``chips`` are its chip programs by name, ``sub_workers`` its host callables."""
+
+    root: Path
+    name: str
+    schema: int
+    params: tuple[MetaParam, ...]
+    config: DistributedConfig
+    chips: dict[str, Path]
+    sub_workers: dict[str, Path]
+    required: tuple[str, ...] = ()  # host callables that the caller has to supply
+
+    @property
+    def driver(self) -> Path:
+        """The Python file that dispatches the programs."""
+        return self.root / DRIVER
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that decides how the program behaves, besides its chip programs."""
+        return (self.driver, self.root / META_NAME, *self.sub_workers.values())
+
+    @property
+    def ranks(self) -> int:
+        """How many chips it was compiled for."""
+        return len(self.config.device_ids) or 1
+
+
+def load_distributed(path: str | Path) -> Distributed:
+    """The distributed artifact at directory ``path``. Raises a usage error, one line naming file and field."""
+    root = artifact_root(path)
+    if not is_distributed(root):
+        raise ArtifactError(root, f"not a distributed artifact: there is no {DRIVER}", "give one that has it")
+    document = _document(root / META_NAME)
+    chips = {child.name: child for child in find_children(root)}
+    workers = {file.stem: file for file in sorted((root / "sub_workers").glob("*.py"))}
+    wrong = next((name for name in (*chips, *workers) if not FILE_NAME.match(name)), None)
+    if wrong is not None:
+        raise ArtifactError(root, f"{wrong!r} cannot name a chip program or host callable", _WAY_OUT)
+    return Distributed(
+        root,
+        artifact_name(root),
+        document.schema,
+        read_params(root / META_NAME, document.params),
+        document.distributed_config,
+        chips,
+        workers,
+        _required(root / "sub_workers" / "__required__.json"),
+    )
+
+
+def interface_of(artifact: Distributed) -> Interface:
+    """What a replay has to know of the host tensors and scalars."""
+    count = {"tensor": 0, "scalar": 0}
+    params = []
+    for param in artifact.params:
+        kind = "tensor" if param.is_tensor else "scalar"
+        direction = param.direction.name if param.is_tensor else None
+        params.append(Param(param.name, kind, count[kind], direction, param.dtype, param.shape))
+        count[kind] += 1
+    return Interface(
+        schema=INTERFACE_SCHEMA,
+        artifact=artifact.name,
+        vintage=f"distributed-{artifact.schema}",
+        orchestration=OrchestrationInterface("host_orch", "host_orch", DRIVER),
+        params=tuple(params),
+        kernels=(),
+        block_dim=None,
+        aicpu_thread_num=artifact.config.aicpu_thread_num,
+        runtime=artifact.config.runtime,
+    )
+
+
+def _document(path: Path) -> _Document:
+    try:
+        document = decode_json(read_bytes(path), _Document)
+    except FileNotFoundError:
+        raise ArtifactError(path, "is missing: nothing tells the program's parameters", _WAY_OUT) from None
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", _WAY_OUT) from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"not a {META_NAME}: {error}", _WAY_OUT) from None
+    if document.schema not in _SCHEMAS:
+        raise ArtifactError(path, f"schema: {document.schema} is not read, only 1 and 2", _WAY_OUT)
+    if len(document.distributed_config.device_ids) > MOST_RANKS:
+        given = len(document.distributed_config.device_ids)
+        raise ArtifactError(path, f"device_ids: {given} chips, at most {MOST_RANKS}", _WAY_OUT)
+    return document
+
+
+def _required(path: Path) -> tuple[str, ...]:
+    """The names in ``__required__.json``; none without the file."""
+    try:
+        found: Any = decode_json(read_bytes(path), list[str])
+    except FileNotFoundError:
+        return ()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ArtifactError(path, f"not a list of names: {error}", _WAY_OUT) from None
+    return tuple(found)
+
+
+def check_driver(path: Path) -> None:
+    """Raises a usage error for a driver that is no Python; nothing of it is executed."""
+    try:
+        compile(read_source(path), str(path), "exec")
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ArtifactError(f"{path}{line}", f"not Python: {message}", "correct it, or compile again") from None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pypto_build.artifact.distributed", description="Write the interface of a distributed artifact."
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help=f"the artifact, a directory with {DRIVER}")
+    parser.add_argument("--interface", metavar="OUT", type=Path, required=True, help="where to write interface.json")
+    given = parser.parse_args(argv)
+    try:
+        artifact = load_distributed(given.directory)
+        check_driver(artifact.driver)
+        write_bytes(given.interface, encode_interface(interface_of(artifact)))
+    except ArtifactError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    except OSError as error:
+        print(f"error: {given.interface}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

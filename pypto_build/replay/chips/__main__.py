@@ -1,0 +1,55 @@
+"""A replay of a distributed artifact: `python -m pypto_build.replay`'s options, and its chip programs.
+
+python -m pypto_build.replay.chips ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH --chip NAME=DIR ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.replay import cli
+from pypto_build.replay.chips.engine import ChipsEngine
+from pypto_build.replay.session import Request
+from pypto_build.trace import note_start
+from pypto_build.turn import await_turn
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGTERM, cli.terminate)
+    note_start("start Python and the replay")
+    if not await_turn():
+        return 0
+    try:
+        return cli.run(request_from(words))
+    except ArtifactError as error:
+        return cli.usage_error(words, error)
+
+
+def request_from(words: Sequence[str]) -> Request:
+    """The request that a command line makes. Raises `ArtifactError` for one that makes none."""
+    own, others = _parser().parse_known_args(words)
+    request = cli.request_from(others)
+    if request.runtime != "embedded":
+        raise ArtifactError(
+            f"RUNTIME={request.runtime}", "does not run distributed artifacts yet", "leave it out for the embedded one"
+        )
+    chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
+    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.replay.chips", allow_abbrev=False, add_help=False)
+    parser.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Reads the board, on which ranks tell what they wait for; its layout is that of ``runtime/src/chips/board.h``."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pypto_build.runtime.printable import printable
+
+_HEADER = struct.Struct("<QII")
+_RANK = struct.Struct("<iI")
+_WAIT = struct.Struct("<IiIiQQ64s")
+_NOTE = struct.Struct("<QIIqIi64s")
+_RANKS, _WAITS, _NOTES = 64, 128, 16384
+_RANK_BYTES = _RANK.size + _WAITS * _WAIT.size
+_NOTES_OFFSET = _HEADER.size + _RANKS * _RANK_BYTES
+BOARD_BYTES = _NOTES_OFFSET + _NOTES * _NOTE.size
+
+_WAITING = 2
+#: The comparisons of a wait, by number, and whether a value holds.
+COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
+
+
+def holds(value: int, expected: int, comparison: int) -> bool:
+    """Whether a signal of `value` satisfies a wait."""
+    return (
+        value == expected,
+        value != expected,
+        value > expected,
+        value >= expected,
+        value < expected,
+        value <= expected,
+    )[comparison]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A kernel of a rank that waits for the signal at `address`."""
+
+    rank: int
+    address: int
+    expected: int
+    comparison: int
+    task: int
+    kernel: str
+    block: int
+
+    @property
+    def value(self) -> int:
+        """What the signal is now."""
+        return ctypes.c_int32.from_address(self.address).value
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it holds, so that the kernel only has to notice."""
+        return holds(self.value, self.expected, self.comparison)
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a rank did to a signal: how often, what it added in all, how often it set it and to what in the end."""
+
+    rank: int
+    count: int
+    added: int
+    sets: int
+    last: int
+    kernel: str
+
+
+class Board:
+    """Shared memory for all ranks of a run. `memory` is what the runtime is given."""
+
+    def __init__(self) -> None:
+        self._map = mmap.mmap(-1, BOARD_BYTES)
+        self.memory = memoryview(self._map)
+
+    @property
+    def epoch(self) -> int:
+        """Grows with every notification."""
+        return int(_HEADER.unpack_from(self._map, 0)[1])
+
+    def busy(self, rank: int) -> int:
+        """How much of a rank can go on by itself."""
+        return int(_RANK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES)[0])
+
+    def other_waits(self, rank: int) -> int:
+        """How many of its kernels wait for members of their group."""
+        return int(_RANK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES)[1])
+
+    def waits(self, rank: int) -> list[Wait]:
+        """The kernels of a rank that wait."""
+        start = _HEADER.size + rank * _RANK_BYTES + _RANK.size
+        found = []
+        for slot in range(_WAITS):
+            state, expected, comparison, block, address, task, kernel = _WAIT.unpack_from(
+                self._map, start + slot * _WAIT.size
+            )
+            if state == _WAITING and comparison < len(COMPARISONS):
+                found.append(Wait(rank, address, expected, comparison, task, _text(kernel), block))
+        return found
+
+    def notes(self, address: int) -> Iterator[Notes]:
+        """Who notified the signal at `address`."""
+        for slot in range(_NOTES):
+            place, rank, count, added, sets, last, kernel = _NOTE.unpack_from(
+                self._map, _NOTES_OFFSET + slot * _NOTE.size
+            )
+            if place == address and rank:
+                yield Notes(rank - 1, count, added, sets, last, _text(kernel))
+
+
+def _text(raw: bytes) -> str:
+    return printable(raw.split(b"\0", 1)[0].decode("utf-8", "replace"))

@@ -1,0 +1,90 @@
+"""Notices that no rank can go on, and says who waits for which signal, who notified it and who never did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pypto_build.replay.chips.board import COMPARISONS, Board, Wait
+from pypto_build.replay.chips.dispatches import Dispatch, Queue
+from pypto_build.replay.chips.memory import Windows
+
+_SHOWN = 4
+_TOKEN_HINT = "order the dispatches of a rank by a token: an INOUT tensor that all of them share"
+_HINT = "look at the peer that each notifies, at offset and value of the signal, and at who skips its notify"
+
+
+class Watch:
+    """Looks at the board now and then. Two looks in which nothing moved make a deadlock; where kernels wait for
+    members of their groups too, which are woken without a note on the board, it takes more."""
+
+    _LOOKS, _LOOKS_WITH_GROUPS = 2, 12
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._before: object = None
+        self._still = 0
+
+    def stuck(self, running: Mapping[int, Dispatch]) -> list[Wait]:
+        """The waits of `running` ranks if none of them can go on any more; else none."""
+        board = self._board
+        epoch = board.epoch
+        waits = {rank: board.waits(rank) for rank in running}
+        if not all(waits.values()) or any(board.busy(rank) > 0 for rank in running):
+            self._before = None
+            return []
+        found = [wait for rank in waits.values() for wait in rank]
+        now = (epoch, tuple((wait.rank, wait.task, wait.address) for wait in found), tuple(running))
+        self._still = self._still + 1 if now == self._before else 1
+        self._before = now
+        grouped = any(board.other_waits(rank) for rank in running)
+        needed = self._LOOKS_WITH_GROUPS if grouped else self._LOOKS
+        if self._still < needed or board.epoch != epoch or any(wait.is_over for wait in found):
+            return []
+        return found
+
+
+def explain(
+    board: Board, waits: Sequence[Wait], running: Mapping[int, Dispatch], queue: Queue, domains: Sequence[Windows]
+) -> tuple[str, str]:
+    """What is said of a deadlock, in one line, and what to do."""
+    told = [_wait(board, wait, running[wait.rank], domains) for wait in waits]
+    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    behind = [(item, producers) for item, producers in queue.waiting() if item.rank is None or item.rank in running]
+    blocked = [
+        f"{item} was submitted before {running[item.rank]} and has not begun: nothing orders them, "
+        "and a rank runs one dispatch at a time"
+        for item, producers in behind
+        if item.rank is not None and not producers and item.number < running[item.rank].number
+    ]
+    later = [f"{item} comes after {running[item.rank]} on its rank" for item, _ in behind if item.rank is not None]
+    because = f"; {blocked[0]}" if blocked else f"; {later[0]}" if later else ""
+    hint = _TOKEN_HINT if blocked else _HINT
+    return f"the ranks wait for each other: {'; '.join(told[:_SHOWN])}{more}{because}", hint
+
+
+def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:
+    """One wait, and what became of its signal."""
+    place = next(((windows, found) for windows in domains if (found := windows.place(wait.address)) is not None), None)
+    if place is None:
+        signal, members = f"the signal at 0x{wait.address:x}", tuple[int, ...]()
+    else:
+        windows, (owner, buffer, offset) = place
+        members = windows.ranks
+        name = buffer.name if buffer else "window"
+        whose = "" if owner == wait.rank else f" of rank {owner}"
+        signal = f"{windows.domain}.{name}+{offset}{whose}"
+    notes = sorted(board.notes(wait.address), key=lambda note: note.rank)
+    parts = [_note(note.rank, note.count, note.kernel, note.sets, note.last) for note in notes]
+    never = [str(rank) for rank in members if rank not in {note.rank for note in notes}]
+    parts += [f"never by rank {', '.join(never)}"] if never and notes else []
+    history = f"notified {'; '.join(parts)}" if notes else "nobody ever notified it"
+    return (
+        f"{dispatch} kernel '{wait.kernel}' (task {wait.task}) waits for {signal} {COMPARISONS[wait.comparison]} "
+        f"{wait.expected}, it is {wait.value} ({history})"
+    )
+
+
+def _note(rank: int, count: int, kernel: str, sets: int, last: int) -> str:
+    times = f"{count} times" if count > 1 else "once"
+    set_to = f", set to {last}" if sets else ""
+    return f"{times} by rank {rank} '{kernel}'{set_to}"

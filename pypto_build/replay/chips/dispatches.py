@@ -1,0 +1,138 @@
+"""What a driver dispatches, and which dispatch waits for which: edges come from tags of host tensors alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from pypto_build.replay.chips.tensors import HostTensor
+
+
+class Tag(IntEnum):
+    """What a dispatch does with a tensor, numbered as in simpler's ``TensorArgType``."""
+
+    INPUT = 0
+    OUTPUT = 1
+    INOUT = 2
+    OUTPUT_EXISTING = 3
+    NO_DEP = 4
+
+
+_LOOKS_UP = (Tag.INPUT, Tag.INOUT)
+_REGISTERS = (Tag.OUTPUT, Tag.INOUT, Tag.OUTPUT_EXISTING)
+_DIRECTIONS = {Tag.INPUT: "IN", Tag.OUTPUT: "OUT", Tag.OUTPUT_EXISTING: "OUT"}
+
+
+@dataclass(frozen=True)
+class DispatchTensor:
+    """A tensor of a dispatch. One that lies in a window is `windowed` and gives no edge."""
+
+    tensor: HostTensor
+    tag: Tag
+    windowed: bool = False
+
+    @property
+    def direction(self) -> str:
+        """IN, OUT or INOUT."""
+        return _DIRECTIONS.get(self.tag, "INOUT")
+
+
+@dataclass
+class Dispatch:
+    """One call of a chip program on a rank, the `index`-th there, or of a host callable (`rank` None).
+
+    `number` counts all in the order of submission; `line` is that of the driver. It waits for `producers`. Members of
+    a `group` start together.
+    """
+
+    number: int
+    program: str
+    rank: int | None
+    index: int
+    tensors: tuple[DispatchTensor, ...]
+    scalars: tuple[int, ...]
+    line: int = 0
+    producers: set[int] = field(default_factory=set)
+    group: int | None = None
+
+    def __str__(self) -> str:
+        place = "host" if self.rank is None else f"rank {self.rank} d{self.index}"
+        return f"{place} '{self.program}'"
+
+
+class DispatchGraph:
+    """Dispatches in the order of submission; each learns its producers when it is added."""
+
+    def __init__(self) -> None:
+        self.all: list[Dispatch] = []
+        self._writers: dict[int, int] = {}  # address of a storage -> the dispatch that wrote it last
+        self._per_rank: dict[int | None, int] = {}
+
+    def add(
+        self,
+        program: str,
+        rank: int | None,
+        tensors: Sequence[DispatchTensor],
+        scalars: Sequence[int],
+        line: int,
+        group: int | None = None,
+    ) -> Dispatch:
+        """Append a dispatch."""
+        index = self._per_rank.get(rank, 0)
+        self._per_rank[rank] = index + 1
+        found = Dispatch(len(self.all), program, rank, index, tuple(tensors), tuple(scalars), line, group=group)
+        hosted = [item for item in tensors if not item.windowed]
+        for item in hosted:
+            if item.tag in _LOOKS_UP and (writer := self._writers.get(item.tensor.storage.address)) is not None:
+                found.producers.add(writer)
+        for item in hosted:
+            if item.tag in _REGISTERS:
+                self._writers[item.tensor.storage.address] = found.number
+        self.all.append(found)
+        return found
+
+
+class Queue:
+    """Hands out dispatches: those that are ready, first come first served, to ranks that have nothing to do."""
+
+    def __init__(self, dispatches: Sequence[Dispatch], ranks: int, sub_workers: int) -> None:
+        self._all = dispatches
+        self._open = {item.number: set(item.producers) for item in dispatches}
+        self._ready: dict[int | None, list[int]] = {None: [], **{rank: [] for rank in range(ranks)}}
+        self._free: dict[int | None, int] = {None: sub_workers, **dict.fromkeys(range(ranks), 1)}
+        self.left = len(dispatches)
+        for item in dispatches:
+            if not self._open[item.number]:
+                self._ready[item.rank].append(item.number)
+
+    def take(self) -> Dispatch | None:
+        """A dispatch whose rank is idle, taken; None if there is none."""
+        for rank, ready in self._ready.items():
+            if ready and self._free[rank]:
+                self._free[rank] -= 1
+                return self._all[ready.pop(0)]
+        return None
+
+    def finish(self, done: Dispatch) -> None:
+        """A dispatch is over: its rank is idle, and what waited for it alone is ready."""
+        self.left -= 1
+        self._free[done.rank] += 1
+        del self._open[done.number]
+        for item in self._all:
+            waits = self._open.get(item.number)
+            if waits and done.number in waits:
+                waits.discard(done.number)
+                if not waits:
+                    self._ready[item.rank].append(item.number)
+
+    def waiting(self) -> list[tuple[Dispatch, list[Dispatch]]]:
+        """Dispatches that have not begun, each with those that it waits for (none: its rank is taken)."""
+        started = {number for number, waits in self._open.items() if not waits} - {
+            number for ready in self._ready.values() for number in ready
+        }
+        return [
+            (self._all[number], [self._all[producer] for producer in sorted(waits)])
+            for number, waits in self._open.items()
+            if number not in started
+        ]

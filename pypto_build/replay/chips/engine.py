@@ -1,0 +1,117 @@
+"""The engine that a replay of a distributed artifact is given: the child process that drives many chips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.artifact.distributed import MOST_RANKS, load_distributed
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.interface import Interface, read_interface
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding
+from pypto_build.replay.child import Origin, Reply, tensor_buffers
+from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, serve_chips
+from pypto_build.replay.faults import Death, RunFault, describe_death
+from pypto_build.replay.session import Request, require_platform
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.runtime.report import Report, read_report
+
+
+@dataclass(frozen=True)
+class ChipsEngine:
+    """Runs a distributed artifact on `world` ranks (0: as many as it was compiled for); `chips` are the directories
+    in which its chip programs were built, by name."""
+
+    chips: Mapping[str, Path]
+    world: int = 0
+
+    def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
+        """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
+        require_platform(request)
+        artifact = load_distributed(request.artifact_dir)
+        world = self.world or artifact.ranks
+        if world > MOST_RANKS:
+            raise ArtifactError(f"WORLD={world}", f"at most {MOST_RANKS} ranks", "ask for fewer")
+        job = ChipsJob(
+            request.embedded,
+            request.platform,
+            world,
+            artifact.driver,
+            {name: _program(name, directory) for name, directory in self.chips.items()},
+            {scalar.name: scalar.value for scalar in binding.scalars},
+            artifact.sub_workers,
+            request.threads,
+            {"seed": request.seed, **request.options, "output_dir": str(request.results_dir / "dfx_outputs")},
+        )
+        for path in job.binaries:
+            if not path.is_file():
+                raise ArtifactError(
+                    path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error"
+                )
+        memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
+        return ChipsWorker(job, binding, arena, request, memory)
+
+
+class ChipsWorker(Worker):
+    """The child process, its faults told with rank and dispatch."""
+
+    def __init__(self, job: ChipsJob, binding: Binding, arena: Arena, request: Request, memory_bytes: int) -> None:
+        self._world = job.world
+        super().__init__(
+            job,
+            tensor_buffers(binding, arena),
+            timeout_s=request.timeout_s,
+            rounds=request.rounds + request.warms_up,
+            memory_bytes=memory_bytes,
+            body=serve_chips,
+            reports=1 + job.world,
+        )
+
+    def _rank_report(self, rank: int) -> Report | None:
+        start = (rank + 1) * REPORT_BYTES
+        return read_report(self._report[start : start + REPORT_BYTES])
+
+    def _read_report(self) -> Report | None:
+        """Of the rank that has run for longest; the host's while it loads."""
+        reports = [report for rank in range(self._world) if (report := self._rank_report(rank)) and report.running]
+        return min(reports, key=lambda report: report.running[0].start_ns, default=None)
+
+    def _fault(self, reply: Reply) -> RunFault:
+        origin = reply.origin
+        if origin is None:
+            return super()._fault(reply)
+        if not 0 <= origin.rank < self._world:
+            origin.rank = 0
+        if origin.status is not None:
+            death = Death(origin.status, 0, self._memory_bytes, self._said.tail)
+            found = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
+        else:
+            found = super()._fault(reply)
+        _place(found.error, origin)
+        return found
+
+
+def _place(error: ErrorInfo, origin: Origin) -> None:
+    """Say in front of a message which rank and dispatch it is of."""
+    error.message = f"rank {origin.rank}, d{origin.dispatch} '{origin.program}': {error.message}"
+
+
+def _program(name: str, directory: Path) -> ChipProgram:
+    """A chip program from what was built in `directory`."""
+    interface = read_interface(directory / "interface.json")
+    kernels = tuple(
+        (kernel.func_id, kernel.name, kernel.core_type, directory / f"{kernel.binary}.so", kernel.signature)
+        for kernel in interface.kernels
+    )
+    entry = interface.orchestration
+    return ChipProgram(
+        name,
+        kernels,
+        directory / f"{entry.binary}.so",
+        entry.function_name,
+        entry.config_name,
+        interface.parameter_order,
+    )

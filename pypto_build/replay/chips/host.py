@@ -1,0 +1,233 @@
+"""What a replay's child process does for many chips: driver, ranks, and the dispatches between them."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.faults import FaultKind
+from pypto_build.replay.child import RUN, LoadingNote, Origin, Reply, TensorBuffer
+from pypto_build.replay.chips.board import Board
+from pypto_build.replay.chips.deadlock import Watch, explain
+from pypto_build.replay.chips.dispatches import Dispatch, Queue
+from pypto_build.replay.chips.driver import Plan, execute_driver
+from pypto_build.replay.chips.memory import address_of
+from pypto_build.replay.chips.rank import RankProcess, execute_dispatch, write_program
+from pypto_build.replay.chips.tensors import HostTensor, Storage
+from pypto_build.replay.faults import UNHEARD
+from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.scalars import Scalar
+from pypto_build.runtime.faults import RuntimeFault, python_fault
+
+#: Size of the runtime's report buffer; the host has the first, each rank one after it.
+REPORT_BYTES = 1 << 16
+
+_LOOK_S = 0.02  # how often it is looked at whether ranks can go on
+
+
+@dataclass(frozen=True)
+class ChipProgram:
+    """A chip program as it was built: `kernels` as (func_id, name, core type, path, signature)."""
+
+    name: str
+    kernels: tuple[tuple[int, str, str, Path, tuple[str, ...] | None], ...]
+    orchestration: Path
+    function_name: str
+    config_name: str
+    parameter_order: str = ""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What is loaded."""
+        return (self.orchestration, *(kernel[3] for kernel in self.kernels))
+
+
+@dataclass(frozen=True)
+class ChipsJob:
+    """What the child needs besides the tensors. `threads` 0 is what each rank has of this machine."""
+
+    embedded: Path
+    platform: str
+    world: int
+    driver: Path
+    programs: Mapping[str, ChipProgram]
+    scalars: Mapping[str, Scalar]
+    sub_workers: Mapping[str, Path]
+    threads: int = 0
+    options: Mapping[str, SettingValue] = field(default_factory=dict)
+    reference: None = None
+
+    @property
+    def binaries(self) -> tuple[Path, ...]:
+        """What is loaded."""
+        return (self.embedded, *(path for program in self.programs.values() for path in program.files))
+
+    @property
+    def place(self) -> Path:
+        """A directory on the file system that runs write to."""
+        return self.driver.parent
+
+
+class RankFault(Exception):
+    """A rank that ended a round: `reply` says which and how."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__()
+        self.reply = reply
+
+
+def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview) -> None:
+    """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service."""
+    process = os.getpid()
+
+    def reply(message: Reply) -> None:
+        if os.getpid() != process:
+            os._exit(0)
+        try:
+            os.write(module.RESULTS, msgspec.json.encode(message) + b"\n")
+        except OSError:
+            os._exit(UNHEARD)
+
+    host = _Host(module, job, tensors, report)
+    try:
+        while os.read(module.COMMANDS, 1) == RUN:
+            reply(host.run())
+    except RankFault as ended:
+        reply(ended.reply)
+    except RuntimeFault as fault:
+        reply(Reply(fault=fault.record))
+    except Exception as error:
+        kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
+        reply(Reply(fault=python_fault(kind, str(error) or type(error).__name__)))
+
+
+class _Host:
+    """One service: programs are loaded once, ranks are started anew for every round."""
+
+    def __init__(self, module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview) -> None:
+        self._module, self._job, self._report = module, job, report
+        self._note = LoadingNote(report[:REPORT_BYTES])
+        self._runtimes: dict[str, Any] = {}
+        self._tensors = {
+            name: HostTensor(
+                Storage(name, address_of(memory), math.prod(shape) * ITEMSIZE[dtype], memory), dtype, shape
+            )
+            for memory, shape, dtype, _, name in tensors
+        }
+
+    def run(self) -> Reply:
+        """One round. Raises `RankFault`, and `RuntimeFault` for what is noticed before a rank runs."""
+        job = self._job
+        plan = execute_driver(job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers)
+        for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
+            self._load(program)
+        self._board = Board()
+        execute = [partial(self._execute, plan, rank) for rank in range(job.world)]
+        ranks = [RankProcess(rank, execute[rank]) for rank in range(job.world)]
+        try:
+            reply = self._dispatch(plan, ranks)
+        finally:
+            for process in ranks:
+                process.end()
+        self._check_windows(plan)
+        return reply
+
+    def _load(self, name: str) -> None:
+        """Load a program in this process: ranks are copies of it, with statics of their own."""
+        if name in self._runtimes:
+            return
+        program, job = self._job.programs[name], self._job
+        threads = job.threads or max(1, (os.cpu_count() or 1) // job.world)
+        runtime = self._module.Runtime(platform=job.platform, threads=threads)
+        for func_id, kernel, core_type, path, signature in program.kernels:
+            self._note.set(path)
+            runtime.load_kernel(func_id, kernel, core_type, str(path), None if signature is None else list(signature))
+        self._note.set(program.orchestration)
+        runtime.load_orchestration(str(program.orchestration), program.function_name, program.config_name)
+        self._note.set(None)
+        self._runtimes[name] = runtime
+
+    def _execute(self, plan: Plan, rank: int, number: int) -> Any:
+        return execute_dispatch(self._module, self._runtimes, plan.dispatches, partial(self._options, rank), number)
+
+    def _options(self, rank: int, dispatch: Dispatch) -> dict[str, Any]:
+        """What the runtime is told: windows are written by others too, so nothing is poisoned and no copy is made."""
+        start = (rank + 1) * REPORT_BYTES
+        directory = Path(str(self._job.options["output_dir"])) / f"rank{rank}" / f"d{dispatch.index}"
+        options = dict(self._job.options)
+        if _leaves_records(options):
+            write_program(directory, dispatch.program)
+        return {
+            **options,
+            "seed": int(str(options.get("seed", 0))) + rank,
+            "poison": False,
+            "protect_inputs": False,
+            "parameter_order": self._job.programs[dispatch.program].parameter_order,
+            "output_dir": str(directory),
+            "report": self._report[start : start + REPORT_BYTES],
+            "board": self._board.memory,
+            "rank": rank,
+        }
+
+    def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
+        """Hand out all dispatches. Raises `RankFault` for the first that fails."""
+        queue = Queue(plan.dispatches, len(ranks), 1)
+        watch = Watch(self._board)
+        begun, tasks = time.monotonic(), 0
+        while queue.left:
+            while (item := queue.take()) is not None:
+                assert item.rank is not None
+                ranks[item.rank].start(item)
+            answered = _answered(ranks)
+            for process in answered:
+                tasks += self._finish(process, queue)
+            running = {process.rank: process.current for process in ranks if process.current}
+            if not answered and (waits := watch.stuck(running)):
+                text, hint = explain(self._board, waits, running, queue, plan.domains)
+                raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
+        return Reply(tasks=tasks, run_s=time.monotonic() - begun)
+
+    def _finish(self, process: RankProcess, queue: Queue) -> int:
+        """Take a rank's answer; the number of its tasks."""
+        answer, dispatch = process.reply(), process.current
+        origin = Origin(process.rank, dispatch.index if dispatch else 0, dispatch.program if dispatch else "")
+        if answer is None:
+            origin.status = process.status
+            raise RankFault(Reply(origin=origin))
+        if answer.fault is not None:
+            raise RankFault(Reply(fault=answer.fault, origin=origin))
+        assert dispatch is not None
+        process.current = None
+        queue.finish(dispatch)
+        return answer.tasks
+
+    def _check_windows(self, plan: Plan) -> None:
+        """Raise for bytes beyond a window that somebody wrote."""
+        for windows in plan.domains:
+            if (found := windows.overrun()) is not None:
+                rank, offset = found
+                text = f"domain '{windows.domain}': byte {offset} of rank {rank}'s window of {windows.size} was written"
+                hint = "look at the offsets of kernels that write to it, by put, remote store or notify"
+                raise RuntimeFault(python_fault(FaultKind.WINDOW_OVERRUN, text, hint=hint))
+
+
+def _answered(ranks: list[RankProcess]) -> list[RankProcess]:
+    """Ranks that have answered, or are gone; none if nothing came for a while."""
+    with suppress(InterruptedError):
+        return list(select.select(ranks, [], [], _LOOK_S)[0])
+    return []
+
+
+def _leaves_records(options: Mapping[str, object]) -> bool:
+    return any(options.get(name) for name in ("dump_args", "dep_gen", "swimlane", "scope_stats", "accesses"))

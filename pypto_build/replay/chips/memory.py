@@ -1,0 +1,109 @@
+"""Memory that all ranks share, at the same address in each: host tensors, windows with guards, contexts of domains."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pypto_build.artifact.distributed import MOST_RANKS
+
+PAGE = mmap.PAGESIZE
+#: Buffers of a window follow each other at multiples of this.
+BUFFER_ALIGNMENT = 32
+
+_PATTERN = b"\xa5"
+_PROT_NONE = 0
+_CONTEXT = struct.Struct(f"<QQIIQ{2 * MOST_RANKS}Q")
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The smallest multiple that is not below `value`."""
+    return -(-value // multiple) * multiple
+
+
+def address_of(memory: mmap.mmap | memoryview) -> int:
+    """Where a writable buffer begins."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory)) if len(memory) else 0
+
+
+def shared(nbytes: int) -> mmap.mmap:
+    """Zeroed memory that processes forked from now on share."""
+    return mmap.mmap(-1, max(nbytes, 1))
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One buffer of a window: `offset` bytes into it."""
+
+    name: str
+    offset: int
+    nbytes: int
+
+
+@dataclass
+class Windows:
+    """The windows of a domain, one a member in the order of `ranks`, each `size` bytes between pages that fault.
+
+    `addresses` are where they begin, `contexts` the addresses of each member's CommContext.
+    """
+
+    domain: str
+    ranks: tuple[int, ...]
+    size: int
+    buffers: tuple[Buffer, ...]
+    memory: mmap.mmap = field(repr=False)
+    addresses: tuple[int, ...] = ()
+    contexts: tuple[int, ...] = ()
+
+    def place(self, address: int) -> tuple[int, Buffer | None, int] | None:
+        """The rank, buffer and byte in it that `address` is; None outside of the windows."""
+        for rank, base in zip(self.ranks, self.addresses, strict=True):
+            offset = address - base
+            if 0 <= offset < self.size:
+                found = next((item for item in self.buffers if 0 <= offset - item.offset < item.nbytes), None)
+                return rank, found, offset - (found.offset if found else 0)
+        return None
+
+    def overrun(self) -> tuple[int, int] | None:
+        """The rank and the byte of its window, beyond its size, that somebody wrote; None if nobody did."""
+        base = self.addresses[0]
+        for rank, address in zip(self.ranks, self.addresses, strict=True):
+            start = address - base + self._origin + self.size
+            slack = self.memory[start : self._origin + address - base + round_up(self.size, PAGE)]
+            changed = next((index for index, byte in enumerate(slack) if byte != _PATTERN[0]), None)
+            if changed is not None:
+                return rank, self.size + changed
+        return None
+
+    @property
+    def _origin(self) -> int:
+        """Where the first window begins in `memory`."""
+        return self.addresses[0] - address_of(self.memory)
+
+
+def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence[Buffer]) -> Windows:
+    """Zeroed windows for the members of a domain, and their contexts."""
+    stride = round_up(max(size, 1), PAGE) + PAGE
+    contexts = round_up(_CONTEXT.size * len(ranks), PAGE)
+    memory = shared(contexts + PAGE + stride * len(ranks))
+    base = address_of(memory)
+    first = base + contexts + PAGE
+    addresses = tuple(first + stride * index for index in range(len(ranks)))
+    _forbid(first - PAGE)
+    for address in addresses:
+        end = address - base + size
+        memory[end : address - base + stride - PAGE] = _PATTERN * (stride - PAGE - size)
+        _forbid(address + stride - PAGE)
+    windows = (*addresses, *(0 for _ in range(MOST_RANKS - len(ranks))))
+    for index in range(len(ranks)):
+        _CONTEXT.pack_into(memory, index * _CONTEXT.size, 0, 0, index, len(ranks), size, *windows, *windows)
+    places = tuple(base + index * _CONTEXT.size for index in range(len(ranks)))
+    return Windows(domain, tuple(ranks), size, tuple(buffers), memory, addresses, places)
+
+
+def _forbid(address: int) -> None:
+    """Let every access to the page at `address` fault."""
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)

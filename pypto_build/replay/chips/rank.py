@@ -1,0 +1,129 @@
+"""The process of one rank: it runs the dispatches that it is told, one by one, on the embedded runtime."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.facts.faults import FaultKind
+from pypto_build.replay.chips.dispatches import Dispatch
+from pypto_build.replay.faults import UNHEARD
+from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
+
+
+class RankReply(msgspec.Struct):
+    """What came of a dispatch."""
+
+    tasks: int = 0
+    fault: FaultRecord | None = None
+
+
+class RankProcess:
+    """A forked process that executes dispatches. `fileno` is readable when it has answered, or is gone."""
+
+    def __init__(self, rank: int, execute: Callable[[int], RankReply]) -> None:
+        self.rank, self.status = rank, 0
+        self.current: Dispatch | None = None
+        commands, self._commands = os.pipe()
+        self._replies, replies = os.pipe()
+        self._pending = b""
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._commands)
+            os.close(self._replies)
+            _serve(commands, replies, execute)
+        os.close(commands)
+        os.close(replies)
+
+    def fileno(self) -> int:
+        """Where its answers come."""
+        return self._replies
+
+    def start(self, dispatch: Dispatch) -> None:
+        """Tell it to execute a dispatch."""
+        self.current = dispatch
+        with suppress(BrokenPipeError):  # it is gone: its answer says so
+            os.write(self._commands, f"{dispatch.number}\n".encode())
+
+    def reply(self) -> RankReply | None:
+        """The answer that has come; None if it is gone, and then `status` is as of `os.waitpid`."""
+        while b"\n" not in self._pending:
+            data = os.read(self._replies, 1 << 16)
+            if not data:
+                _, self.status = os.waitpid(self.pid, 0)
+                self.pid = 0
+                return None
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return msgspec.json.decode(line, type=RankReply)
+
+    def end(self) -> None:
+        """Kill it: it has written what it had to say, or nobody waits for that."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+        os.close(self._replies)
+        os.close(self._commands)
+
+
+def _serve(commands: int, replies: int, execute: Callable[[int], RankReply]) -> None:
+    """The process's work. Does not return."""
+    status = UNHEARD
+    try:
+        with os.fdopen(commands, "rb") as lines:
+            for line in lines:
+                os.write(replies, msgspec.json.encode(_answer(execute, int(line))) + b"\n")
+        status = 0
+    except OSError:  # a kernel closed what the answer goes through
+        pass
+    finally:
+        os._exit(status)
+
+
+def _answer(execute: Callable[[int], RankReply], number: int) -> RankReply:
+    process = os.getpid()
+    try:
+        return execute(number)
+    except RuntimeFault as fault:
+        return RankReply(fault=fault.record)
+    except Exception as error:
+        kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
+        return RankReply(fault=python_fault(kind, str(error) or type(error).__name__))
+    finally:
+        if os.getpid() != process:  # a kernel forked, and the copy came back too
+            os._exit(0)
+
+
+def execute_dispatch(
+    module: Any,
+    runtimes: Mapping[str, Any],
+    dispatches: Sequence[Dispatch],
+    options: Callable[[Dispatch], Mapping[str, Any]],
+    number: int,
+) -> RankReply:
+    """Run one dispatch on the runtime of its program."""
+    dispatch = dispatches[number]
+    tensors = [
+        (item.tensor.address, list(item.tensor.shape), item.tensor.dtype, item.direction, item.tensor.storage.name)
+        for item in dispatch.tensors
+    ]
+    try:
+        stats = runtimes[dispatch.program].run(
+            tensors=tensors, scalars=list(dispatch.scalars), options=dict(options(dispatch))
+        )
+    finally:
+        module.flush_output()
+    return RankReply(tasks=stats.tasks)
+
+
+def write_program(directory: Path, program: str) -> None:
+    """Note beside the records of a dispatch which program they are of."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "dispatch_program.json").write_bytes(msgspec.json.encode({"program": program}))

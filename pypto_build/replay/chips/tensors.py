@@ -1,0 +1,143 @@
+"""Host tensors as a driver sees them, and the few names of torch that it uses: importing torch takes seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from pypto_build.artifact.shapes import row_major_strides
+from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay.chips.memory import address_of, shared
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory behind tensors, which is what dependencies between dispatches go by."""
+
+    name: str
+    address: int
+    nbytes: int
+    owner: Any = field(default=None, repr=False, compare=False)
+
+
+class HostTensor:
+    """A view of shared memory: `shape`, strides and offset in elements of `dtype` (torch's name)."""
+
+    def __init__(
+        self, storage: Storage, dtype: str, shape: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0
+    ) -> None:
+        self.storage, self.dtype, self.shape, self.offset = storage, dtype, tuple(shape), offset
+        self.strides = row_major_strides(self.shape) if strides is None else tuple(strides)
+
+    @property
+    def address(self) -> int:
+        """Where its first element is."""
+        return self.storage.address + self.offset * ITEMSIZE[self.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or one extent of it."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def share_memory_(self) -> HostTensor:
+        """Itself: it is shared."""
+        return self
+
+    def is_contiguous(self) -> bool:
+        """Whether elements follow each other without gaps."""
+        wanted = row_major_strides(self.shape)
+        return all(size == 1 or have == want for size, have, want in zip(self.shape, self.strides, wanted, strict=True))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> HostTensor:
+        """A view by integers, slices with step 1 or more, and Ellipsis. Raises `IndexError`, `TypeError`."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if Ellipsis in keys:
+            at = keys.index(Ellipsis)
+            keys = (*keys[:at], *(slice(None),) * (self.ndim - len(keys) + 1), *keys[at + 1 :])
+        if len(keys) > self.ndim:
+            raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
+        offset, shape, strides = self.offset, list[int](), list[int]()
+        for axis, size in enumerate(self.shape):
+            index = keys[axis] if axis < len(keys) else slice(None)
+            if isinstance(index, slice):
+                start, stop, step = index.indices(size)
+                if step < 1:
+                    raise ValueError("step must be greater than zero")
+                offset += start * self.strides[axis]
+                shape.append(max(0, -(-(stop - start) // step)))
+                strides.append(self.strides[axis] * step)
+            elif not -size <= index < size:
+                raise IndexError(f"index {index} is out of bounds for dimension {axis} with size {size}")
+            else:
+                offset += (index % size) * self.strides[axis]
+        return HostTensor(self.storage, self.dtype, shape, strides, offset)
+
+    def reshape(self, *shape: Any) -> HostTensor:
+        """A contiguous tensor in another shape. Raises `ValueError`."""
+        wanted = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        if -1 in wanted:
+            known = math.prod(extent for extent in wanted if extent != -1)
+            wanted[wanted.index(-1)] = self.numel() // max(known, 1)
+        if math.prod(wanted) != self.numel() or not self.is_contiguous():
+            raise ValueError(f"shape {wanted} is invalid for a tensor of shape {list(self.shape)}")
+        return HostTensor(self.storage, self.dtype, wanted, None, self.offset)
+
+    view = reshape
+
+    def __repr__(self) -> str:
+        return f"tensor '{self.storage.name}' {list(self.shape)} {self.dtype}"
+
+
+class DType(str):
+    """An element type of the stand-in: torch's name."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.{self}"
+
+
+class _Torch(ModuleType):
+    """What stands for torch: element types, and tensors of zeros in shared memory."""
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.Tensor = HostTensor
+        self.made: list[HostTensor] = []
+        for name in ITEMSIZE:
+            setattr(self, name, DType(name))
+
+    def zeros(self, *shape: Any, dtype: str = "float32", **_: Any) -> HostTensor:
+        """A tensor of zeros."""
+        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        nbytes = math.prod(sizes) * ITEMSIZE[dtype]
+        memory = shared(nbytes)
+        storage = Storage(f"intermediate {len(self.made)}", address_of(memory), nbytes, memory)
+        self.made.append(HostTensor(storage, str(dtype), sizes))
+        return self.made[-1]
+
+    empty = zeros
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"torch.{name} is not in what stands for torch in a replay of a driver")
+
+
+def stand_in_torch() -> ModuleType:
+    """A module to be found as `torch` while a driver is executed."""
+    return _Torch()

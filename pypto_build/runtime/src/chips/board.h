@@ -1,0 +1,114 @@
+// The board: memory shared by the processes of all ranks, in which each tells whether it can go on, what its kernels
+// wait for, and who notified which signal. Whoever drives the ranks sees from it that nobody can go on any more.
+//
+// pypto_build/replay/chips/board.py reads the same layout; all fields are little-endian and at fixed offsets.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace pypto::runtime {
+
+inline constexpr uint64_t kBoardMagic = 0x4452414f42505050ull; // "PPPBOARD"
+inline constexpr uint32_t kBoardRanks = 64;
+inline constexpr uint32_t kBoardWaits = 128;   // kernels of a rank that wait at the same time
+inline constexpr uint32_t kBoardNotes = 16384; // pairs of signal and notifying rank that are remembered
+
+/// A kernel that waits for a signal.
+struct SignalWait {
+    std::atomic<uint32_t> state; // 0 free, 1 being written, 2 waits
+    int32_t expected;
+    uint32_t comparison; // WaitCmp: EQ, NE, GT, GE, LT, LE
+    int32_t block;
+    uint64_t address;
+    uint64_t task;
+    char kernel[64];
+};
+
+struct RankBoard {
+    std::atomic<int32_t> busy;         // what can go on by itself: the orchestration, kernels, ready tasks
+    std::atomic<uint32_t> other_waits; // kernels that wait for members of their group
+    SignalWait waits[kBoardWaits];
+};
+
+/// What one rank did to one signal.
+struct SignalNote {
+    std::atomic<uint64_t> address; // 0: free
+    std::atomic<uint32_t> rank;    // plus one; 0 until it is written
+    std::atomic<uint32_t> count;
+    std::atomic<int64_t> sum; // of what was added
+    std::atomic<uint32_t> sets;
+    int32_t last; // what it was set to
+    char kernel[64];
+};
+
+struct Board {
+    uint64_t magic;
+    std::atomic<uint32_t> epoch;   // counts notifications; what waiters sleep on
+    std::atomic<uint32_t> waiters; // threads that sleep
+    RankBoard ranks[kBoardRanks];
+    SignalNote notes[kBoardNotes];
+};
+
+inline constexpr uint64_t kBoardBytes = sizeof(Board);
+
+struct Activation;
+
+/// A rank's access to the board; without a board it does nothing, and kernels look at signals by themselves.
+class RankSignals {
+public:
+    RankSignals(void *board, uint64_t bytes, uint32_t rank);
+
+    explicit operator bool() const { return board_ != nullptr; }
+    /// More, or less, can go on by itself.
+    void add_busy(int32_t count) {
+        if (board_)
+            own_->busy.fetch_add(count);
+    }
+    void add_other_wait(int32_t count) {
+        if (board_)
+            own_->other_waits.fetch_add(static_cast<uint32_t>(count));
+    }
+    /// A run begins, with its orchestration.
+    void begin();
+    void end();
+
+    /// Adds to a signal, or sets it, and wakes who waits.
+    void notify(const Activation &activation, int32_t *signal, int32_t value, bool set);
+    /// Sleeps until a signal is as expected, or `ended` says that the run is over: then false.
+    template <typename Ended>
+    bool wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison, Ended ended);
+
+private:
+    SignalWait *announce(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
+    void sleep(uint32_t epoch);
+
+    Board *board_ = nullptr;
+    RankBoard *own_ = nullptr;
+    uint32_t rank_ = 0;
+};
+
+/// Whether a signal of that value satisfies a wait.
+bool signal_holds(int32_t value, int32_t expected, uint32_t comparison);
+
+template <typename Ended>
+bool RankSignals::wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison,
+                       Ended ended) {
+    const auto holds = [&] { return signal_holds(__atomic_load_n(signal, __ATOMIC_SEQ_CST), expected, comparison); };
+    if (holds())
+        return true;
+    SignalWait *told = announce(activation, signal, expected, comparison);
+    bool held = false;
+    while (true) {
+        const uint32_t epoch = board_->epoch.load();
+        if ((held = holds()) || ended())
+            break;
+        sleep(epoch);
+    }
+    if (told)
+        told->state.store(0);
+    add_busy(1);
+    return held;
+}
+
+} // namespace pypto::runtime
