@@ -174,6 +174,7 @@ class _Context(ctypes.Structure):
         ("pipe_open", PIPE_OPEN), ("pipe_acquire", PIPE_ADDRESS), ("pipe_commit", PIPE_STEP),
         ("pipe_front", PIPE_ADDRESS), ("pipe_release", PIPE_STEP),
         ("fault", _FAULT), ("runtime", ctypes.c_void_p), ("sync_all", ctypes.c_void_p), ("check", ctypes.c_void_p),
+        ("signal_wait", ctypes.c_void_p), ("signal_notify", ctypes.c_void_p),
     ]  # fmt: skip
 
 
