@@ -86,6 +86,8 @@ class Sharing:
             tally.shared["asked"] += int(words[5])
         if replayed.outcome != alone.outcome:
             tally.faults.append(f"edit {tally.edits}: {replayed.outcome} is {alone.outcome} without a store")
+        if replayed.outcome.status == "build_error":  # what else was built by then, and what ran before, is left
+            return
         tally.faults += [f"edit {tally.edits}: {name} differs" for name in _differing(space.out, self._alone.out)]
 
     def _edit(self, space: Space) -> None:
@@ -137,11 +139,14 @@ def main(argv: Sequence[str]) -> int:
         (root / "store").mkdir()
         tested = Tested.prepare(root / "home")
         sharing = Sharing(tested, root / "work", options.remote or str(root / "store"), options.seed)
+        shown = 0
         for number in range(options.edits):
             sharing.step()
+            for fault in sharing.tally.faults[shown:]:
+                print(fault, flush=True)
+            shown = len(sharing.tally.faults)
             if number % 25 == 24 or number + 1 == options.edits:
                 print(f"{sharing.tally}, {time.monotonic() - started:.0f} s", flush=True)
-        print("\n".join(sharing.tally.faults[:20]))
     return bool(sharing.tally.faults)
 
 
