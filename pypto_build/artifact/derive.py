@@ -42,6 +42,14 @@ class Derived(msgspec.Struct, frozen=True):
     order: str = ""
 
 
+class TensorUse(msgspec.Struct, frozen=True):
+    """Tensor number ``index`` of the entry is tensor number ``position`` of a task of kernel ``func_id``."""
+
+    index: int
+    func_id: int
+    position: int
+
+
 def derive(artifact: Artifact) -> Derived:
     """What the orchestration of ``artifact`` says.
 
@@ -59,6 +67,22 @@ def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submi
     Raises a usage error naming the file if the entry is missing.
     """
     return tuple(_walk(source, function_name).submissions)
+
+
+def tensor_uses(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[TensorUse, ...]:
+    """Where an orchestration gives kernels whole tensors of its own, in the order of its text.
+
+    Raises a usage error naming the file if the entry is missing.
+    """
+    found = _walk(source, function_name)
+    numbers = {slot: index for index, slot in enumerate(_slots(found, found.tensor_slots))}
+    return tuple(
+        TensorUse(numbers[slot], func_id, position)
+        for submission in found.submissions
+        for func_id in sorted(submission.func_ids)
+        for position, slot in enumerate(submission.tensors)
+        if slot in numbers
+    )
 
 
 def _walk(source: Path, function_name: str) -> Findings:

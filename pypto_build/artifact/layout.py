@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 
 from .errors import ArtifactError
-from .manifest import MANIFEST_NAME, Evaluated, read_manifest
+from .manifest import MANIFEST_NAME, Evaluated, named_kernels, read_manifest
 from .meta import META_NAME, read_meta
 from .records import Artifact
 
 CHILDREN_DIR = "next_levels"
 #: The host driver of a distributed artifact.
 DRIVER = "orchestration/host_orch.py"
+#: Where the compiler says which functions it could not turn into code.
+CODEGEN_ERRORS = "report/codegen_errors.txt"
 
 
 def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artifact:
@@ -25,7 +27,13 @@ def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artif
     manifest_path = root / MANIFEST_NAME
     if not manifest_path.is_file():
         raise _not_loadable(root)
-    manifest = read_manifest(manifest_path, root, evaluated)
+    try:
+        manifest = read_manifest(manifest_path, root, evaluated)
+    except ArtifactError as error:
+        if not refused_kernels(root):
+            raise
+        hint = f"{CODEGEN_ERRORS} says why; with its .pto module in ptoas/ it is assembled here"
+        raise ArtifactError(error.path, error.message, hint) from None
     return Artifact(
         root=root,
         name=artifact_name(root),
@@ -77,9 +85,20 @@ def is_distributed(root: Path) -> bool:
 
 
 def lacks_kernels(root: Path) -> bool:
-    """Whether ``root`` was compiled without ptoas (skip_ptoas): its kernels are `.pto` modules and nothing else."""
+    """Whether ``root`` was compiled without ptoas (skip_ptoas), so that its kernels are `.pto` modules alone, or ptoas
+    refused modules of kernels that its manifest names."""
     kernels = root / "kernels"
-    return any(kernels.rglob("*.pto")) and not any(kernels.rglob("*.cpp"))
+    if any(kernels.rglob("*.pto")) and not any(kernels.rglob("*.cpp")):
+        return True
+    return any((root / "ptoas").glob("*.pto")) and bool(refused_kernels(root))
+
+
+def refused_kernels(root: Path) -> list[Path]:
+    """The C++ files that the manifest names and that were never written, since ptoas refused their modules."""
+    manifest = root / MANIFEST_NAME
+    if not (root / CODEGEN_ERRORS).is_file() or not manifest.is_file():
+        return []
+    return [path for path in named_kernels(manifest) if not path.exists()]
 
 
 def _not_loadable(root: Path) -> ArtifactError:
@@ -101,7 +120,7 @@ def _not_loadable(root: Path) -> ArtifactError:
             f"compiled without ptoas (skip_ptoas): kernels/ holds .pto files and there is no {MANIFEST_NAME}",
             "'scons build' completes it below build/, 'scons splice WRITE=1' in place",
         )
-    failures = root / "report" / "codegen_errors.txt"
+    failures = root / CODEGEN_ERRORS
     if failures.is_file():
         return ArtifactError(root, f"its compilation failed: there is no {MANIFEST_NAME}", f"see {failures}")
     return ArtifactError(root, f"not an artifact: there is no {MANIFEST_NAME}", "give the directory the compiler wrote")

@@ -83,6 +83,17 @@ def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | N
     return manifest
 
 
+def named_kernels(path: Path) -> list[Path]:
+    """The sources of kernels that a manifest names below its directory, there or not, as far as it can be read."""
+    try:
+        kernels = evaluate(path, _text(path)).get("KERNELS")
+    except ArtifactError:
+        return []
+    listed = kernels if isinstance(kernels, list) else []
+    sources = (Path(path.parent, str(kernel.get("source"))) for kernel in listed if isinstance(kernel, Entry))
+    return [source for source in sources if source.is_relative_to(path.parent) and ".." not in source.parts]
+
+
 def _text(path: Path) -> str:
     try:
         return read_text(path, _LARGEST)

@@ -5,7 +5,8 @@
 PyPTO and `scons compile SKIP_PTOAS=1` write `kernels/{aic,aiv}/<kernel>.pto`, `kernels/<group>.pto` and the
 orchestration. OUT becomes the complete artifact: func_ids and signatures are those of the orchestration's submissions,
 the names those of the comment above each. A manifest that is there already counts instead. Units whose module is what
-it was are not assembled again.
+it was are not assembled again. Where ptoas refused single modules, the other kernels are taken as they are, and the
+modules of those that are missing are in `ptoas/`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.cpp.findings import Submission
 from pypto_build.artifact.derive import submissions
 from pypto_build.artifact.interface import sign
+from pypto_build.artifact.layout import CODEGEN_ERRORS
 from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.records import CORE_TYPES, DEFAULT_RUNTIME
@@ -74,7 +76,8 @@ class Completion:
 
     def __init__(self, root: Path, output: Path, platform: str, ptoas: Path | None, key: str) -> None:
         self.root, self.output, self.platform, self.ptoas, self.key = root, output, platform, ptoas, key
-        self.paths = {path.stem: path for path in sorted((root / "kernels").rglob("*.pto"))}
+        modules = [*sorted((root / "ptoas").glob("*.pto")), *sorted((root / "kernels").rglob("*.pto"))]
+        self.paths = {path.stem: path for path in modules}
         self.modules: dict[str, Module] = {}
         sources = sorted((root / "orchestration").glob("*.cpp"))
         if len(sources) != 1:
@@ -91,6 +94,8 @@ class Completion:
         written: dict[str, str] = {}
         for unit in dict.fromkeys(member.unit for member in members):
             mine = [member for member in members if member.unit == unit]
+            if self._take(unit, [self._wrapper(member).relative_to(self.output) for member in mine]):
+                continue
             key = self._digest(unit, mine)
             if before.get(unit) != f"{key} {self._content(unit, mine)}":
                 self._assemble(unit, mine)
@@ -122,8 +127,11 @@ class Completion:
                 continue  # what is wrong with it is said where the manifest is read
             unit, function = self._function(source.stem)
             call = next((c for c in calls if func_id in c.func_ids), None)
+            if function is None and self._take("", [Path("kernels", str(core), source.name)]):
+                continue
             if function is None:
-                hint = f"kernels/ has {', '.join(self.paths) or 'no modules'}"
+                hint = f"there are modules of {', '.join(self.paths) or 'none'}"
+                hint += f"; {CODEGEN_ERRORS} says why it was not made" if (self.root / CODEGEN_ERRORS).is_file() else ""
                 raise ArtifactError(manifest, f"kernel {func_id}: no module defines {source.stem}", hint)
             yield Member(func_id, function, unit, core, call)
 
@@ -170,6 +178,16 @@ class Completion:
         return "aic" if self.paths[unit].parent.name == "aic" else "aiv"
 
     # --- files ---------------------------------------------------------------------------------------------------
+
+    def _take(self, unit: str, kernels: list[Path]) -> bool:
+        """Copy what the compiler has made of a unit, if it is all there."""
+        if not all((self.root / path).is_file() for path in kernels):
+            return False
+        modules = [Path("ptoas", f"{unit}{suffix}") for suffix in (".pto", ".cpp")]
+        for path in [*kernels, *modules]:
+            if (self.root / path).is_file():
+                self._write(str(path), (self.root / path).read_text(encoding="utf-8"))
+        return True
 
     def _assemble(self, unit: str, members: list[Member]) -> None:
         path = self.paths[unit]

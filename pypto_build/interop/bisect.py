@@ -1,9 +1,12 @@
-"""Finds what flips the verdict of an artifact: a revision of simpler or pto-isa, a file, or a compiler flag.
+"""Finds what flips the verdict of an artifact: a revision of simpler or pto-isa, a file, some lines, an assembler's
+unit, or a compiler flag.
 
 python -m pypto_build.interop.bisect ARTIFACT_DIR --build-dir OUT --axis A --good G --bad B [--repeats N]
 
 Axes: simpler and pto_isa (G and B are revisions, or PATH@REVISION of a local clone), kernel (G and B are two artifacts
-with the same kernels), flags (G and B are flags of the kernels' compiler). The artifact itself stays as it is.
+with the same kernels), hunk (the same, and what differs in their files is taken apart), ptoas (G and B are assemblers,
+paths or `own`, and every unit is assembled anew by one of them), flags (G and B are flags of the kernels' compiler).
+The artifact itself stays as it is.
 
 Exit status: 0 the culprit was found, 1 it could not be told, 2 usage.
 """
@@ -14,17 +17,22 @@ import argparse
 import hashlib
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact.files import read_source
 from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
+from pypto_build.interop.hunks import apply, hunks_of
 from pypto_build.interop.search import first_bad, smallest_bad
 from pypto_build.interop.steps import Runner, Trial
 from pypto_build.toolchain import ToolchainError, pins
+from pypto_build.toolchain.python import own_environment, own_tool
 
-AXES = ("simpler", "pto_isa", "kernel", "flags")
+AXES = ("simpler", "pto_isa", "kernel", "hunk", "ptoas", "flags")
+_OWN = "own"
 _PROJECT = {"simpler": pins.SIMPLER, "pto_isa": pins.PTO_ISA}
 _FLAG = {name.lower(): option.flag for name, option in OF_SIMPLER.items()}
 
@@ -52,10 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         runner = Runner(given.build_dir / "bisect.json", question, given.repeats, words)
         if given.axis in _PROJECT:
             culprit = _revisions(runner, artifact, given.axis, given.good, given.bad)
-        elif given.axis == "kernel":
-            culprit = _files(runner, given.build_dir / "bisect.mix", Path(given.good), Path(given.bad))
-        else:
+        elif given.axis == "flags":
             culprit = _flags(runner, artifact, given.good, given.bad)
+        elif given.axis == "ptoas":
+            ends = (_assembled(artifact, given.build_dir, given.platform, one) for one in (given.good, given.bad))
+            culprit = _files(runner, given.build_dir / "bisect.mix", *ends)
+        else:
+            search = _files if given.axis == "kernel" else _hunks
+            culprit = search(runner, given.build_dir / "bisect.mix", Path(given.good), Path(given.bad))
     except ArtifactError as error:
         print(error, file=sys.stderr)
         return error.exit_status
@@ -99,23 +111,68 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
 
 def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
     """The files which, taken from ``bad``, make ``good`` fail."""
-    for option, end in (("GOOD", good), ("BAD", bad)):
-        if not end.is_dir():
-            raise _Ends(f"{option}={end}: no such directory; give the path of an artifact")
-    parts = _different(load_artifact(good), load_artifact(bad))
-    if not parts:
-        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
+    parts = _parts(good, bad)
 
     def step(chosen: Sequence[str]) -> Trial:
-        place = mix / good.name
-        shutil.rmtree(mix, ignore_errors=True)
-        shutil.copytree(good, place)
+        place = _copied(good, mix)
         for part in chosen:
             shutil.copyfile(bad / part, place / part)
         return runner.run(", ".join(chosen) or "no file", place, [])
 
     _ends(runner, step([]), step(parts), (good, bad))
     return smallest_bad(parts, lambda chosen: step(chosen).outcome)
+
+
+def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
+    """The lines which, changed to those of ``bad``, make ``good`` fail."""
+    hunks = {
+        hunk.place: hunk
+        for part in _parts(good, bad)
+        for hunk in hunks_of(part, read_source(good / part), read_source(bad / part))
+    }
+
+    def step(chosen: Sequence[str]) -> Trial:
+        place = _copied(good, mix)
+        apply(place, [hunks[one] for one in chosen])
+        return runner.run(", ".join(chosen) or "no hunk", place, [])
+
+    _ends(runner, step([]), step(list(hunks)), (good, bad))
+    return smallest_bad(list(hunks), lambda chosen: step(chosen).outcome)
+
+
+def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: str) -> Path:
+    """The artifact with all its modules assembled by ``assembler``, in a directory of its own."""
+    if assembler != _OWN and shutil.which(assembler) is None:
+        raise _Ends(f"{assembler}: no such program; name a ptoas, or 'own' for the assembler that is built in")
+    label = hashlib.sha256(assembler.encode()).hexdigest()[:8]
+    modules, output = (build_dir / f"bisect.{kind}" / label / artifact.root.name for kind in ("modules", "assembled"))
+    shutil.rmtree(modules.parent, ignore_errors=True)
+    shutil.copytree(artifact.root, modules)
+    for path in (*modules.glob("kernels/**/*.cpp"), *modules.glob("ptoas/*.cpp")):
+        path.unlink()
+    words = [*own_tool("pypto_build.compiler.complete"), str(modules), "--platform", platform, "--output", str(output)]
+    words += [] if assembler == _OWN else ["--ptoas", assembler]
+    run = subprocess.run(words, capture_output=True, text=True, env=own_environment(), check=False)
+    if run.returncode:
+        raise _Ends(f"{assembler}: {(run.stderr.strip().splitlines() or ['cannot assemble the modules'])[-1]}")
+    return output
+
+
+def _parts(good: Path, bad: Path) -> list[str]:
+    """The files that differ between two artifacts."""
+    for option, end in (("GOOD", good), ("BAD", bad)):
+        if not end.is_dir():
+            raise _Ends(f"{option}={end}: no such directory; give the path of an artifact")
+    parts = _different(load_artifact(good), load_artifact(bad))
+    if not parts:
+        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
+    return parts
+
+
+def _copied(good: Path, mix: Path) -> Path:
+    """A new copy of an artifact."""
+    shutil.rmtree(mix, ignore_errors=True)
+    return shutil.copytree(good, mix / good.name)
 
 
 def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]:

@@ -80,13 +80,20 @@ class Binding:
 
 
 def bind(
-    interface: Interface, data: Snapshot, *, seed: int = 0, scalars: Mapping[str, Scalar] | None = None
+    interface: Interface,
+    data: Snapshot,
+    artifact: Path | None = None,
+    *,
+    seed: int = 0,
+    scalars: Mapping[str, Scalar] | None = None,
 ) -> Binding:
     """The arguments of one replay.
 
-    `scalars` overrides values by name. Raises `ArtifactError`: `golden_error` for the snapshot's faults, `usage_error`
+    `scalars` overrides values by name. What neither the interface nor the data tells of shapes is looked for in the
+    modules of `artifact`. Raises `ArtifactError`: `golden_error` for the snapshot's faults, `usage_error`
     for an override that does not fit and for a parameter whose shape nothing tells.
     """
+    interface = _with_shapes(interface, artifact, data) if artifact else interface
     given = dict(scalars or {})
     names = {param.name for param in interface.params}
     for name in given:
@@ -111,6 +118,17 @@ def bind(
     tensors = tuple(bind_tensor(param) for param in parameters)
     unknown = tuple(sorted((set(data.inputs) | set(data.outputs)) - names))
     return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
+
+
+def _with_shapes(interface: Interface, artifact: Path, data: Snapshot) -> Interface:
+    """The interface with the shapes of tensors that nobody declares and no file tells, if the modules do."""
+    told = {*data.inputs, *data.outputs}
+    untold = {p.name for p in interface.params if p.kind == "tensor" and p.shape is None and p.name not in told}
+    if not untold:
+        return interface
+    from pypto_build.replay.module_shapes import complete
+
+    return complete(interface, artifact, untold)
 
 
 def _needs_input(param: Param, data: Snapshot) -> bool:

@@ -231,7 +231,8 @@ class _Session:
     def _bind(self, interface: Interface, data: Snapshot) -> Binding:
         """Inputs, then goldens; a fault of either is found before anything runs."""
         with self._log.stage("generate inputs"):
-            binding = bind(interface, data, seed=self._request.seed, scalars=self._request.scalars)
+            request = self._request
+            binding = bind(interface, data, request.artifact_dir, seed=request.seed, scalars=request.scalars)
             hit = binding.seed is None
             if hit:
                 self._log.detail(f"  cache hit: {data.root / 'in'}")

@@ -22,6 +22,7 @@ from pypto_build.artifact import (
     load_artifacts,
 )
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
@@ -31,6 +32,7 @@ from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ptoas import find_ptoas
 
 DIRECTORY = "completed"
+RECORD = ".completed.json"  # in it: the units that were assembled
 # What is read besides the modules and the orchestration.
 _DECLARED = ("kernel_config.py", "compiled_meta.json")
 
@@ -58,6 +60,16 @@ def open_artifact(workspace: Workspace, root: Path, platform_name: str | None = 
 def is_completed(artifact: Artifact) -> bool:
     """Whether this is the completed copy of an artifact that has only modules."""
     return artifact.root.parent.name == DIRECTORY
+
+
+def assembled_units(artifact: Artifact) -> set[str]:
+    """The units that completing it has assembled: their bodies are those of their modules."""
+    if not is_completed(artifact):
+        return set()
+    try:
+        return set(decode_json(read_bytes(artifact.root / RECORD), dict[str, str]))
+    except (OSError, ValueError):
+        return set()
 
 
 def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:

@@ -134,9 +134,9 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("LOG", TEXT, "", "hang: a log, or the directory of the host's and the device's logs"),
         Option(
             "AXIS",
-            one_of("", "simpler", "pto_isa", "kernel", "flags"),
+            one_of("", "simpler", "pto_isa", "kernel", "hunk", "ptoas", "flags"),
             "",
-            "bisect: what to search: simpler, pto_isa, kernel or flags",
+            "bisect: what to search: simpler, pto_isa, kernel, hunk, ptoas or flags",
         ),
         Option("GOOD", TEXT, "", "bisect: an end that passes"),
         Option("BAD", TEXT, "", "bisect: an end that fails"),

@@ -15,7 +15,7 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Action, Place
-from pypto_build.rules.completion import is_completed
+from pypto_build.rules.completion import assembled_units
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -74,10 +74,11 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
         ArtifactError: a module and its body were both edited, or a module lacks a kernel's function.
         ToolchainError: there is no assembler for this platform.
     """
-    if is_completed(artifact):
-        return Splices()  # assembled from its modules just now
     units = find_units(artifact)
-    stale = find_stale(artifact, output, units, workspace.options["PREFER"])
+    assembled = assembled_units(artifact)
+    if assembled and assembled.issuperset(unit.name for unit in units):
+        return Splices()  # from their modules, just now
+    stale = find_stale(artifact, output, units, workspace.options["PREFER"], assembled)
     for said, chosen in (("skipped (PREFER=cpp)", stale.left), ("edited cpp skipped (PREFER=pto)", stale.without_body)):
         if chosen:
             terminal.say(f"[pto->cpp] {said}: {', '.join(workspace.short(unit.path) for unit in chosen)}")

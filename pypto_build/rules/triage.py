@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 from SCons.Action import Action
 from SCons.Script import GetOption
@@ -18,6 +21,10 @@ from pypto_build.rules.verb_targets import verb_flags
 from pypto_build.rules.verbs import Verb
 from pypto_build.toolchain.python import own_tool
 
+_REACHED = "triage"  # among the workspace's extras
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ERROR = re.compile(r"^(?P<path>/[^:\n]+):(?P<place>\d+(?::\d+)?): (?:fatal )?error: (?P<text>.*)", re.M)
+
 
 def declare_triage(
     env: Environment, verb: Verb, targets: ArtifactTargets, checked: ArtifactTargets, verdict: Nodes
@@ -30,14 +37,37 @@ def declare_triage(
     action = [Action(show_results, None), Action(_triage, None)]
     alias = env.Alias("triage", [*verdict, *targets.config], action, PYPTO_WORDS=words, PYPTO_CHECKED=checked)
     env.AlwaysBuild(alias)
+    workspace = workspace_of(env)
+    workspace.at_end.append(partial(_tell_unbuilt, workspace, targets))
 
 
 def _triage(target: Nodes, source: Nodes, env: Environment) -> int:
     workspace, words, checked = workspace_of(env), env["PYPTO_WORDS"], env["PYPTO_CHECKED"]
+    workspace.extras[_REACHED] = True
     if status := _run(workspace, [*words, "--until", "lint"]):
         return status
     built = _ensure(workspace, checked)
     return _run(workspace, [*words, *(["--binaries", str(checked.binaries_dir)] if built else [])])
+
+
+def _tell_unbuilt(workspace: Workspace, targets: ArtifactTargets) -> None:
+    """The answer where nothing can be run: the first error of the compiler in each file."""
+    if _REACHED in workspace.extras:
+        return
+    said = "".join(text for place, text in workspace.progress.failed if place == targets.output)
+    first = {match["path"]: match for match in reversed(list(_ERROR.finditer(_COLOUR.sub("", said))))}
+    if not first:
+        return
+    name, root = targets.artifact.name, targets.artifact.root
+    lines = [f"{_short(Path(path), root)}:{one['place']}: error: {one['text']}" for path, one in first.items()]
+    cause, *others = reversed(lines)
+    terminal.say(f"[triage] {name}: it does not build; the cause:", cause)
+    terminal.say(*(f"    also: {line}" for line in others))
+    terminal.say("    not run: lint, other orders, hazards, diverge, flaky (there is nothing to run)")
+
+
+def _short(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def _run(workspace: Workspace, words: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,3 +123,14 @@ def test_a_store_past_a_tensor(tmp_path: Path) -> None:
     assert (error["task"], error["kernel"]) == ("1", "plus_one")
     assert error["message"] == f"{message}, in build_output/_jit_chain/kernels/aiv/plus_one.cpp:{line}"
     assert not {"line", "address", "fault"} & error.keys()
+
+
+def test_what_does_not_build(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 1.0f;", "in[i] + one;")
+    text = (project.artifact / "kernels/aiv/plus_one.cpp").read_text(encoding="utf-8")
+    line = 1 + text[: text.index("in[i] + one")].count("\n")
+    run = project.quiet("triage", "JIT=_jit_chain")
+    answer = rf"\[triage\] _jit_chain: it does not build; the cause:\nkernels/aiv/plus_one.cpp:{line}:\d+: error: .*one"
+    assert run.status == 2 and re.search(answer, run.output), run.output
+    assert "    not run: lint, other orders, hazards, diverge, flaky (there is nothing to run)\n" in run.output

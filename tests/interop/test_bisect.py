@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from pypto_build.interop import bisect, steps
+from pypto_build.interop.hunks import apply, hunks_of
 from pypto_build.replay.verdict import ErrorInfo, OutputResult, Verdict, write_verdict
 from tests.artifact.artifacts import make_artifact
 from tests.rules.project import Project
@@ -194,3 +196,56 @@ def test_a_file_is_found_through_scons(tmp_path: Path) -> None:
     ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", f"GOOD={project.artifact}", f"BAD={bad}")
     assert ran.status == 0, ran.output
     assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/plus_one.cpp"]
+
+
+def test_lines_are_found(tmp_path: Path) -> None:
+    """Of two that differ in one file, and one in another, that which flips the verdict."""
+    project = Project(tmp_path / "workspace")
+    bad = tmp_path / "bad" / "_jit_chain"
+    shutil.copytree(project.artifact, bad)
+    for name, old, new in (
+        ("twice", "2.0f * in[i]", "in[i] * 2.0f"),
+        ("plus_one", "#include", "// a note\n// and one more\n#include"),
+        ("plus_one", "in[i] + 1.0f", "in[i] - 1.0f"),
+    ):
+        kernel = bad / "kernels" / "aiv" / f"{name}.cpp"
+        kernel.write_text(kernel.read_text().replace(old, new, 1))
+    text = (project.artifact / "kernels" / "aiv" / "plus_one.cpp").read_text()
+    line = 1 + text[: text.index("in[i] + 1.0f")].count("\n")
+    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=hunk", f"GOOD={project.artifact}", f"BAD={bad}")
+    assert ran.status == 0, ran.output
+    assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", f"  kernels/aiv/plus_one.cpp:{line}"]
+
+
+def test_hunks_put_together_are_the_other_text(tmp_path: Path) -> None:
+    old, new = "a\nb\nc\nd\n", "x\na\nc\nC\nd"
+    hunks = hunks_of("f", old, new)
+    assert [hunk.place for hunk in hunks] == ["f:1", "f:2", "f:4"]
+    (tmp_path / "f").write_text(old)
+    apply(tmp_path, hunks)
+    assert (tmp_path / "f").read_text() == new
+
+
+_PTOAS = """#!{python}
+import subprocess, sys
+words = sys.argv[1:]
+source = next(word for word in words if word.endswith(".pto"))
+target = words[words.index("-o") + 1]
+command = [{python!r}, "-m", "pypto_build.pto.assemble", source, "--platform", "a2a3sim", "-o", target]
+subprocess.run(command, check=True)
+text = open(target).read()
+open(target, "w").write(text.replace("TMUL(", "TADD("))
+"""
+
+
+def test_the_unit_that_an_assembler_gets_wrong(tmp_path: Path) -> None:
+    project = Project(tmp_path / "workspace")
+    project.use_example("_jit_vector_dag")
+    ptoas = tmp_path / "ptoas"
+    ptoas.write_text(_PTOAS.format(python=sys.executable))
+    ptoas.chmod(0o755)
+    ran = project.scons("bisect", "JIT=_jit_vector_dag", "AXIS=ptoas", "GOOD=own", f"BAD={ptoas}")
+    assert ran.status == 0, ran.output
+    assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/kernel_mul.cpp"]
+    ran = project.scons("bisect", "JIT=_jit_vector_dag", "AXIS=ptoas", "GOOD=own", "BAD=no-such-ptoas")
+    assert "no-such-ptoas: no such program; name a ptoas, or 'own' for the assembler that is built in" in ran.output

@@ -596,8 +596,9 @@ def kernel_softmax(x: In Tensor[float32, 16, 128], out: Out Tensor[float32, 16, 
 def _passes(path: Path) -> None:
     from pypto_build.diagnose.passes.__main__ import check_dumps, read_dumps
     from pypto_build.diagnose.passes.changes import changes
+    from pypto_build.diagnose.passes.dumps import dump_files
 
-    dumps = read_dumps(path.parents[1])
+    dumps = read_dumps(dump_files(path.parents[1]))
     check_dumps(dumps, "a2a3")
     if len(dumps) > 1:
         changes(dumps[0], dumps[1])

@@ -9,6 +9,7 @@ import pytest
 from tests.rules.project import Project, Saved
 
 UNIT = "kernels/aiv/kernel_mul.pto"
+_REFUSED = "===== errors =====\n  [kernel_mul]\n    ptoas: unsupported\n"
 MADE = "completed/_jit_vector_dag/kernels/aiv"
 
 
@@ -119,6 +120,44 @@ def test_the_manifest_names_the_kernels(project: Project) -> None:
     assert run.status == 0, run.output
     completed = project.out / "completed" / "_jit_vector_dag" / "kernel_config.py"
     assert completed.read_text(encoding="utf-8") == manifest
+
+
+def test_kernels_whose_modules_ptoas_refused(project: Project) -> None:
+    """Their modules are assembled here; the others are what they are, and edited as ever."""
+    project.use_example("_jit_vector_dag")
+    root = project.artifact
+    for path in ("kernels/aiv/kernel_mul.cpp", "ptoas/kernel_mul.cpp"):
+        (root / path).unlink()
+    missing = project.replay()
+    assert "file 'kernels/aiv/kernel_mul.cpp' is missing; restore it or compile again" in missing.output
+    (root / "report").mkdir()
+    (root / "report" / "codegen_errors.txt").write_text(_REFUSED)
+    files = before(project)
+    run = project.replay()
+    assert run.status == 0, run.output
+    assert [action for action in run.actions if "regenerating" in action] == ["regenerating from ptoas/kernel_mul.pto"]
+    assert before(project) == files
+    made, taken = (project.out / MADE / f"kernel_{name}.cpp" for name in ("mul", "add"))
+    assert "TMUL(" in made.read_text() and taken.read_text() == (root / "kernels/aiv/kernel_add.cpp").read_text()
+    assert project.replay().actions == []
+
+    for edited in ("ptoas/kernel_add.pto", "ptoas/kernel_mul.pto"):
+        text = (root / edited).read_text()
+        (root / edited).write_text(text.replace("pto.tadd", "pto.tsub").replace("pto.tmul", "pto.tsub"))
+        assert project.replay().status == 2, edited
+        (root / edited).write_text(text)
+        assert project.replay().status == 0, edited
+    project.edit("kernels/aiv/kernel_add.cpp", "TADD(", "TSUB(")
+    assert project.replay().status == 2
+    project.edit("kernels/aiv/kernel_add.cpp", "TSUB(", "TADD(")
+
+    passes = project.quiet("passes", "JIT=_jit_vector_dag")
+    assert passes.status == 2
+    assert "report/codegen_errors.txt:2: error: function 'kernel_mul' could not be turned into code" in passes.output
+    (root / "ptoas" / "kernel_mul.pto").unlink()
+    run = project.replay()
+    assert "kernel 2: no module defines kernel_mul; there are modules of kernel_add, kernel_shift; " in run.output
+    assert "report/codegen_errors.txt says why it was not made" in run.output
 
 
 def test_write_completes_the_artifact_itself(modules: Project) -> None:

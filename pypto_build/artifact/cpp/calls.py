@@ -74,19 +74,19 @@ def _add_arguments(walk: WalkState, node: Node, owner: Value, arguments: list[Va
     for argument in arguments:
         walk.found.touch(argument, direction)
         if owner.args is not None:
-            owner.args.extend([direction])
+            owner.args.extend([(direction, argument.whole)])
     return owner
 
 
 def _add_scalar(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
-        owner.args.extend([ArgDirection.SCALAR] * len(arguments))
+        owner.args.extend([(ArgDirection.SCALAR, None)] * len(arguments))
     return owner
 
 
 def _clear(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
-        owner.args.directions.clear()
+        owner.args.entries.clear()
     return owner
 
 
@@ -134,7 +134,7 @@ def _make_param(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     direction = DIRECTIONS[callee(node)[0]]
     if arguments and direction is not ArgDirection.SCALAR:
         walk.found.touch(arguments[0], direction)
-    return Value(args=TaskArgs([direction]))
+    return Value(args=TaskArgs([(direction, arguments[0].whole if arguments else None)]))
 
 
 def _submit(core_type: CoreType | None) -> Function:

@@ -133,7 +133,7 @@ def _assignment(walk: WalkState, node: Node) -> Value:
     name = source_text(target)
     held = walk.lookup(name).args
     if held is not None and value.args is not None and left.type == "subscript_expression":
-        held.extend(value.args.directions)
+        held.extend(value.args.entries)
     else:
         walk.update(name, value)
     return value

@@ -18,7 +18,8 @@ MOST_SLOTS = 65536
 class Submission(msgspec.Struct, frozen=True):
     """One submit call: the kernels it submits, the directions of the tensors it hands them, the number of scalars.
 
-    Each of ``func_ids`` is submitted if ``exact``, else any of them may be; others may be too if ``open``.
+    Each of ``func_ids`` is submitted if ``exact``, else any of them may be; others may be too if ``open``. ``tensors``
+    are the slots of the external tensors among the arguments, None for others.
     """
 
     line: int
@@ -28,6 +29,7 @@ class Submission(msgspec.Struct, frozen=True):
     core_type: CoreType | None
     signature: Signature
     scalars: int = 0
+    tensors: tuple[int | None, ...] = ()
 
 
 class Findings:
@@ -79,15 +81,16 @@ class Findings:
 
     def submit(self, line: int, ids: Value, args: TaskArgs | None, core_type: CoreType | None) -> None:
         """The code submits the kernels ``ids`` with ``args``."""
-        directions = args.directions if args is not None else []
+        entries = args.entries if args is not None else []
         submission = Submission(
             line=line,
             func_ids=frozenset(number for number in ids.numbers if number >= 0),
             exact=ids.exact and not ids.open,
             open=ids.open or not ids.numbers,
             core_type=core_type,
-            signature=tuple(d for d in directions if d is not ArgDirection.SCALAR),
-            scalars=sum(d is ArgDirection.SCALAR for d in directions),
+            signature=tuple(d for d, _ in entries if d is not ArgDirection.SCALAR),
+            scalars=sum(d is ArgDirection.SCALAR for d, _ in entries),
+            tensors=tuple(slot for d, slot in entries if d is not ArgDirection.SCALAR),
         )
         self.submissions.append(submission)
 

@@ -27,16 +27,21 @@ class Ref(msgspec.Struct, frozen=True):
 _NO_REFS: frozenset[Ref] = frozenset()
 
 
+#: An argument of a task: its direction, and the slot of the external tensor that it is.
+Entry = tuple[ArgDirection, int | None]
+
+
 class TaskArgs:
-    """The argument list of one task being put together: the direction of each argument so far."""
+    """The argument list of one task being put together: of each argument so far its direction, and the slot of the
+    external tensor that it certainly is."""
 
-    def __init__(self, directions: Iterable[ArgDirection] = ()) -> None:
-        self.directions: list[ArgDirection] = []
-        self.extend(directions)
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: list[Entry] = []
+        self.extend(entries)
 
-    def extend(self, directions: Iterable[ArgDirection]) -> None:
+    def extend(self, entries: Iterable[Entry]) -> None:
         """Adds arguments; more than a task can have are not kept."""
-        self.directions += islice(directions, max(0, _MOST_ARGUMENTS - len(self.directions)))
+        self.entries += islice(entries, max(0, _MOST_ARGUMENTS - len(self.entries)))
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
@@ -80,6 +85,12 @@ class Value(msgspec.Struct, frozen=True, eq=False):
         return next(iter(self.numbers)) if len(self.numbers) == 1 and not self.open else None
 
     @property
+    def whole(self) -> int | None:
+        """The slot of the external tensor that it is, all of it; None if it may be something else."""
+        slots = [ref.slot for ref in self.refs if not ref.part]
+        return slots[0] if len(slots) == len(self.refs) == 1 else None
+
+    @property
     def is_blank(self) -> bool:
         """Whether nothing is known of it."""
         known = self.refs or self.numbers or self.open or self.functions or self.scalars or self.slots
@@ -115,7 +126,7 @@ def join(values: Iterable[Value], *, exact: bool = False) -> Value:
     lists = [item.args for item in items if item.args is not None]
     merged = lists[0] if lists else None
     if any(entry is not merged for entry in lists):
-        merged = TaskArgs(direction for entry in lists for direction in entry.directions)
+        merged = TaskArgs(entry for each in lists for entry in each.entries)
     return Value(
         refs=_NO_REFS.union(*(item.refs for item in items)),
         numbers=_NO_NUMBERS.union(*(item.numbers for item in items)),

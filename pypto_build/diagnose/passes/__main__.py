@@ -40,9 +40,8 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def read_dumps(root: Path) -> list[Dump]:
+def read_dumps(files: Sequence[Path]) -> list[Dump]:
     """All dumps; one that is byte for byte the last one is not parsed again."""
-    files = dump_files(root)
     dumps: list[Dump] = []
     last = ""
     for path in progress(files, "reading dumps", len(files)):
@@ -149,7 +148,15 @@ def _run(given: argparse.Namespace) -> int:
     root: Path = given.artifact
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name an artifact's directory")
-    dumps = read_dumps(root)
+    reported = list(report_findings(root))
+    try:
+        files = dump_files(root)
+    except ArtifactError as error:
+        if not reported:
+            raise
+        print(f"[passes] {error}; what the compilation reported is:")
+        return deliver("passes", root, reported, given)
+    dumps = read_dumps(files)
     if given.kernel:
         _known(dumps, given.kernel)
     if given.one:
@@ -158,7 +165,7 @@ def _run(given: argparse.Namespace) -> int:
     print("\n".join(_listed(dumps, times(root), given.kernel)))
     if not is_artifact(root):
         print(f"[passes] there is no {MANIFEST_NAME}: the compilation ended after pass {dumps[-1].title}")
-    findings = [*check_dumps(dumps, given.platform.removesuffix("sim")), *report_findings(root)]
+    findings = [*check_dumps(dumps, given.platform.removesuffix("sim")), *reported]
     if given.kernel:
         findings = [finding for finding in findings if finding.kernel in ("", given.kernel)]
     first = next((finding for finding in findings if finding.level == "error"), None)

@@ -24,7 +24,7 @@ def make_goldens(
     integers (tables, lengths) stay. Without data/in all are made up. Raises ArtifactError and RunFault.
     """
     interface = read_interface(build_dir / "interface.json")
-    binding = bind(interface, snapshot(artifact), seed=seed)
+    binding = bind(interface, snapshot(artifact), artifact, seed=seed)
     if seed and binding.seed is None:
         binding = _other_numbers(binding, seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])

@@ -81,7 +81,7 @@ def open_launch(
 ) -> Launch:
     """What is built in a directory, with its data read. Raises ArtifactError."""
     interface = read_interface(build_dir / "interface.json")
-    binding = bind(interface, snapshot(artifact, data), seed=seed)
+    binding = bind(interface, snapshot(artifact, data), artifact, seed=seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs")}
     return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)

@@ -76,8 +76,10 @@ class Stale:
     left: tuple[PtoUnit, ...] = ()  # whose edit does not count, as their bodies were edited too
 
 
-def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str) -> Stale:
-    """Compare; units not seen before are recorded.
+def find_stale(
+    artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str, assembled: Set[str] = frozenset()
+) -> Stale:
+    """Compare; units not seen before, and those ``assembled`` just now, are recorded.
 
     ``prefer`` ('pto' or 'cpp') says which counts when a module and a body built from it were both edited. It is
     remembered until what does not count is edited once more.
@@ -89,7 +91,9 @@ def find_stale(artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefe
     known = _load(output / RECORD)
     _check_defined(artifact, units, known)
     # A module may be gone for a moment while an editor saves it. What is remembered of it stays valid.
-    record = known | {unit.name: _entry(unit, known.get(unit.name)) for unit in units}
+    record = known | {
+        unit.name: _entry(unit, None if unit.name in assembled else known.get(unit.name)) for unit in units
+    }
     edited = [unit for unit in units if unit.digest != record[unit.name]["pto"]]
     counts = {unit.name: _what_counts(unit, record[unit.name], prefer) for unit in edited}
     record |= {name: record[name] | {"chosen": chosen} for name, chosen in counts.items() if chosen}

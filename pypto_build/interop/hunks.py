@@ -1,0 +1,44 @@
+"""Parts of the difference between two texts: runs of lines that are replaced, each for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Lines `first` to `last` (from 0, without the last) of a file that become `lines`; `place` names it for people."""
+
+    file: str
+    first: int
+    last: int
+    lines: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """`kernels/aiv/x.cpp:12-14`; where lines are only added, the one before which they come."""
+        first, last = self.first + 1, self.last
+        return f"{self.file}:{first}-{last}" if last > first else f"{self.file}:{first}"
+
+
+def hunks_of(file: str, old: str, new: str) -> list[Hunk]:
+    """How one text becomes the other, in the order of its lines."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    return [
+        Hunk(file, first, last, tuple(after[begin:end]))
+        for kind, first, last, begin, end in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+
+
+def apply(root: Path, hunks: Iterable[Hunk]) -> None:
+    """Replace these lines in the files below a directory."""
+    for hunk in sorted(hunks, key=lambda hunk: hunk.first, reverse=True):  # so that the numbers above stay valid
+        path = root / hunk.file
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines[hunk.first : hunk.last] = hunk.lines
+        path.write_text("".join(lines), encoding="utf-8")
