@@ -159,6 +159,14 @@ VERBS: dict[str, Verb] = {
             _flags("JSON", "SARIF"),
         ),
         Verb(
+            "why",
+            "pypto_build.diagnose.why",
+            "what an element of an output was made of, back to the inputs",
+            Needs.CHECKED,
+            _flags("OUT", "AT", "JSON"),
+            required=("AT",),
+        ),
+        Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
             "outputs that depend on the order of the tasks",

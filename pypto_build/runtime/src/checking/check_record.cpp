@@ -87,8 +87,20 @@ void CoreCheck::begin(Activation &activation) {
     phase_ = 0;
     signals_ = false;
     slots_.clear();
+    traced_ = static_cast<int64_t>(activation.task->number) == checker_.settings_.trace_task;
+    if (traced_)
+        trace_.begin();
     unordered_.clear();
     shadow_.begin(activation.context);
+}
+
+void CoreCheck::write_trace() {
+    const std::string &directory = checker_.settings_.output_dir;
+    try {
+        trace_.write(format("%s/trace.%d.%d", directory.c_str(), activation_->context.block_idx, activation_->member));
+    } catch (const FaultError &error) {
+        activation_->executor->report_fault(*activation_, error.fault);
+    }
 }
 
 void CoreCheck::end() {
@@ -101,6 +113,8 @@ void CoreCheck::end() {
             for (const CheckError &found : unordered_)
                 error(found.kind, found.site, found.message, found.subject);
     }
+    if (traced_)
+        write_trace();
     if (signals_)
         signalling_.push_back(static_cast<uint32_t>(activation_->task->number));
     activation_->check = nullptr;
@@ -275,6 +289,8 @@ void CoreCheck::returned() {
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
                       void *address) {
     const uint32_t number = site(instruction, address);
+    if (traced_)
+        trace_.tiles(instruction, address, activation_->context, operands, count);
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);
@@ -329,6 +345,8 @@ void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, vo
 
 void CoreCheck::global(const char *instruction, const PyptoGlobalAccess &access, void *address) {
     const uint32_t number = site(instruction, address);
+    if (traced_)
+        trace_.global(instruction, address, access);
     emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
         region(base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length), number,
                access.access);
