@@ -200,6 +200,8 @@ _TOLD = (
     Setting("parameter_order", "", "'t' and 's' in declaration order; empty: tensors first"),
     Setting("graph", False, "the text of deps.json in the result"),
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
+    Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
+    Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
     Setting("ring_task_window", _WINDOW, "tasks at a time, for each ring"),

@@ -156,7 +156,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.hazards",
             "unordered, misdeclared or out-of-bounds accesses",
             Needs.CHECKED,
-            _flags("JSON", "SARIF"),
+            _flags("TRAP", "JSON", "SARIF"),
         ),
         Verb(
             "why",

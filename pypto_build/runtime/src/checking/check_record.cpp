@@ -75,7 +75,8 @@ constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order};
 
 // --- one core ---
 
-CoreCheck::CoreCheck(Checker &checker) : checker_(checker), shadow_(checker.platform_.vector_barriers) {}
+CoreCheck::CoreCheck(Checker &checker)
+    : checker_(checker), shadow_(checker.platform_.vector_barriers), trap_(checker.settings_.trap) {}
 
 void CoreCheck::begin(Activation &activation) {
     activation_ = &activation;
@@ -87,11 +88,21 @@ void CoreCheck::begin(Activation &activation) {
     phase_ = 0;
     signals_ = false;
     slots_.clear();
+    trap_site_ = ~0u;
     traced_ = static_cast<int64_t>(activation.task->number) == checker_.settings_.trace_task;
     if (traced_)
         trace_.begin();
     unordered_.clear();
     shadow_.begin(activation.context);
+}
+
+// The instruction before is over: ends the run if it made what the trap is set for.
+void CoreCheck::spring() {
+    const uint32_t number = trap_site_;
+    trap_site_ = ~0u;
+    const std::string made = number == ~0u ? std::string() : trap_.after();
+    if (!made.empty())
+        fatal("trap", number, made);
 }
 
 void CoreCheck::write_trace() {
@@ -247,6 +258,7 @@ void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
 // Flags that were waited for and not set, or set and not waited for, by the end of a call. Where one of each is between
 // the same pipes, the one that was set has the wrong number.
 void CoreCheck::returned() {
+    spring();
     std::vector<ShadowFlag> left = shadow_.left_set();
     const auto call = [](const ShadowFlag &f, const char *name) {
         return format("%s_flag(PIPE_%s, PIPE_%s, EVENT_ID%u)", name, pipe_name(f.from), pipe_name(f.to), f.id);
@@ -288,6 +300,7 @@ void CoreCheck::returned() {
 
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
                       void *address) {
+    spring();
     const uint32_t number = site(instruction, address);
     if (traced_)
         trace_.tiles(instruction, address, activation_->context, operands, count);
@@ -315,6 +328,11 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     for (uint32_t i = 0; i < count; ++i)
         if (usable[i])
             wait(operands[i], runs[i], pipe, number);
+    const bool usable_all = std::all_of(usable, usable + count, [](bool one) { return one; });
+    if (trap_.armed() && usable_all) {
+        trap_.before(instruction, operands, count);
+        trap_site_ = number;
+    }
     const uint32_t clock = shadow_.next_instruction(pipe);
     const auto access = [&](uint32_t i) {
         const PyptoTileAccess &a = operands[i];

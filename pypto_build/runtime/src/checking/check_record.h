@@ -4,6 +4,7 @@
 
 #include "checking/check_shadow.h"
 #include "checking/check_trace.h"
+#include "checking/check_trap.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "records/observers.h"
@@ -97,6 +98,7 @@ private:
 
     uint32_t site(const char *instruction, void *address);
     void write_trace();
+    void spring();
     void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
     void wait(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
     CheckError in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const;
@@ -125,7 +127,9 @@ private:
     std::vector<CheckError> errors_;
     std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to use flags
     std::vector<std::pair<uint64_t, uint64_t>> slots_;
-    Trace trace_; // of this call, where it is traced
+    Trap trap_;
+    uint32_t trap_site_ = ~0u; // of the instruction that is looked at
+    Trace trace_;              // of this call, where it is traced
     bool traced_ = false;
     std::vector<uint32_t> signalling_; // tasks that talk to others through memory
 };
