@@ -109,8 +109,8 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge")
+_ONE_RUN = ("diverge", "hazards", "flaky", "why")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge", "why")
 
 # fmt: off
 _ORDER_AND_DATA = (
@@ -202,6 +202,8 @@ _TOLD = (
     Setting("parameter_order", "", "'t' and 's' in declaration order; empty: tensors first"),
     Setting("graph", False, "the text of deps.json in the result"),
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
+    Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
+    Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
     Setting("board", None, "shared memory in which the ranks of several chips tell what they wait for"),

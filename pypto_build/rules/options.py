@@ -131,6 +131,9 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "dump: pt, npy, txt; deps: dot, html, trace",
         ),
         Option("AGAINST", TEXT, "", "dump: a .pt file to compare with; diverge: a recorded dump to examine"),
+        Option("TRAP", TEXT, "", "hazards: end at the instruction that makes nan, inf, saturate or denormal (commas)"),
+        Option("OUT", TEXT, "", "why: an output of the program by name; the only one needs none"),
+        Option("AT", TEXT, "", "why: its element, I,J; of ranges (I:J) the element that is most wrong"),
         Option("LOG", TEXT, "", "hang: a log, or the directory of the host's and the device's logs"),
         Option(
             "AXIS",

@@ -90,7 +90,18 @@ TARGETS: dict[str, Target] = {
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Build and replay": ("build", "replay", "test", "compile", "splice", "graph"),
-    "What is wrong": ("triage", "lint", "hazards", "diverge", "flaky", "passes", "pto_check", "pto_diff", "bisect"),
+    "What is wrong": (
+        "triage",
+        "lint",
+        "hazards",
+        "diverge",
+        "why",
+        "flaky",
+        "passes",
+        "pto_check",
+        "pto_diff",
+        "bisect",
+    ),
     "What a run did": ("report", "dump", "deps", "torch", "pack"),
     "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
     "Housekeeping": ("gc",),

@@ -156,7 +156,15 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.hazards",
             "unordered, misdeclared or out-of-bounds accesses",
             Needs.CHECKED,
-            _flags("JSON", "SARIF"),
+            _flags("TRAP", "JSON", "SARIF"),
+        ),
+        Verb(
+            "why",
+            "pypto_build.diagnose.why",
+            "what an element of an output was made of, back to the inputs",
+            Needs.CHECKED,
+            _flags("OUT", "AT", "JSON"),
+            required=("AT",),
         ),
         Verb(
             "flaky",

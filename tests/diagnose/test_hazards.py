@@ -13,6 +13,7 @@ from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.faults import BUGS as FAULTS
 from tests.diagnose.corpus.faults import NOTHING
 from tests.diagnose.corpus.hazards import BUGS
+from tests.diagnose.corpus.traps import BUGS as TRAPPED
 from tests.replay.builder import embedded_module
 from tests.replay.tiny import Tiny
 
@@ -59,9 +60,26 @@ def test_planted_fault(bug: Bug, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("trap", "bug"), TRAPPED, ids=lambda value: getattr(value, "name", value))
+def test_trap(trap: str, bug: Bug, tmp_path: Path) -> None:
+    """It ends at the instruction, with its operands, before any other finding."""
+    artifact = copy_example(bug.artifact, tmp_path, bug.edits)
+    status, (finding,) = hazards(artifact, tmp_path / "out", "--trap", trap)
+    assert (status, finding.rule, finding.path) == (1, bug.rule, bug.file)
+    assert bug.at in (artifact / bug.file).read_text().splitlines()[finding.line - 1]
+    assert bug.says in finding.message
+
+
+def test_a_trap_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(copy_example("_jit_softmax", tmp_path)), "--build-dir", str(tmp_path / "out"), "--embedded", "none"]
+    assert main([*words, "--trap", "nan,zero"]) == 2
+    error = "hazards: TRAP=nan,zero: there is no trap for 'zero'; it takes nan, inf, saturate, denormal"
+    assert capsys.readouterr().err.splitlines() == [error]
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_examples_are_clean(name: str, tmp_path: Path) -> None:
-    assert hazards(copy_example(name, tmp_path), tmp_path / "out") == (0, [])
+    assert hazards(copy_example(name, tmp_path), tmp_path / "out", "--trap", "nan,inf,saturate,denormal") == (0, [])
 
 
 def test_vector_instructions_of_a5_need_no_barrier(tmp_path: Path) -> None:

@@ -542,6 +542,32 @@ def _accesses(path: Path) -> None:
     analyse(load_artifact(DAG), read_record(path.parent), [])
 
 
+def _trace_seeds() -> list[bytes]:
+    tile = [0, 2, 0, 1, 0, 1, 4, 2, 8, 0, 0, 2, 8, 1, 1, 64, 0, 0, 64]
+    place = {"file": "kernels/aiv/kernel_add.so", "offset": "16"}
+    load = {"kind": "tiles", "name": "TLOAD", **place, "operands": [tile]}
+    view = {
+        "kind": "global", "name": "TLOAD", **place, "base": 4096, "access": 1, "layout": 0, "element": 4,
+        "shape": [1, 1, 1, 2, 8], "stride": [16, 16, 16, 8, 1], "rows": 2, "cols": 8,
+    }  # fmt: skip
+    boxed = [2, 1, 1, 2, 1, 0, 2, 16, 32, 0, 0, 16, 32, 16, 16, 0, 0, 64, 1024]
+    moved = {"kind": "tiles", "name": "TMATMUL", **place, "operands": [boxed, tile]}
+    return [msgspec.json.encode([load, view, moved])]
+
+
+def _trace(path: Path) -> None:
+    from pypto_build.diagnose.why.flow import contributions, last_store, last_write
+    from pypto_build.diagnose.why.trace import read_trace
+
+    path.with_suffix(".bin").write_bytes(bytes(64 + 1024))
+    found = read_trace(path.with_suffix(""))
+    last_store(found, len(found), 4096)
+    for one in found:
+        for tile in one.written:
+            list(contributions(one, tile, 0, 0))
+            last_write(found, len(found), tile.space, tile.addresses[0])
+
+
 def _pack_seeds() -> list[bytes]:
     from pypto_build.diagnose.pack.contents import tree_of
     from pypto_build.diagnose.pack.form import Pack
@@ -804,6 +830,7 @@ READERS: tuple[Reader, ...] = (
     Reader("name_map", lambda: [b'{"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}}'], _name_map, mutate.damage_json, "name_map_x.json"),
     Reader("findings", _findings_seeds, _findings, mutate.damage_json, "lint.json"),
     Reader("accesses", _accesses_seeds, _accesses, mutate.damage_json, "accesses.json"),
+    Reader("trace", _trace_seeds, _trace, mutate.damage_json, "trace.0.1.json"),
     Reader("regions", lambda: [_regions()], _accesses, mutate.damage_fields, "accesses.bin", named=False),
     Reader("pack", _pack_seeds, _pack, mutate.damage_pack, "x.tar.zst"),
     Reader("passes", _passes_seeds(".py"), _passes, mutate.damage_text, "passes_dump/01_after_X.py"),

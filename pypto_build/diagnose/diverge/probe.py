@@ -196,9 +196,7 @@ def find_parting(
     kernel: Sequence[Event], module: Sequence[Event], dtypes: Sequence[str], limits: Limits
 ) -> Parting | None:
     """The first instruction that wrote something else, elsewhere, or more or less than its counterpart."""
-    left = [_SAME.get(e.name, e.name) for e in kernel]
-    right = [_SAME.get(instruction_of(e.name), instruction_of(e.name)) for e in module]
-    for kind, here, there in _pairs(left, right):
+    for kind, here, there in pairs([e.name for e in kernel], [instruction_of(e.name) for e in module]):
         if kind == "equal":
             found = _compare(kernel[here], module[there], dtypes[there], limits)
             if found is not None:
@@ -208,8 +206,9 @@ def find_parting(
     return None
 
 
-def _pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Positions that belong together, and where one side has something else."""
+def pairs(kernel: Sequence[str], module: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Positions of instructions that belong together ("equal"), and where one side has something else."""
+    left, right = ([_SAME.get(name, name) for name in side] for side in (kernel, module))
     same = 0
     while same < min(len(left), len(right)) and left[same] == right[same]:
         yield "equal", same, same

@@ -21,6 +21,7 @@ _HINTS = {
     "unordered-pipes": "let the later pipe wait for the earlier one",
     "no-barrier": "put a pipe_barrier(PIPE_V) before it",
     "scratch": "give the earlier instruction a scratch tile of its own, at bytes that hold nothing",
+    "trap": "look at the operands: the values before were ordinary ones",
     "flags": "set each flag once for each wait, on every way through the kernel",
     "out-of-bounds": "keep the view's offset, shape and strides inside the tensor",
 }

@@ -38,8 +38,8 @@ _KINDS = {
 #: Beyond this many lines a body is not compared: aligning takes the square of them.
 _MOST_LINES = 20_000
 _CALL = re.compile(r"\b([TM][A-Z][A-Z0-9_]+)\s*(?:<[^;{}]{0,2000}?>)?\s*\(")
-_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
-_TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d+)\s*,\s*(\d+)")
+_NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])")
+_TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\b")
 
 
 def check_bodies(subject: Subject) -> Iterator[Finding]:

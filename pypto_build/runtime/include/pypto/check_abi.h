@@ -17,12 +17,24 @@ enum PyptoAccessKind {
     PYPTO_SCRATCH = 16, // with PYPTO_WRITE: worked in; what it leaves there means nothing
 };
 
+// What the bytes of an element mean; other types are bytes.
+enum PyptoElementType {
+    PYPTO_BYTES,
+    PYPTO_FLOAT32,
+    PYPTO_FLOAT16,
+    PYPTO_BFLOAT16,
+    PYPTO_SIGNED,
+    PYPTO_UNSIGNED,
+};
+
 // A rectangle of a tile that an instruction reads or writes.
 struct PyptoTileAccess {
     const void *base;
     uint8_t space; // PyptoSpace
     uint8_t access;
     uint8_t fractals;
+    uint8_t type;       // PyptoElementType
+    uint8_t inner_rows; // whether elements within a fractal lie row by row
     uint8_t row_major;  // of the fractals, or of the elements where there are none
     uint32_t element;   // bytes
     int32_t rows, cols; // of the tile

@@ -60,7 +60,10 @@ struct Settings {
     std::vector<std::string> dump_select; // KERNEL or KERNEL:INDEX, with * and ?; empty: all
     std::vector<std::string> dump_tasks;  // N, N-M or 0xID; empty: all
     bool dep_gen = false;
-    bool graph = false;    // the content of deps.json in the result
+    bool graph = false;            // the content of deps.json in the result
+    std::vector<std::string> trap; // nan, inf, saturate, denormal: checked kernels end at what makes one of them
+    int64_t trace_task =
+        -1;                // number of the task whose checked kernels leave trace.*: every instruction with its values
     bool accesses = false; // what checked kernels touch: accesses.json and accesses.bin
     int swimlane = 0;
     bool scope_stats = false;

@@ -187,6 +187,8 @@ constexpr Option kOptions[] = {
     member<&Settings::dump_args>("dump_args"),
     member<&Settings::dep_gen>("dep_gen"),
     member<&Settings::accesses>("accesses"),
+    member<&Settings::trace_task>("trace_task"),
+    member<&Settings::trap>("trap"),
     member<&Settings::swimlane>("swimlane"),
     member<&Settings::scope_stats>("scope_stats"),
     member<&Settings::output_dir>("output_dir"),

@@ -75,7 +75,8 @@ constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order};
 
 // --- one core ---
 
-CoreCheck::CoreCheck(Checker &checker) : checker_(checker), shadow_(checker.platform_.vector_barriers) {}
+CoreCheck::CoreCheck(Checker &checker)
+    : checker_(checker), shadow_(checker.platform_.vector_barriers), trap_(checker.settings_.trap) {}
 
 void CoreCheck::begin(Activation &activation) {
     activation_ = &activation;
@@ -87,8 +88,30 @@ void CoreCheck::begin(Activation &activation) {
     phase_ = 0;
     signals_ = false;
     slots_.clear();
+    trap_site_ = ~0u;
+    traced_ = static_cast<int64_t>(activation.task->number) == checker_.settings_.trace_task;
+    if (traced_)
+        trace_.begin();
     unordered_.clear();
     shadow_.begin(activation.context);
+}
+
+// The instruction before is over: ends the run if it made what the trap is set for.
+void CoreCheck::spring() {
+    const uint32_t number = trap_site_;
+    trap_site_ = ~0u;
+    const std::string made = number == ~0u ? std::string() : trap_.after();
+    if (!made.empty())
+        fatal("trap", number, made);
+}
+
+void CoreCheck::write_trace() {
+    const std::string &directory = checker_.settings_.output_dir;
+    try {
+        trace_.write(format("%s/trace.%d.%d", directory.c_str(), activation_->context.block_idx, activation_->member));
+    } catch (const FaultError &error) {
+        activation_->executor->report_fault(*activation_, error.fault);
+    }
 }
 
 void CoreCheck::end() {
@@ -101,6 +124,8 @@ void CoreCheck::end() {
             for (const CheckError &found : unordered_)
                 error(found.kind, found.site, found.message, found.subject);
     }
+    if (traced_)
+        write_trace();
     if (signals_)
         signalling_.push_back(static_cast<uint32_t>(activation_->task->number));
     activation_->check = nullptr;
@@ -233,6 +258,7 @@ void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
 // Flags that were waited for and not set, or set and not waited for, by the end of a call. Where one of each is between
 // the same pipes, the one that was set has the wrong number.
 void CoreCheck::returned() {
+    spring();
     std::vector<ShadowFlag> left = shadow_.left_set();
     const auto call = [](const ShadowFlag &f, const char *name) {
         return format("%s_flag(PIPE_%s, PIPE_%s, EVENT_ID%u)", name, pipe_name(f.from), pipe_name(f.to), f.id);
@@ -274,7 +300,10 @@ void CoreCheck::returned() {
 
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
                       void *address) {
+    spring();
     const uint32_t number = site(instruction, address);
+    if (traced_)
+        trace_.tiles(instruction, address, activation_->context, operands, count);
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);
@@ -299,6 +328,11 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     for (uint32_t i = 0; i < count; ++i)
         if (usable[i])
             wait(operands[i], runs[i], pipe, number);
+    const bool usable_all = std::all_of(usable, usable + count, [](bool one) { return one; });
+    if (trap_.armed() && usable_all) {
+        trap_.before(instruction, operands, count);
+        trap_site_ = number;
+    }
     const uint32_t clock = shadow_.next_instruction(pipe);
     const auto access = [&](uint32_t i) {
         const PyptoTileAccess &a = operands[i];
@@ -329,6 +363,8 @@ void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, vo
 
 void CoreCheck::global(const char *instruction, const PyptoGlobalAccess &access, void *address) {
     const uint32_t number = site(instruction, address);
+    if (traced_)
+        trace_.global(instruction, address, access);
     emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
         region(base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length), number,
                access.access);

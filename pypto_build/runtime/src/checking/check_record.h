@@ -3,6 +3,8 @@
 #pragma once
 
 #include "checking/check_shadow.h"
+#include "checking/check_trace.h"
+#include "checking/check_trap.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "records/observers.h"
@@ -95,6 +97,8 @@ private:
     };
 
     uint32_t site(const char *instruction, void *address);
+    void write_trace();
+    void spring();
     void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
     void wait(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
     CheckError in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const;
@@ -123,14 +127,18 @@ private:
     std::vector<CheckError> errors_;
     std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to use flags
     std::vector<std::pair<uint64_t, uint64_t>> slots_;
+    Trap trap_;
+    uint32_t trap_site_ = ~0u; // of the instruction that is looked at
+    Trace trace_;              // of this call, where it is traced
+    bool traced_ = false;
     std::vector<uint32_t> signalling_; // tasks that talk to others through memory
 };
 
 class Checker : public OrchestrationObserver {
 public:
-    /// With `recording` errors are kept and accesses recorded; without, the first error ends its task.
-    Checker(const KernelLibrary &kernels, const Platform &platform, bool recording)
-        : kernels_(kernels), platform_(platform), recording_(recording) {}
+    /// With `settings.accesses` errors are kept and accesses recorded; without, the first error ends its task.
+    Checker(const KernelLibrary &kernels, const Platform &platform, const Settings &settings)
+        : kernels_(kernels), platform_(platform), settings_(settings), recording_(settings.accesses) {}
 
     void edge(const Edge &edge) override;
     void submitted(const Task &task) override;
@@ -162,6 +170,7 @@ private:
 
     const KernelLibrary &kernels_;
     const Platform &platform_;
+    const Settings &settings_;
     const bool recording_;
     std::mutex mutex_;
     std::map<int, std::unique_ptr<CoreCheck>> cores_;

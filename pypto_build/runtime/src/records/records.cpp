@@ -5,8 +5,8 @@ namespace pypto::runtime {
 
 Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, const Log &log)
     : settings_(settings), log_(log) {
-    const bool any =
-        settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args || settings.accesses;
+    const bool any = settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args ||
+                     settings.accesses || settings.trace_task >= 0;
     const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
     if (any && settings.output_dir.empty())
         throw_fault(FaultKind::NoOutputDir);
@@ -19,7 +19,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
-        checker_ = std::make_unique<Checker>(kernels, platform, settings.accesses);
+        checker_ = std::make_unique<Checker>(kernels, platform, settings);
     if (log.wants(LogLevel::Timing))
         timing_ = std::make_unique<TimingRecord>();
     if (log.wants(TraceRecord::kLevel))

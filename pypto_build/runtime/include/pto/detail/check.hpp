@@ -29,12 +29,23 @@ struct Rectangle {
     int64_t row, col, rows, cols;
 };
 
+template <class E> constexpr PyptoElementType type_of() {
+    return is_same<E, float>                                     ? PYPTO_FLOAT32
+           : is_same<E, half>                                    ? PYPTO_FLOAT16
+           : is_same<E, bfloat16_t>                              ? PYPTO_BFLOAT16
+           : is_one_of<E, int8_t, int16_t, int32_t, int64_t>     ? PYPTO_SIGNED
+           : is_one_of<E, uint8_t, uint16_t, uint32_t, uint64_t> ? PYPTO_UNSIGNED
+                                                                 : PYPTO_BYTES;
+}
+
 template <class T> PTO_INLINE PyptoTileAccess access(const T &tile, Rectangle part, int kind) {
     constexpr bool fractals = T::isBoxedLayout;
     return {(const void *)tile.data(),
             uint8_t(space_of(T::Loc)),
             uint8_t(kind),
             uint8_t(fractals),
+            uint8_t(type_of<typename T::DType>()),
+            uint8_t(T::isInnerRowMajor),
             uint8_t(T::isRowMajor),
             uint32_t(sizeof(typename T::DType)),
             T::Rows,

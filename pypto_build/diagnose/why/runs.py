@@ -1,0 +1,204 @@
+"""The runs that `why` makes: one that tells who writes what, then for each task on the way one as compiled, with every
+instruction traced, and one by the reference alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.diagnose.diverge.lockstep import Stop
+from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, pairs
+from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
+from pypto_build.diagnose.recorded.sites import match_tasks, read_sites
+from pypto_build.diagnose.why.trace import Instruction, read_trace
+from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.launch import Launch
+from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.values import STORAGE, decode
+
+_KINDS = {"IN": "INPUT", "OUT": "OUTPUT", "INOUT": "INOUT"}
+_ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task of the first run: its kernels by member, its tensors by argument, and those that it may write."""
+
+    number: int
+    kernels: dict[int, str]
+    tensors: dict[int, TensorArgument]
+    writes: frozenset[int]
+    names: dict[int, str] = field(default_factory=dict)  # what the orchestration calls them
+
+
+@dataclass
+class Expected:
+    """What the reference had where a kernel's instructions wrote: line of the module, values, by the instruction."""
+
+    lines: dict[int, int] = field(default_factory=dict)
+    values: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
+    instead: dict[int, str] = field(default_factory=dict)  # the operation that an instruction stands in place of
+
+
+@dataclass
+class Traced:
+    """One member of one block of a task: its instructions, and what they should have written."""
+
+    task: int
+    block: int
+    member: int
+    kernel: str
+    module: str
+    instructions: list[Instruction]
+    expected: Expected
+
+
+def tasks_of(launch: Launch) -> list[TaskInfo]:
+    """Run everything; who was given what, in the order of submission."""
+    found: dict[int, TaskInfo] = {}
+    submitted: dict[int, Task] = {}
+
+    def note(call: Any) -> None:
+        if call.number not in found:
+            tensors = {i: slot for i, slot in enumerate(slots_of(call)) if isinstance(slot, TensorArgument)}
+            directions = {i: getattr(call.args[i], "direction", "") for i in tensors}
+            writes = frozenset(i for i, direction in directions.items() if direction != "IN")
+            kernels = {_ROLES[role]: name for role, _, name in call.kernels}
+            found[call.number] = TaskInfo(call.number, kernels, tensors, writes)
+            args = tuple(TaskArg(i, _KINDS.get(directions[i], "NO_DEP"), None, "", ()) for i in tensors)
+            func_ids = tuple(dict.fromkeys(func_id for _, func_id, _ in call.kernels))
+            submitted[call.number] = Task(call.number, func_ids, args=args)
+        call.run()
+
+    launch.run(note)
+    source = launch.artifact / launch.interface.orchestration.source
+    sites = match_tasks(TaskGraph(source, tuple(submitted.values()), ()), read_sites(source))
+    for number, info in found.items():
+        given = sites[number].args if number in sites else ()
+        info.names.update({i: arg.variable.removeprefix("ext_") for i, arg in zip(info.tensors, given, strict=False)})
+    return [found[number] for number in sorted(found)]
+
+
+class Runs:
+    """Traces of tasks, made when they are asked for."""
+
+    def __init__(self, launch: Launch, checked: Path) -> None:
+        self.launch = launch
+        self.directory = launch.build_dir / "why"
+        self.libraries = {
+            kernel.name: checked / launch.library(kernel.core_type, kernel.name).relative_to(launch.build_dir)
+            for kernel in launch.interface.kernels
+        }
+        self._traced: dict[int, list[Traced]] = {}
+        self.addresses: dict[int, dict[int, TensorArgument]] = {}  # of each traced task in the run that traced it
+
+    def task(self, info: TaskInfo) -> list[Traced]:
+        """Every member of every block of a task."""
+        if info.number not in self._traced:
+            directory = self.directory / str(info.number)
+            directory.mkdir(parents=True, exist_ok=True)
+            for old in directory.glob("trace.*"):
+                old.unlink()
+            self._run(info, directory)
+            events, modules = self._reference(info)
+            self._traced[info.number] = [
+                _traced(info, stem, events, modules) for stem in sorted(directory.glob("trace.*.json"), key=_order)
+            ]
+        return self._traced[info.number]
+
+    def _run(self, info: TaskInfo, directory: Path) -> None:
+        def until(call: Any) -> None:
+            if call.number > info.number:
+                raise Stop
+            if call.number == info.number:
+                slots = slots_of(call)
+                self.addresses[info.number] = {i: s for i, s in enumerate(slots) if isinstance(s, TensorArgument)}
+            call.run()
+
+        options = dict(self.launch.options)
+        self.launch.options = {
+            **options, "output_dir": str(directory), "accesses": True, "trace_task": info.number, "poison": True,
+        }  # fmt: skip
+        try:
+            with suppress(Stop):
+                self.launch.run(until, self.libraries)
+        finally:
+            self.launch.options = options
+
+    def _reference(
+        self, info: TaskInfo
+    ) -> tuple[Mapping[tuple[int, int], tuple[list[Event], list[str]]], dict[int, str]]:
+        """By block and member what the reference wrote, and by member the module it is made from."""
+        recorder = Recorder()
+        plain, probed = References(self.launch.artifact), References(self.launch.artifact, recorder)
+        events: dict[tuple[int, int], tuple[list[Event], list[str]]] = {}
+        modules: dict[int, str] = {}
+
+        def until(call: Any) -> None:
+            if call.number > info.number:
+                raise Stop
+            if call.number < info.number:
+                if not plain.execute(call):
+                    call.run()
+                return
+            recorder.events.clear()
+            recorder.dtypes.clear()
+            members = probed.members(call) or []
+            with suppress(ReferenceFault):
+                probed.execute(call)
+            if call.block is None and call.block_num > 1:
+                return  # all blocks at once: whose events are whose is not known
+            for member, (role, _, _) in zip(members, call.kernels, strict=True):
+                key = f"{member.body.function.name}{member.lane}"
+                path = member.body.unit.path
+                modules[_ROLES[role]] = path.relative_to(self.launch.artifact).as_posix()
+                events[call.block or 0, _ROLES[role]] = recorder.events.get(key, []), recorder.dtypes.get(key, [])
+
+        with suppress(Stop):
+            self.launch.run(until)
+        return events, modules
+
+
+def _order(stem: Path) -> tuple[int, int]:
+    _, block, member, _ = stem.name.split(".")
+    return int(block), int(member)
+
+
+def _traced(
+    info: TaskInfo,
+    path: Path,
+    events: Mapping[tuple[int, int], tuple[list[Event], list[str]]],
+    modules: Mapping[int, str],
+) -> Traced:
+    block, member = _order(path)
+    instructions = read_trace(path.with_name(path.name.removesuffix(".json")))
+    expected = Expected()
+    if (block, member) in events:
+        expected = _aligned(instructions, *events[block, member])
+    return Traced(
+        info.number, block, member, info.kernels.get(member, ""), modules.get(member, ""), instructions, expected
+    )
+
+
+def _aligned(instructions: list[Instruction], events: list[Event], dtypes: list[str]) -> Expected:
+    """Instructions and operations of the module that belong together; where one stands for another, those too."""
+    telling = [
+        one for one in instructions if one.written or any(view.writes for view in one.views) or one.name == "TPUSH"
+    ]
+    expected = Expected()
+    for kind, here, there in pairs([one.name for one in telling], [instruction_of(event.name) for event in events]):
+        if kind not in ("equal", "replace") or here >= len(telling) or there >= len(events):
+            continue
+        event, number = events[there], telling[here].number
+        expected.lines[number] = event.line
+        if kind == "replace":
+            expected.instead[number] = event.name
+        stored = np.frombuffer(event.data, dtype=STORAGE[dtypes[there]])
+        if stored.size == event.rows * event.cols:
+            expected.values[number] = decode(stored, dtypes[there]).reshape(event.rows, event.cols)
+    return expected

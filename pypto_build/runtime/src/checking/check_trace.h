@@ -1,0 +1,36 @@
+// Every instruction of one kernel call with the bytes that it read and wrote, for pypto_build.diagnose.why.
+#pragma once
+
+#include "base/json_writer.h"
+#include "pypto/check_abi.h"
+#include "pypto/core_context.h"
+
+#include <string>
+#include <vector>
+
+namespace pypto::runtime {
+
+class Trace {
+public:
+    void begin();
+    // Both are called before the instruction does anything.
+    void tiles(const char *instruction, void *address, const PyptoCoreContext &context, const PyptoTileAccess *operands,
+               uint32_t count);
+    void global(const char *instruction, void *address, const PyptoGlobalAccess &access);
+    /// `stem`.json, a list of events, and `stem`.bin, their bytes. Throws FaultError naming the path.
+    void write(const std::string &stem);
+
+private:
+    struct Pending {
+        const uint8_t *from;
+        uint64_t size, at;
+    };
+    void flush();
+    void open(const char *kind, const char *instruction, void *address);
+
+    JsonWriter events_;
+    std::string bytes_;
+    std::vector<Pending> pending_; // what the last instruction writes
+};
+
+} // namespace pypto::runtime

@@ -1,0 +1,91 @@
+"""`why` goes back from an element to the inputs, and marks the instruction where the reference has another value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pypto_build.diagnose.why.__main__ import main
+from pypto_build.diagnose.why.chain import Link
+from tests.diagnose.checked import build_checked, copy_example
+from tests.diagnose.corpus.why import BUGS, Wrong
+from tests.replay.builder import build_artifact, embedded_module
+
+
+def why(artifact: Path, out: Path, *more: str) -> tuple[int, Link | None]:
+    """Build and ask; the exit status and the chain."""
+    build_artifact(artifact, out)
+    build_checked(artifact, out)
+    chain = out / "why.json"
+    words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *more]
+    status = main([*words, "--json", str(chain)])
+    return status, msgspec.json.decode(chain.read_bytes(), type=Link) if chain.is_file() else None
+
+
+def links(link: Link) -> Iterator[Link]:
+    """A chain's links, the element first."""
+    yield link
+    for one in link.of:
+        yield from links(one)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_wrong_element(bug: Wrong, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = copy_example(bug.artifact, tmp_path, bug.edits)
+    status, top = why(artifact, tmp_path / "out", "--out", bug.out, "--at", bug.at)
+    assert status == 0 and top is not None and top.differs
+    marked = [one for one in links(top) if one.parts]
+    assert {one.cpp.rpartition(":")[0] for one in marked} == {bug.file}
+    lines = (artifact / bug.file).read_text().splitlines()
+    assert all(bug.line in lines[int(one.cpp.rpartition(":")[2]) - 1] for one in marked)
+    modules = {one.pto for one in marked}
+    assert all(bug.operation in (artifact / p).read_text().splitlines()[int(n) - 1] for p, n in _split(modules))
+    assert {one.where.partition(" ")[0] for one in links(top) if one.note == "input of the program"} == bug.inputs
+    assert "<-- parts from the reference here" in capsys.readouterr().out
+
+
+def _split(places: set[str]) -> list[tuple[str, str]]:
+    return [(place.rpartition(":")[0], place.rpartition(":")[2]) for place in places]
+
+
+def test_a_right_element_has_its_chain_too(tmp_path: Path) -> None:
+    """f = (c + alpha...) of vector_dag, through all five tasks, each value what numpy says of its operands."""
+    artifact = copy_example("_jit_vector_dag", tmp_path)
+    status, top = why(artifact, tmp_path / "out", "--out", "f", "--at", "127,0")
+    assert status == 0 and top is not None
+    found = list(links(top))
+    assert not any(one.differs or one.parts for one in found)
+    assert {one.task for one in found if one.instruction} == {0, 1, 2, 3, 4}
+    add = next(one for one in found if one.instruction == "TADD" and one.task == 0)
+    one, other = (operand.value for operand in add.of)
+    assert add.value is not None and one is not None and other is not None
+    assert add.value == pytest.approx(one + other, rel=1e-6)
+    assert {one.where for one in found if one.note == "input of the program"} == {"'a' [127, 0]", "'b' [127, 0]"}
+
+
+def test_a_reduction_is_summarised(tmp_path: Path) -> None:
+    status, top = why(copy_example("_jit_softmax", tmp_path), tmp_path / "out", "--at", "3,7")
+    assert status == 0 and top is not None
+    (summary,) = next(one.combined for one in links(top) if one.instruction == "TROWSUM")
+    assert summary.count == 256 and summary.max == 1.0 and summary.differ == 0
+    assert summary.largest[0][1] == 1.0 and len(summary.largest) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--out", "x", "--at", "0,0"), "OUT=x is no output of the program; it has out"),
+        (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give it as AT=0,0"),
+        (("--at", "64,0"), "AT=64,0: 64 is outside of 0 to 63; the shape is [64, 256]"),
+        (("--at", "0,a"), "AT=0,a: 'a' is no index and no range; I or I:J"),
+        (("--at", "5:2,0"), "AT=5:2,0: 5:2 is outside of 0 to 63; the shape is [64, 256]"),
+    ],
+)
+def test_what_it_cannot_answer(
+    words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert why(copy_example("_jit_softmax", tmp_path), tmp_path / "out", *words) == (2, None)
+    assert capsys.readouterr().err.splitlines() == [f"why: {says}"]
