@@ -168,7 +168,8 @@ def scons_words(given: argparse.Namespace) -> list[str]:
 def _beside_artifact(given: argparse.Namespace) -> list[str]:
     """Where to build for who stands in the artifact itself, whose directory is never written to."""
     named = given.path or given.runtime_dir
-    root = Path(os.path.abspath(named)) if named and given.verb != "compile" else None
+    is_root = named and given.verb != "compile" and not given.scene
+    root = Path(os.path.abspath(named)) if named and is_root else None
     if root is None or not root.is_dir() or not Path.cwd().is_relative_to(root):
         return []
     if any(word.startswith("BUILD_DIR=") for word in given.assigned):

@@ -146,6 +146,7 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
         ("test_manual[a2a3sim]", "SKIPPED"),
         ("test_on_a_chip[a2a3sim]", "SKIPPED"),
         ("test_the_code_of_a_fault[a2a3sim]", "PASSED"),
+        *((f"test_what_a_kernel_leaves_to_wait_for[a2a3sim-{case}]", "PASSED") for case in ("0-101", "1-102", "2-0")),
         ("test_what_nothing_stands_in_for[a2a3sim]", "SKIPPED"),
     ]
     assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout

@@ -49,7 +49,7 @@ class _Group:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    given = _parser().parse_args(argv)
+    given = _parser().parse_intermixed_args(argv)
     given.options = [word for word in given.places if _ASSIGNMENT.match(word)]
     given.places = [word for word in given.places if word not in given.options]
     try:
