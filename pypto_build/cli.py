@@ -122,7 +122,7 @@ def _open_pack(given: argparse.Namespace) -> Status | None:
     """Let ``given`` name what is in an archive, and take its options; how the packed run ended."""
     from pypto_build.diagnose.pack.opened import is_pack, open_pack
 
-    if not given.path or not is_pack(given.path):
+    if not given.path or given.scene or not is_pack(given.path):
         return None
     opened = open_pack(Path(given.path), Path(given.BUILD_DIR or "build"))
     for note in opened.notes:
@@ -159,7 +159,7 @@ def scons_words(given: argparse.Namespace) -> list[str]:
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
     jobs = [*([f"-j{given.jobs}"] if given.jobs else []), *(["-k"] if given.keep_going else [])]
     path = given.path or given.runtime_dir or ""
-    named = "PROGRAM" if given.verb == "compile" else "SCENE" if _is_scene(path) else "JIT"
+    named = "PROGRAM" if given.verb == "compile" else "SCENE" if given.scene or _is_scene(path) else "JIT"
     what = [f"{named}={path}"] if path else []
     words += _beside_artifact(given) if not options["BUILD_DIR"] else []
     return ["--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, *what, *words, *given.assigned]
@@ -168,7 +168,8 @@ def scons_words(given: argparse.Namespace) -> list[str]:
 def _beside_artifact(given: argparse.Namespace) -> list[str]:
     """Where to build for who stands in the artifact itself, whose directory is never written to."""
     named = given.path or given.runtime_dir
-    root = Path(os.path.abspath(named)) if named and given.verb != "compile" else None
+    is_root = named and given.verb != "compile" and not given.scene
+    root = Path(os.path.abspath(named)) if named and is_root else None
     if root is None or not root.is_dir() or not Path.cwd().is_relative_to(root):
         return []
     if any(word.startswith("BUILD_DIR=") for word in given.assigned):
@@ -196,10 +197,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         given.path = rest.pop(rest.index(others[0]))
     if given.path and _ASSIGNMENT.match(given.path):
         rest, given.path = [given.path, *rest], None
-    given.assigned = [word for word in rest if _ASSIGNMENT.match(word)]
+    given.assigned, given.scene = [word for word in rest if _ASSIGNMENT.match(word)], False
     for name, _, value in (word.partition("=") for word in given.assigned):
         if name in ("JIT", "SCENE"):
-            given.path = value
+            given.path, given.scene = value, name == "SCENE"
     given.assigned = [word for word in given.assigned if not word.startswith(("JIT=", "SCENE="))]
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")

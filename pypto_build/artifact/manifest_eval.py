@@ -7,6 +7,7 @@ simpler's ``ArgDirection``. Every other form is an error that names its line.
 from __future__ import annotations
 
 import ast
+import operator
 import posixpath
 import warnings
 from collections.abc import Callable
@@ -28,8 +29,8 @@ from .manifest_values import (
 from .records import ArgDirection
 
 ALLOWED = (
-    "a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent "
-    ".resolve() str() os.path.join(), and ArgDirection members"
+    "a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from "
+    "Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members"
 )
 
 #: No real manifest has a longer string or list; repeated addition could make one that fills the memory.
@@ -195,7 +196,23 @@ class Evaluator:
             return left / right
         if isinstance(node.op, ast.Add) and type(left) is type(right) and type(left) in (str, list, tuple):
             return left + right
+        if type(right) is int and (operation := _ARITHMETIC.get(type(node.op))):
+            if type(left) is int:
+                return self.number(node, operation, left, right)
+            if isinstance(node.op, ast.Mult) and isinstance(left, list):
+                self.spend(node, len(left) * max(right, 0), 0)
+                return left * right
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+
+    def number(self, node: ast.BinOp, operation: Callable[[int, int], int], left: int, right: int) -> int:
+        """The result for two integers; none that has more bits than a number of a manifest."""
+        try:
+            result = operation(left, right)
+        except (ArithmeticError, ValueError):
+            raise self.refuse(node, f"{_excerpt(node)!r} has no value") from None
+        if result.bit_length() > _LARGEST_BITS:
+            raise self.refuse(node, f"a number of {result.bit_length()} bits is not read")
+        return result
 
     def fstring(self, node: ast.JoinedStr) -> str:
         parts: list[str] = []
@@ -277,6 +294,15 @@ class Evaluator:
         except TypeError:
             raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
 
+
+#: None of them makes a large number of two small ones.
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 _EXPRESSIONS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
     ast.Constant: Evaluator.constant,

@@ -53,6 +53,11 @@ def is_scene_test(path: Path) -> bool:
     return bool(_DECORATED.search(text) and _IMPORTED.search(text))
 
 
+def scene_files(place: Path) -> list[Path]:
+    """The files of scene tests that ``place`` is or has below it."""
+    return [file for file in ([place] if place.is_file() else sorted(place.rglob("*.py"))) if is_scene_test(file)]
+
+
 def mentions_simpler(path: Path) -> bool:
     """Whether a file's text has what would be an import of one of simpler's packages."""
     try:
@@ -143,7 +148,8 @@ class _Reader:
     def _attribute(self, name: str, value: ast.expr, level: int) -> dict[str, Any]:
         """What an attribute of the class adds to the record."""
         if name == "CASES":
-            return {"cases": [self._case(case) for case in self._elements(value)]}
+            read = CASE_FIELDS if level == CHIP_LEVEL else CASE_FIELDS[:-1]  # how many chips: others' business
+            return {"cases": [self._case(case, read) for case in self._elements(value)]}
         if name == "CALLABLE":
             return callable_fields(self._names.value(value)) if level == CHIP_LEVEL else {}
         if name in ("RTOL", "ATOL"):
@@ -163,12 +169,12 @@ class _Reader:
             raise NotLiteral("CASES is computed")
         return node.elts
 
-    def _case(self, node: ast.expr) -> SceneCase:
-        """A case, without what only its own methods read."""
+    def _case(self, node: ast.expr, read: Sequence[str]) -> SceneCase:
+        """What is ``read`` of a case: not what only its own methods read."""
         if not isinstance(node, ast.Dict) or None in node.keys:
             raise NotLiteral("a case is computed")
         keys = [getattr(key, "value", None) for key in node.keys]
-        wanted = {key: value for key, value in zip(keys, node.values, strict=True) if key in CASE_FIELDS}
+        wanted = {key: value for key, value in zip(keys, node.values, strict=True) if key in read}
         return case_of({str(key): self._names.value(value) for key, value in wanted.items()})
 
     def _number(self, node: ast.expr) -> float:

@@ -114,16 +114,18 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 class CaseOutcome(msgspec.Struct, frozen=True):
-    """What became of one case (``label``: CLASS::CASE) in a build.
+    """What became of one case (``origin``: FILE::CLASS::CASE, or a file for all of its cases) in a build.
 
     ``ran``: ``verdict`` is this run's; one that did not run and has no verdict was skipped for its ``reason``, one that
     did and has none could not be given data for its ``reason``; with a verdict that is not this run's it was not built.
+    ``said`` is what the run printed.
     """
 
-    label: str
+    origin: str
     ran: bool
     verdict: str = ""
     reason: str = ""
+    said: str = ""
 
 
 def encode_scenes(scenes: Scenes) -> bytes:

@@ -62,6 +62,10 @@ TENSORMAP_OVERFLOW = Code(
     "private buffers manual_dep",
 )
 SCHEDULER_TIMEOUT = Code(100, "SCHEDULER_TIMEOUT", "see what each unfinished task waits for")
+ASYNC_COMPLETION_INVALID = Code(
+    101, "ASYNC_COMPLETION_INVALID", "look at what the kernel starts asynchronously, and on which engine"
+)
+ASYNC_WAIT_OVERFLOW = Code(102, "ASYNC_WAIT_OVERFLOW", "wait for some of them in the kernel, or use more tasks")
 KERNEL_FAULT = Code(200, "KERNEL_FAULT", "correct the kernel")
 LOAD_ERROR = Code(201, "LOAD_ERROR", "rebuild the artifact")
 
@@ -169,6 +173,9 @@ class FaultKind:
     DRIVER = 84
     WINDOW_OVERRUN = 85
     RANKS_DEADLOCK = 86
+    # what a kernel leaves for its task to wait for
+    ASYNC_INVALID = 87
+    ASYNC_OVERFLOW = 88
 
 
 class Kind(NamedTuple):
@@ -422,6 +429,10 @@ KINDS: dict[int, Kind] = {
     FaultKind.DRIVER: _elsewhere("runtime_error"),
     FaultKind.WINDOW_OVERRUN: _elsewhere("runtime_error"),
     FaultKind.RANKS_DEADLOCK: _elsewhere("hang"),
+    FaultKind.ASYNC_INVALID: Kind(ASYNC_COMPLETION_INVALID, "the kernel reports that an asynchronous operation failed"),
+    FaultKind.ASYNC_OVERFLOW: Kind(
+        ASYNC_WAIT_OVERFLOW, "the kernel registers more completions to wait for than the {limit} of a task"
+    ),
 }
 
 

@@ -19,6 +19,7 @@ import pytest
 
 _MANIFEST, _SCENE_TEST = ("kernel_config.py", "kernel_config_scene_test.py")
 _IMPORTS_SIMPLER = re.compile(rb"(?m)^\s*(?:from|import)\s+simpler(?:_setup)?\b")
+_IMPORTS_BESIDE = re.compile(rb"(?m)^\s*from\s+\.(\w+)\s+import\b")
 _FIXTURES = "pypto_build_worker_tests"
 _CONTROLLER = "PYPTO_PYTEST_CONTROLLER"
 
@@ -66,13 +67,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """A file of scene tests that pytest could not import: simpler is not installed."""
-    text = _text(path)
-    if not _IMPORTS_SIMPLER.search(text) or _simpler_is_there():
+    texts = [_text(path), *_beside(path)]
+    if not any(map(_IMPORTS_SIMPLER.search, texts)) or _simpler_is_there():
         return None
     from pypto_build.artifact.scene_reader import imports_simpler, is_scene_test
 
     if not is_scene_test(path):
-        if imports_simpler(path):
+        if len(texts) > 1 or imports_simpler(path):
             _stand_in(path, parent.config)
         return None
     from pypto_build.interop.scene.pytest_file import file_of
@@ -94,6 +95,12 @@ def _stand_in(path: Path, config: pytest.Config) -> None:
 
     stand_in(path)
     config.pluginmanager.register(WorkerTests(config), _FIXTURES)
+
+
+def _beside(path: Path) -> list[bytes]:
+    """The texts of the modules beside a file that it imports."""
+    names = _IMPORTS_BESIDE.findall(_text(path))
+    return [_text(path.with_name(f"{os.fsdecode(name)}.py")) for name in names]
 
 
 def _text(path: Path) -> bytes:

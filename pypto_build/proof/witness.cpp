@@ -209,6 +209,12 @@ int flags_of(const char *mode) {
 
 } // namespace
 
+/// For a process that is forked for one command: what it reads from now on is told in another file.
+extern "C" void pypto_witness_redirect(const char *path) {
+    if (log_path[0] && strlen(path) < sizeof(log_path))
+        strcpy(log_path, path);
+}
+
 #define NEXT(type, name, ...)                                                                                          \
     using Function = type (*)(__VA_ARGS__);                                                                            \
     static const Function real = next<Function>(name)

@@ -48,7 +48,9 @@ _SWITCHED[""] = False
 _TABLE: dict[Group, tuple[Option, ...]] = {
     Group.COMMON: (
         Option("JIT", TEXT, "", "the artifact: a directory name, a path, a glob or 'latest'"),
-        Option("SCENE", TEXT, "", "cases of a scene test in the artifact's place: FILE[::CLASS[::CASE]]"),
+        Option(
+            "SCENE", TEXT, "", "in its place: scene tests, FILE[::CLASS[::CASE]] or a directory, several with commas"
+        ),
         Option(
             "PLATFORM",
             one_of(*PLATFORMS),

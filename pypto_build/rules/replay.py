@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perfor
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
+from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
 from pypto_build.toolchain.python import own_tool
 
@@ -85,20 +86,19 @@ def declare_replay(
     tolerant: bool = False,
     alone: bool = True,
     of_a_test: bool = False,
-    judge: str = "",
-    limits: Mapping[str, str] | None = None,
-    unchecked: bool = False,
-    label: str = "",
+    subject: Subject | None = None,
 ) -> Nodes:
     """The node of one replay: verdict.json, which depends on the binaries, the interface, the data and the options.
 
     ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever the verdict is, so
     that a tool that looks at it runs; it runs again the next time if the verdict is not a good one. One that is not
-    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept. ``judge``,
-    ``limits``, ``unchecked`` and ``label`` are those of a `Subject`.
+    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept. How it
+    is run and judged is the ``subject``'s business.
     """
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
+    subject = subject or Subject(targets.artifact)
+    label = subject.origin.partition("::")[2]
     options = _options(workspace, targets.platform) | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
@@ -107,7 +107,7 @@ def declare_replay(
         data_dir = Path(REFERENCE)
     elif data_dir:
         workspace.data_dirs.add(data_dir)
-    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(limits or {})
+    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(subject.limits)
     others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
     named = data_dir.name if label and data_dir else str(data or "")
     way = configuration(targets.platform, options, named, targets.variant, comparators or {}, others)
@@ -119,8 +119,10 @@ def declare_replay(
     step = _replay_step(
         workspace, targets, way, data_dir, golden, options, comparators or {}, found, alone, of_a_test, heard
     )
-    step = replace(step, action=_under(step.action, limits or {}, judge), subject=label or step.subject)
-    replay = Replay(targets, results, way, step, tolerant or of_a_test, of_a_test, heard, unchecked, label)
+    step = replace(step, action=_under(step.action, subject), subject=label or step.subject)
+    replay = Replay(
+        targets, results, way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
+    )
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
@@ -130,7 +132,7 @@ def declare_replay(
     )
     replay.nodes = made_by_us(env, node)
     replays.by_results[results] = replay
-    if _starts_ahead(workspace, targets) and alone and not judge:
+    if _starts_ahead(workspace, targets) and alone and not subject.judged:
         step.place.start_ahead(step.action, WaitingTool)
     return replay.nodes
 
@@ -155,7 +157,7 @@ class Replay:
     of_a_test: bool
     heard: list[str]
     unchecked: bool = False  # whether one without a golden passes
-    label: str = ""  # of a case of a scene test
+    origin: str = ""  # FILE::CLASS::CASE of a scene test
     ran: bool = False
     reached: bool = False  # whether its binaries were built
     seconds: float = 0.0
@@ -171,6 +173,7 @@ class Replays:
         self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
         #: parts of tests that do not run here, with the status and the reason of each
         self.refused: dict[str, list[tuple[int, str]]] = {}
+        self.listeners: list[Callable[[Replay], None]] = []  # told of each replay that has ended
 
 
 def _replay_step(
@@ -237,14 +240,15 @@ def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
     return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
-def _under(action: Action, limits: Mapping[str, str], judge: str) -> Action:
+def _under(action: Action, subject: Subject) -> Action:
     """The run with further variables in its environment, and judged by a class of the user's."""
-    if judge:
+    limits, file = subject.limits, subject.origin.partition("::")[0]
+    if subject.judged:
         tool = own_tool("pypto_build.replay")
         on_simpler = ["--on-simpler"] if action.argv[len(tool) - 1] != tool[-1] else []
-        options = (*action.argv[len(tool) :], "--judge", judge, *on_simpler)
+        options = (*action.argv[len(tool) :], "--judge", subject.origin, *on_simpler)
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
-        action = replace(action, argv=argv, inputs=(*action.inputs, judge.partition("::")[0]))
+        action = replace(action, argv=argv, inputs=(*action.inputs, file))
     return replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
 
 
@@ -263,9 +267,15 @@ def _why_again(workspace: Workspace, verdict: Path) -> str:
 
 
 def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Replay if nothing is proven of it; the status of what it came to."""
+    """Replay if nothing is proven of it, and tell those who wait for it; the status of what it came to."""
+    status = _perform_replay(env, env["PYPTO_REPLAY"])
+    for listener in env["PYPTO_REPLAYS"].listeners:
+        listener(env["PYPTO_REPLAY"])
+    return status
+
+
+def _perform_replay(env: Environment, replay: Replay) -> int:
     workspace = workspace_of(env)
-    replay: Replay = env["PYPTO_REPLAY"]
     if status := replay.targets.ensure(workspace):
         return status
     replay.results.mkdir(parents=True, exist_ok=True)

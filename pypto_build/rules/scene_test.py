@@ -50,10 +50,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
             subject.data,
             alone=False,
             of_a_test=True,
-            judge=subject.judge,
-            limits=subject.limits,
-            unchecked=subject.unchecked,
-            label=subject.label,
+            subject=subject,
         )
 
     env["PYPTO_REPLAYS"].refused[values["name"]] = [(one.status, f"{one.label}: {one.reason}") for one in refused]

@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from pypto_build import terminal
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.manifest_writer import render_manifest
-from pypto_build.artifact.scene_reader import NotLiteral, is_scene_test, read_literal
+from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
 from pypto_build.artifact.scenes import (
     ARGUMENTS_NAME,
     CASES_DIR,
@@ -39,95 +40,178 @@ from pypto_build.artifact.scenes import (
 )
 from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome, Place
-from pypto_build.replay.verdict import EXIT_STATUS
+from pypto_build.proof.witness import VARIABLE
+from pypto_build.replay.verdict import EXIT_STATUS, read_verdict
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment
-from pypto_build.rules.machinery.workspace import Workspace, mark_output
-from pypto_build.rules.replay import Replays
+from pypto_build.rules.machinery.workspace import Workspace, mark_output, workspace_of
+from pypto_build.rules.replay import Replay, Replays
 from pypto_build.rules.subject import Subject
-from pypto_build.toolchain.python import run_tool
+from pypto_build.toolchain.forked import ForkedTools
 
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
 SCENES_DIR = "scenes"
 _DESCRIPTION = "scenes.json"
+_TOOLS = _DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
+_COUNTED = ("passed", "failed", "skipped", "not built")
 
 
 @dataclass(frozen=True)
 class CaseRefusal:
-    """A case that does not run: ``status`` is 0 for one that is skipped."""
+    """A case (FILE::CLASS::CASE), or a whole file, that does not run: ``status`` is 0 for one that is skipped."""
 
-    label: str
+    origin: str
     reason: str
     status: int = 0
+
+    @property
+    def label(self) -> str:
+        """CLASS::CASE, or the name of the file."""
+        return self.origin.partition("::")[2] or Path(self.origin).name
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of scene tests, its place, and which of its classes and cases (CLASS[::CASE], "" for all) are meant."""
+
+    path: Path
+    place: Place
+    selectors: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """One case of one class."""
+    """One case of one class; ``named``: it was asked for by its name."""
 
+    file: _File
     scene: Scene
     case: SceneCase
+    named: bool
 
     @property
-    def label(self) -> str:
-        return f"{self.scene.name}::{self.case.name}"
+    def origin(self) -> str:
+        return f"{self.file.path}::{self.scene.name}::{self.case.name}"
 
 
 def open_scenes(
     workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = ()
 ) -> tuple[list[Subject], list[CaseRefusal]]:
-    """The cases that ``selector`` (FILE[::CLASS[::CASE]]) chooses: those that run here, and those that do not.
+    """The cases that ``selector`` chooses: those that run here, and those that do not.
 
-    Of these only ``cases``, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME.
-    Raises a usage error for a file that is no scene test, and for a class or case that it does not have.
+    It is FILE[::CLASS[::CASE]] or a directory of scene tests, or several of these with commas between. Of the cases
+    only those that one of ``cases`` means, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME.
+    Raises a usage error for a file that is no scene test, and for a class or case that it does not have; one file of
+    several in which something is wrong is a refusal.
     """
-    name, _, rest = selector.partition("::")
-    file = Path(os.path.abspath(workspace.top / name))
-    if not file.is_file():
-        raise ArtifactError(f"SCENE={name}", "no such file", "name the file of a scene test: FILE[::CLASS[::CASE]]")
-    if not is_scene_test(file):
-        raise ArtifactError(f"SCENE={name}", "declares no @scene_test class", "name the file of a scene test")
-    place = _place(workspace, file)
-    scenes = _described(workspace, place, file)
-    if scenes.reason:
-        return [], [CaseRefusal(file.name, scenes.reason)]
-    chosen, named = _chosen(scenes, file, rest, cases), bool(cases) or "::" in rest
-    refused = [CaseRefusal(one.label, why) for one in chosen if (why := _why_not(workspace, one, platform, named))]
-    running = [one for one in chosen if not _why_not(workspace, one, platform, named)]
-    workspace.data_dirs.add(file.parent)
+    files, chosen, refused = _files(workspace, selector), list[_Chosen](), list[CaseRefusal]()
+    with closing(ForkedTools(_TOOLS, VARIABLE)) as tools, ThreadPoolExecutor(os.cpu_count()) as pool:
+        described = [pool.submit(_described, workspace, tools, file) for file in files]
+        for file, answer in zip(files, described, strict=True):
+            try:
+                scenes = answer.result()
+                chosen += [] if scenes.reason else _chosen(scenes, file, cases)
+            except ArtifactError as error:
+                if len(files) == 1:
+                    raise
+                refused.append(CaseRefusal(str(file.path), str(error), error.exit_status))
+                continue
+            refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
+            workspace.data_dirs.add(file.path.parent)
+        if cases and not (chosen or refused):
+            asked = f"CASE={','.join(cases)}"
+            raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
+        running = [one for one in chosen if not _why_not(workspace, one, platform)]
+        refused += [CaseRefusal(one.origin, why) for one in chosen if (why := _why_not(workspace, one, platform))]
+        made = list(pool.map(lambda one: _make_data(workspace, tools, one), running))
     subjects: list[Subject] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outcomes = list(pool.map(lambda one: _make_data(workspace, place, file, one), running))
-    for one, outcome in zip(running, outcomes, strict=True):
+    for one, outcome in zip(running, made, strict=True):
         if outcome.status:
             refused.append(_refused(one, outcome))
             continue
         try:
-            subjects.append(_subject(workspace, place, file, one))
+            subjects.append(_subject(workspace, one))
         except ArtifactError as error:
-            refused.append(CaseRefusal(one.label, str(error), error.exit_status))
+            refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
     return subjects, refused
 
 
+def _files(workspace: Workspace, selector: str) -> list[_File]:
+    """The files that ``selector`` names, each once."""
+    found: dict[Path, list[str]] = {}
+    for name, _, rest in (text.partition("::") for text in selector.split(",") if text):
+        path = Path(os.path.abspath(workspace.top / name))
+        if not path.exists():
+            raise ArtifactError(f"SCENE={name}", "no such file", "name the file of a scene test: FILE[::CLASS[::CASE]]")
+        files = scene_files(path)
+        if not files:
+            what = "has no scene test below it" if path.is_dir() else "declares no @scene_test class"
+            raise ArtifactError(f"SCENE={name}", what, "name the file of a scene test")
+        for file in files:
+            found.setdefault(file, []).append(rest)
+    return [_File(path, _place(workspace, path), tuple(selectors)) for path, selectors in found.items()]
+
+
 def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
-    """When this process ends, write what became of the cases for whoever started it, if somebody wants to know."""
+    """Write what becomes of each case, a line when it is known, for whoever started this, if somebody wants to know."""
     file = os.environ.get(OUTCOMES_VARIABLE)
     if file is None:
         return
+    replays: Replays = env["PYPTO_REPLAYS"]
+    told = set[Path]()
 
-    def write() -> None:
-        replays: Replays = env["PYPTO_REPLAYS"]
-        ended = {replay.label: replay for replay in replays.by_results.values() if replay.label}
-        found = [
-            CaseOutcome(label, replay.reached, str(replay.results / "verdict.json")) for label, replay in ended.items()
-        ]
-        found += [CaseOutcome(one.label, bool(one.status), reason=one.reason) for one in refused]
-        write_bytes(Path(file), msgspec.json.encode(found))
+    def tell(*outcomes: CaseOutcome) -> None:
+        with open(file, "ab") as stream:
+            stream.write(b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes))
 
-    atexit.register(write)
+    def tell_replay(replay: Replay) -> None:
+        if replay.origin and replay.results not in told:
+            told.add(replay.results)
+            why = "" if replay.reached else _why_not_built(workspace_of(env), replay)
+            verdict = str(replay.results / "verdict.json")
+            tell(CaseOutcome(replay.origin, replay.reached, verdict, why, "".join(replay.heard)))
+
+    def tell_rest() -> None:
+        for replay in replays.by_results.values():
+            tell_replay(replay)
+
+    tell(*(CaseOutcome(one.origin, bool(one.status), reason=one.reason) for one in refused))
+    replays.listeners.append(tell_replay)
+    atexit.register(tell_rest)
+
+
+def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
+    """Where there are several cases: say of each that fails why, when it has ended, and in the end how many passed."""
+    replays: Replays = env["PYPTO_REPLAYS"]
+    counts = dict.fromkeys(_COUNTED, 0)
+    counts["skipped"] = sum(not one.status for one in refused)
+    counts["failed"] = len(refused) - counts["skipped"]
+
+    def tell(replay: Replay) -> None:
+        if not replay.reached:
+            return  # its build has said why
+        verdict = read_verdict(replay.results / "verdict.json")
+        good = verdict.status == "pass" or (replay.unchecked and verdict.status == "unchecked")
+        counts["passed" if good else "failed"] += 1
+        if not good:
+            terminal.say(f"[scene] FAIL {replay.origin.partition('::')[2]}")
+            terminal.pass_on("".join(replay.heard), error=False, ours=True)
+
+    def tell_counts() -> None:
+        counts["not built"] = sum(not replay.reached for replay in replays.by_results.values() if replay.origin)
+        terminal.say("[scene] " + ", ".join(f"{count} {word}" for word, count in counts.items() if count))
+
+    replays.listeners.append(tell)
+    atexit.register(tell_counts)
+
+
+def _why_not_built(workspace: Workspace, replay: Replay) -> str:
+    """What the first command said that failed for a replay, or for what all have in common."""
+    failed = workspace.progress.failed
+    own = [said for place, said in failed if place == replay.targets.output]
+    return terminal.plain((own or [said for _, said in failed] or [""])[0])
 
 
 def say_refused(refused: Sequence[CaseRefusal]) -> int:
@@ -152,58 +236,61 @@ def _place(workspace: Workspace, file: Path) -> Place:
     return place
 
 
-def _described(workspace: Workspace, place: Place, file: Path) -> Scenes:
+def _described(workspace: Workspace, tools: ForkedTools, file: _File) -> Scenes:
     """What the file declares."""
     try:
-        return read_literal(file)
+        return read_literal(file.path)
     except NotLiteral:
         pass
+    place = file.place
     action = python_tool(
         workspace,
-        "pypto_build.interop.scene.describe",
-        [str(file), "--output", f"{place.path(_DESCRIPTION)}.tmp"],
+        _DESCRIBE,
+        [str(file.path), "--output", f"{place.path(_DESCRIPTION)}.tmp"],
         name=_DESCRIPTION,
-        inputs=(file,),
+        inputs=(file.path,),
         outputs=(_DESCRIPTION,),
         shared=False,
     )
-    outcome = place.perform(action, run_tool, tuple)
+    outcome = place.perform(action, tools.run, tuple)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
 
 
-def _chosen(scenes: Scenes, file: Path, rest: str, selectors: Sequence[str]) -> list[_Chosen]:
-    """The cases of CLASS[::CASE], either of which may be empty, that some of ``selectors`` mean."""
+def _chosen(scenes: Scenes, file: _File, selectors: Sequence[str]) -> list[_Chosen]:
+    """The cases of a file that are meant; with ``selectors``, those that one of them means too."""
+    found: dict[tuple[str, str], _Chosen] = {}
+    for rest in file.selectors:
+        for scene, case in _matching(scenes, file.path, rest):
+            if not selectors or any(matches(selector, scene.name, case.name) for selector in selectors):
+                one = _Chosen(file, scene, case, bool(selectors) or "::" in rest)
+                found[scene.name, case.name] = one
+    return list(found.values())
+
+
+def _matching(scenes: Scenes, file: Path, rest: str) -> list[tuple[Scene, SceneCase]]:
+    """The cases of CLASS[::CASE], either of which may be empty."""
     class_name, _, case_name = rest.partition("::")
     classes = [scene for scene in scenes.classes if class_name in ("", scene.name)]
     if not classes:
         there_are = ", ".join(scene.name for scene in scenes.classes) or "none"
         raise ArtifactError(f"SCENE={file}::{class_name}", "no such class", f"it has {there_are}")
-    found = [
-        _Chosen(scene, case)
-        for scene in classes
-        for case in scene.cases
-        if case_name in ("", case.name)
-        and (not selectors or any(matches(selector, scene.name, case.name) for selector in selectors))
-    ]
-    if not found and selectors and not rest:
-        asked = f"CASE={','.join(selectors)}"
-        raise ArtifactError(asked, f"no such case in {file}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
-    if not found:
+    cases = [(scene, case) for scene in classes for case in scene.cases if case_name in ("", case.name)]
+    if rest and not cases:
         names = [case.name for scene in classes for case in scene.cases]
         there_are = ", ".join(names[:_SHOWN]) or "none"
         raise ArtifactError(f"SCENE={file}::{rest}", "no such case", f"it has {there_are}")
-    return found
+    return cases
 
 
-def _why_not(workspace: Workspace, one: _Chosen, platform: Platform, named: bool) -> str:
-    """Why a case does not run; empty if it does. One that is ``named`` runs, manual or not."""
+def _why_not(workspace: Workspace, one: _Chosen, platform: Platform) -> str:
+    """Why a case does not run; empty if it does. One that is named runs, manual or not."""
     if platform.simulated and (reason := one.scene.why_not(one.case, platform.name)):
         return reason
     mode = workspace.options["MANUAL"]
     manual = platform.name in one.case.manual
-    if manual and mode == "exclude" and not named:
+    if manual and mode == "exclude" and not one.named:
         return f"manual on {platform.name}; MANUAL=include runs it"
     return "not manual" if mode == "only" and not manual else ""
 
@@ -223,52 +310,52 @@ def _data_dir(workspace: Workspace, one: _Chosen) -> str:
     return f"{CASES_DIR}/{file_name(one.case.name)}{kind}{f'.seed{seed}' if seed else ''}"
 
 
-def _make_data(workspace: Workspace, place: Place, file: Path, one: _Chosen) -> Outcome:
+def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcome:
     """Make the data of a case, unless it is there."""
-    scene = one.scene
+    scene, place = one.scene, one.file.place
     tree = f"{_root(place, scene).name}/{_data_dir(workspace, one)}"
     signature = scene.orchestration.signature if scene.orchestration else ()
     tensors = [word for word in signature if word != "SCALAR"]
     outputs = ",".join(str(index) for index, word in enumerate(tensors) if word in ("OUT", "INOUT"))
-    argv = [f"{file}::{scene.name}::{one.case.name}", "--output", str(place.path(tree)), "--outputs", outputs]
+    argv = [one.origin, "--output", str(place.path(tree)), "--outputs", outputs]
     argv += [] if _compares(workspace, one) else ["--skip-golden"]
     argv += ["--judged"] if scene.judged else []
     argv += ["--seed", str(workspace.options["SEED"])]
     action = python_tool(
         workspace,
-        "pypto_build.interop.scene.data",
+        _DATA,
         argv,
         name=tree,
-        inputs=(file,),
+        inputs=(one.file.path,),
         tree=tree,
         shared=False,
     )
 
     def begin() -> tuple[()]:
-        terminal.say(f"[scene] data {one.label}  ({place.reason(action)})")
+        terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({place.reason(action)})")
         return ()
 
-    return place.perform(action, run_tool, begin)
+    return place.perform(action, tools.run, begin)
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
     reason = _last_error(outcome).removeprefix("error: ")
-    return CaseRefusal(one.label, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
+    return CaseRefusal(one.origin, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
 
 
-def _subject(workspace: Workspace, place: Place, file: Path, one: _Chosen) -> Subject:
+def _subject(workspace: Workspace, one: _Chosen) -> Subject:
     """The artifact of a case's class, with the case's data."""
-    root = _root(place, one.scene)
+    root = _root(one.file.place, one.scene)
     data = root / _data_dir(workspace, one)
-    artifact = scene_artifact(one.scene, file, root)
+    artifact = scene_artifact(one.scene, one.file.path, root)
     _write_artifact(artifact, one.scene, data)
     return Subject(
         artifact=load_artifact(root),
         data=data,
-        judge=f"{file}::{one.scene.name}::{one.case.name}" if one.scene.judged else "",
+        origin=one.origin,
+        judged=one.scene.judged,
         limits=ring_limits(one.scene, one.case),
         unchecked=not _compares(workspace, one),
-        label=one.label,
     )
 
 

@@ -66,7 +66,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
-    from pypto_build.rules.scenes import open_scenes, say_refused, tell_outcomes
+    from pypto_build.rules.scenes import open_scenes, say_refused, tell_cases, tell_outcomes
 
     workspace = workspace_of(env)
     if workspace.options["JIT"]:
@@ -81,6 +81,8 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
     )
     status = say_refused(refused)
     tell_outcomes(env, refused)
+    if len(subjects) > 1 and "replay" in wanted:
+        tell_cases(env, refused)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     for root in dict.fromkeys(subject.artifact.root for subject in subjects):
         _declare_verbs(env, without_nodes, root)
@@ -140,10 +142,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 tolerant=looked_at,
                 alone=alone,
                 of_a_test=len(subjects) > 1 and subject.data is not None,
-                judge=subject.judge,
-                limits=subject.limits,
-                unchecked=subject.unchecked,
-                label=subject.label,
+                subject=subject,
             )
             for subject, targets in zip(subjects, selected, strict=True)
         ]

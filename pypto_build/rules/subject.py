@@ -13,14 +13,14 @@ from pypto_build.artifact import Artifact
 class Subject:
     """An artifact, and one set of data for it.
 
-    ``data`` is None for the artifact's own. ``judge`` names the case of a scene test whose class decides what outputs
-    are worth; ``limits`` are variables of the run's environment. One that may be ``unchecked`` passes without a golden.
-    ``label`` is what it is called where it is one of several.
+    ``data`` is None for the artifact's own. ``origin`` is FILE::CLASS::CASE of a scene test's case, whose class decides
+    what outputs are worth if it is ``judged``; ``limits`` are variables of the run's environment. One that may be
+    ``unchecked`` passes without a golden.
     """
 
     artifact: Artifact
     data: Path | None = None
-    judge: str = ""
+    origin: str = ""
+    judged: bool = False
     limits: Mapping[str, str] = field(default_factory=dict)
     unchecked: bool = False
-    label: str = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import ArgDirection, ArtifactError, Manifest, load_artifact, read_manifest
-from pypto_build.artifact.manifest_eval import ALLOWED
+from pypto_build.artifact.manifest_eval import ALLOWED, evaluate
 
 from .artifacts import HEADER, KERNELS, MANIFEST, ORCHESTRATION, make_artifact, write
 
@@ -200,7 +200,12 @@ def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("X = str(1, 2)", "'str(1, 2)' is not read"),
         ("X = str(object=1)", "'str(object=1)' is not read"),
         ("X = 1 << 90", "'1 << 90' is not read"),
-        ("X = [] * 3", "'[] * 3' is not read"),
+        ("X = {} * 3", "'{} * 3' is not read"),
+        ("X = 'x' * 3", "\"'x' * 3\" is not read"),
+        ("X = 3 / 2", "'3 / 2' is not read"),
+        ("X = 3 // 0", "'3 // 0' has no value"),
+        ("X = 4294967296 * 4294967296", "a number of 65 bits is not read"),
+        ("X = [1] * 65537", "'[1] * 65537' is too long to be read"),
         ("X = KERNELS[9]", "'KERNELS[9]' is not read"),
         ("X = {1: 2}", "dict key '1' is not a string"),
         ("X = {**_ROOT_DIR}", "'_ROOT_DIR' is not a dict"),
@@ -211,9 +216,14 @@ def test_other_code_is_refused(tmp_path: Path, statement: str, what: str) -> Non
     assert complaint(tmp_path, MANIFEST + statement + "\n") == f"M:9: {what}; {ALLOWED}"
 
 
-@pytest.mark.parametrize("doubled", ["A + A", "[*A, *A]", 'f"{A}{A}"'])
+def test_arithmetic(tmp_path: Path) -> None:
+    text = "A = 4 * 1024 - 1\nB = [A // 2 % 1000] * 3\nC = [1] * -1\n"
+    assert evaluate(tmp_path / "M", text) == {"A": 4095, "B": [47, 47, 47], "C": []}
+
+
+@pytest.mark.parametrize("doubled", ["A + A", "[*A, *A]", "A * 2", 'f"{A}{A}"'])
 def test_endless_growth_is_refused(tmp_path: Path, doubled: str) -> None:
-    start = "[1]" if "[" in doubled else "'x'"
+    start = "[1]" if "[" in doubled or "*" in doubled else "'x'"
     text = f"A = {start}\n" + f"A = {doubled}\n" * 60 + MANIFEST
     assert " is too long to be read; a manifest may hold " in complaint(tmp_path, text)
 

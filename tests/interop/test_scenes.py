@@ -93,6 +93,23 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
     ]
 
 
+def test_several_files_and_directories(workspace: Workspace) -> None:
+    run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
+    assert run.returncode == 0, run.stdout
+    assert "[scene] SKIP TestPairs::pairs_1: level 3: it needs several chips, and simpler's workers" in run.stdout
+    assert run.stdout.endswith("[scene] 2 passed, 6 skipped\n"), run.stdout
+    named = "scenes/scene_chain.py::TestChain::loose,scenes/scene_chain.py::TestChain::small,scenes/scene_pairs.py"
+    some = workspace.run("replay", f"SCENE={named}", "CASE=small,loose", "SKIP_GOLDEN=1")
+    assert some.returncode == 0 and some.stdout.endswith("[scene] 2 passed\n"), some.stdout
+    (workspace.root / "scenes" / "scene_wrong.py").write_text(
+        "from simpler_setup import SceneTestCase, scene_test\n@scene_test(level=2, runtime='x')\nclass A(:\n"
+    )
+    wrong = workspace.run("replay", "SCENE=scenes")
+    (workspace.root / "scenes" / "scene_wrong.py").unlink()
+    assert wrong.returncode == 2 and "[scene] 2 passed, 1 failed, 6 skipped\n" in wrong.stdout, wrong.stdout
+    assert "[scene] FAIL scene_wrong.py: " in wrong.stdout and "scene_wrong.py:3: syntax error" in wrong.stdout
+
+
 def test_the_rule(workspace: Workspace) -> None:
     run = workspace.run("-Q", "chain", tool="SCons")
     assert run.returncode == 0, run.stdout
@@ -129,6 +146,7 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
         ("test_manual[a2a3sim]", "SKIPPED"),
         ("test_on_a_chip[a2a3sim]", "SKIPPED"),
         ("test_the_code_of_a_fault[a2a3sim]", "PASSED"),
+        *((f"test_what_a_kernel_leaves_to_wait_for[a2a3sim-{case}]", "PASSED") for case in ("0-101", "1-102", "2-0")),
         ("test_what_nothing_stands_in_for[a2a3sim]", "SKIPPED"),
     ]
     assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
@@ -160,6 +178,8 @@ def test_the_list(workspace: Workspace) -> None:
         ),
         (["replay", "scenes/scene_chain.py::TestChain::x"], "no such case; it has small, matrix, loose, chip"),
         (["replay", "scenes/none.py"], "SCENE=scenes/none.py: no such file"),
+        (["replay", "SCENE=scenes/kernels"], "SCENE=scenes/kernels: has no scene test below it"),
+        (["replay", "SCENE=scenes", "CASE=none"], "CASE=none: no such case in scenes"),
     ],
 )
 def test_usage_errors(workspace: Workspace, words: list[str], message: str) -> None:

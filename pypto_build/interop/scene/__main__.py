@@ -7,9 +7,11 @@ which compares the two. Exit status: 0 all passed, 1 a case failed, 2 usage.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -23,10 +25,10 @@ from pypto_build.interop.scene.outcomes import (
     PASSED,
     SKIPPED,
     CaseResult,
+    CasesRun,
     compare_runtimes,
     describe_file,
     find_files,
-    run_cases,
 )
 
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
@@ -47,7 +49,7 @@ class _Group:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    given = _parser().parse_args(argv)
+    given = _parser().parse_intermixed_args(argv)
     given.options = [word for word in given.places if _ASSIGNMENT.match(word)]
     given.places = [word for word in given.places if word not in given.options]
     try:
@@ -65,57 +67,64 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
-    results: list[CaseResult] = []
-    words, matched = _words(given), False
+    groups: list[_Group] = []
     for file in files:
         scenes = describe_file(file)
         if scenes.reason:
             print(f"  {file} SKIPPED: {scenes.reason}")
-            continue
-        for group in _groups(file, scenes, given):
-            matched = True
+        else:
+            groups += _groups(file, scenes, given)
+    if given.case and not groups:
+        raise ArtifactError(f"--case {', '.join(given.case)}", "no such case", "pypto-build scene --list shows them")
+    running = [origin for group in groups for origin, reason in _origins(group, given.platform) if not reason]
+    results: list[CaseResult] = []
+    with ExitStack() as stack:
+        runs = [stack.enter_context(closing(run)) for run in _runs(running, given)] if running else []
+        for group in groups:
             print(f"\n=== Runtime: {group.runtime}  Level: {group.level} ===", flush=True)
-            results += _run_group(group, given, words)
+            results += _tell_group(group, given.platform, runs)
             if given.exitfirst and any(result.word == FAILED for result in results):
                 return 1
-    if given.case and not matched:
-        raise ArtifactError(f"--case {', '.join(given.case)}", "no such case", "pypto-build scene --list shows them")
     counts = {word: sum(result.word == word for result in results) for word in _WORDS}
     print("\n" + ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == PASSED))
     return 1 if counts[FAILED] else 0
 
 
-def _run_group(group: _Group, given: argparse.Namespace, words: Sequence[str]) -> list[CaseResult]:
-    """Run the cases of a group that can run here; the others say why not."""
-    simulated = PLATFORMS[given.platform].simulated
-    results, running = [], []
-    for scene, case in group.cases:
-        label = f"{scene.name}::{case.name}"
-        if simulated and (reason := scene.why_not(case, given.platform)):
+def _runs(origins: Sequence[str], given: argparse.Namespace) -> list[CasesRun]:
+    """The build that runs all cases; two for RUNTIME=both, the second of which waits for the first."""
+    words = _words(given)
+    if _BOTH not in given.options:
+        return [CasesRun(origins, given.platform, words)]
+    others = [word for word in words if word != _BOTH]
+    return [CasesRun(origins, given.platform, [*others, f"RUNTIME={name}"]) for name in (EMBEDDED, SIMPLER)]
+
+
+def _origins(group: _Group, platform: str) -> list[tuple[str, str]]:
+    """FILE::CLASS::CASE of the cases of a group, each with what keeps it from running here."""
+    simulated, file = PLATFORMS[platform].simulated, os.path.abspath(group.file)
+    return [
+        (f"{file}::{scene.name}::{case.name}", scene.why_not(case, platform) if simulated else "")
+        for scene, case in group.cases
+    ]
+
+
+def _tell_group(group: _Group, platform: str, runs: Sequence[CasesRun]) -> list[CaseResult]:
+    """Say what the cases of a group come to, those that do not run here with the reason."""
+    results = []
+    for origin, reason in _origins(group, platform):
+        label = origin.partition("::")[2]
+        if reason:
             results.append(CaseResult(label, SKIPPED, reason))
         else:
-            running.append(label)
             print(f"  {label} ...", flush=True)
-    if running:
-        runtimes = (EMBEDDED, SIMPLER) if _BOTH in given.options else ()
-        others = [word for word in words if word != _BOTH]
-        ended = [_run_on(group.file, running, given.platform, [*others, f"RUNTIME={name}"]) for name in runtimes]
-        if runtimes:
-            names = (EMBEDDED, SIMPLER)
-            results += [compare_runtimes(one, other, names) for one, other in zip(ended[0], ended[1], strict=True)]
-        else:
-            results += _run_on(group.file, running, given.platform, words)
-    for result in results:
-        print(f"  {result.label} {_WORDS[result.word]}{': ' if result.message else ''}{result.message}", flush=True)
+            ended = [run.result(origin) for run in runs]
+            for result in ended:
+                if result.word == FAILED:
+                    print(result.printed)
+            results.append(compare_runtimes(ended[0], ended[1], (EMBEDDED, SIMPLER)) if ended[1:] else ended[0])
+        result = results[-1]
+        print(f"  {label} {_WORDS[result.word]}{': ' if result.message else ''}{result.message}", flush=True)
     return results
-
-
-def _run_on(file: Path, labels: Sequence[str], platform: str, words: Sequence[str]) -> list[CaseResult]:
-    """Run cases; what was printed is shown if one fails."""
-    ended, output = run_cases(file, labels, platform, words)
-    if any(result.word == FAILED for result in ended):
-        print(output)
-    return ended
 
 
 def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_Group]:
@@ -142,7 +151,7 @@ def _is_chosen(scene: Scene, case: SceneCase, given: argparse.Namespace) -> bool
 
 def _words(given: argparse.Namespace) -> list[str]:
     """The flags of a replay that these are."""
-    words = ["MANUAL=include", "-k", *(["--force"] if given.force else [])]
+    words = ["MANUAL=include", *(["--force"] if given.force else [])]
     words += ["--rounds", str(given.rounds)] if given.rounds > 1 else []
     words += ["--skip-golden"] if given.skip_golden else []
     words += ["--device", given.device] if given.device and not PLATFORMS[given.platform].simulated else []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,13 +16,14 @@ import msgspec
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt
-from pypto_build.artifact.scene_reader import NotLiteral, is_scene_test, read_literal
+from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool, run_tool
+from pypto_build.toolchain.python import own_environment, own_tool
 
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+_TICK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class CaseResult:
     word: str
     message: str = ""
     outputs: Path | None = None  # the directory of what it computed
+    printed: str = ""
 
 
 def compare_runtimes(first: CaseResult, second: CaseResult, names: tuple[str, str]) -> CaseResult:
@@ -61,8 +66,7 @@ def find_files(places: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for place in places or ["."]:
         path = Path(place)
-        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
-        tests = [file for file in files if is_scene_test(file)]
+        tests = scene_files(path)
         if not tests:
             hint = "name a file with a @scene_test class, or a directory that has some"
             raise ArtifactError(place, "no scene test is there" if path.exists() else "no such file or directory", hint)
@@ -86,42 +90,77 @@ def describe_file(path: Path) -> Scenes:
         return read_scenes(output)
 
 
-def run_cases(
-    file: Path, labels: Sequence[str], platform: str, words: Sequence[str], environment: Mapping[str, str] = os.environ
-) -> tuple[list[CaseResult], str]:
-    """Run cases of ``file`` (CLASS::CASE), all in one build; what they came to, and what was printed.
+class CasesRun:
+    """Cases of scene tests that run in one `pypto-build replay`, and what becomes of each as soon as it is known.
 
-    ``words`` are further flags of `pypto-build replay`.
+    ``origins`` are FILE::CLASS::CASE; ``words`` are further flags. What is not over when it is closed is ended.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        outcomes = Path(directory, "outcomes.json")
-        command = [
-            *own_tool("pypto_build.cli"),
-            "replay",
-            str(file),
-            "-p",
-            platform,
-            f"CASE={','.join(labels)}",
-            *words,
-        ]
-        _, output = run_tool(command, own_environment({**environment, OUTCOMES_VARIABLE: str(outcomes)}))
-        try:
-            told = {row.label: row for row in msgspec.json.decode(outcomes.read_bytes(), type=list[CaseOutcome])}
-        except (OSError, msgspec.MsgspecError):
-            told = {}
-    return [_result(label, told.get(label), output) for label in labels], output
+
+    def __init__(
+        self,
+        origins: Sequence[str],
+        platform: str,
+        words: Sequence[str],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="pypto-scenes-")
+        self._outcomes, self._printed = (Path(self._directory.name, name) for name in ("outcomes", "printed"))
+        self._told: dict[str, CaseOutcome] = {}
+        self._read = 0
+        selector = ",".join(os.path.relpath(origin) for origin in origins)
+        command = [*own_tool("pypto_build.cli"), "replay", f"SCENE={selector}", "-p", platform, "-k", *words]
+        with self._printed.open("wb") as printed:
+            self._process = subprocess.Popen(
+                command,
+                env=own_environment({**environment, OUTCOMES_VARIABLE: str(self._outcomes)}),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def result(self, origin: str) -> CaseResult:
+        """What one case came to; waits for it."""
+        while (outcome := self._outcome(origin)) is None and self._process.poll() is None:
+            time.sleep(_TICK_S)
+        label = origin.partition("::")[2]
+        return _result(label, outcome or self._outcome(origin), self.printed)
+
+    @property
+    def printed(self) -> str:
+        """All that was printed so far."""
+        return self._printed.read_text(encoding="utf-8", errors="replace")
+
+    def close(self) -> None:
+        """End it."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGINT)
+            self._process.wait()
+        self._directory.cleanup()
+
+    def _outcome(self, origin: str) -> CaseOutcome | None:
+        """What has been told of a case, or of its file."""
+        with suppress(OSError), self._outcomes.open("rb") as file:
+            file.seek(self._read)
+            data = file.read().rpartition(b"\n")[0]
+            self._read += len(data) + 1 if data else 0
+            rows = [msgspec.json.decode(line, type=CaseOutcome) for line in data.splitlines()]
+            self._told |= {row.origin: row for row in rows}
+        return self._told.get(origin) or self._told.get(origin.partition("::")[0])
 
 
-def _result(label: str, outcome: CaseOutcome | None, output: str) -> CaseResult:
-    if outcome is None or (outcome.verdict and not outcome.ran):
-        return CaseResult(label, FAILED, _first_error(output))
+def _result(label: str, outcome: CaseOutcome | None, printed: str) -> CaseResult:
+    if outcome is None:
+        return CaseResult(label, FAILED, _first_error(printed), printed=printed)
+    if outcome.verdict and not outcome.ran:
+        return CaseResult(label, FAILED, _first_error(outcome.reason or printed), printed=outcome.reason or printed)
     if not outcome.verdict:
-        return CaseResult(label, FAILED if outcome.ran else SKIPPED, outcome.reason)
+        return CaseResult(label, FAILED if outcome.ran else SKIPPED, outcome.reason, printed=outcome.reason)
     try:
         path = Path(outcome.verdict)
-        return replace(_judged(label, read_verdict(path)), outputs=path.with_name("actual"))
+        return replace(_judged(label, read_verdict(path)), outputs=path.with_name("actual"), printed=outcome.said)
     except ArtifactError as error:
-        return CaseResult(label, FAILED, str(error))
+        return CaseResult(label, FAILED, str(error), printed=outcome.said)
 
 
 def _judged(label: str, verdict: Verdict) -> CaseResult:

@@ -12,7 +12,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, SceneCase, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
-from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, describe_file, run_cases
+from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, CasesRun, describe_file
 
 
 class SceneFile(pytest.File):
@@ -20,8 +20,6 @@ class SceneFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         """One item for each case and platform; one that does not run here is skipped with the reason."""
-        self._results: dict[str, dict[str, CaseResult]] = {}
-        self._printed: dict[str, str] = {}
         try:
             scenes = describe_file(self.path)
         except ArtifactError as error:
@@ -61,17 +59,9 @@ class SceneFile(pytest.File):
         mode, manual = given(self.config, "--manual") or "exclude", platform in case.manual
         return {"include": False, "exclude": manual, "only": not manual}[mode]
 
-    def result(self, platform: str, label: str) -> tuple[CaseResult, str]:
-        """What a case came to, and what was printed; all cases that this session asks for run with the first."""
-        if label not in self._results.get(platform, {}):
-            items = [item for item in self.session.items if isinstance(item, SceneItem) and item.parent is self]
-            labels = [item.label for item in items if item.platform == platform] or [label]
-            results, self._printed[platform] = run_cases(self.path, labels, platform, self._words())
-            self._results[platform] = {result.label: result for result in results}
-        return self._results[platform][label], self._printed[platform]
-
-    def _words(self) -> list[str]:
-        words = ["MANUAL=include", "-k"]
+    def words(self) -> list[str]:
+        """The flags of a replay that those of this session are."""
+        words = ["MANUAL=include"]
         if (rounds := given(self.config, "--rounds")) and str(rounds) != "1":
             words += ["--rounds", str(rounds)]
         words += ["--skip-golden"] if given(self.config, "--skip-golden") else []
@@ -88,14 +78,19 @@ class SceneItem(pytest.Item):
         super().__init__(**more)  # type: ignore[arg-type]
         self.platform, self.label = platform, label
 
+    @property
+    def origin(self) -> str:
+        """FILE::CLASS::CASE."""
+        return f"{self.path}::{self.label}"
+
     def runtest(self) -> None:
-        """Run the case, with the others of its file."""
-        assert isinstance(self.parent, SceneFile)
-        result, printed = self.parent.result(self.platform, self.label)
+        """Run the case, with all others of the session."""
+        runs = self.config.stash.setdefault(_RUNS, _Runs())
+        result = runs.result(self)
         if result.word == SKIPPED:
             pytest.skip(result.message)
         if result.word == FAILED:
-            self.add_report_section("call", "run", printed)
+            self.add_report_section("call", "run", result.printed)
             raise CaseFailed(result.message)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
@@ -107,6 +102,37 @@ class SceneItem(pytest.Item):
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the item is."""
         return self.path, 0, self.name
+
+
+class _Runs:
+    """The builds of a session: one for each platform. A process of pytest-xdist has one for each file."""
+
+    def __init__(self) -> None:
+        self._by_origin: dict[tuple[str, str], CasesRun] = {}
+
+    def result(self, item: SceneItem) -> CaseResult:
+        """What a case came to."""
+        if (item.platform, item.origin) not in self._by_origin:
+            self._start(item)
+        return self._by_origin[item.platform, item.origin].result(item.origin)
+
+    def _start(self, first: SceneItem) -> None:
+        """Run all cases of a platform that this session asks for."""
+        assert isinstance(first.parent, SceneFile)
+        distributed = hasattr(first.config, "workerinput")
+        origins = [
+            item.origin
+            for item in first.session.items
+            if isinstance(item, SceneItem)
+            and item.platform == first.platform
+            and (item.parent is first.parent or not distributed)
+        ]
+        run = CasesRun(list(dict.fromkeys(origins)) or [first.origin], first.platform, first.parent.words())
+        first.config.add_cleanup(run.close)
+        self._by_origin |= {(first.platform, origin): run for origin in [*origins, first.origin]}
+
+
+_RUNS = pytest.StashKey[_Runs]()
 
 
 class CaseFailed(Exception):

@@ -64,6 +64,28 @@ def test_the_code_of_a_fault(st_platform, capfd):
     assert "orch_error_code=5" in captured.err and "error detail: INVALID_ARGS" in captured.err
 
 
+@pytest.mark.platforms(["a2a3sim"])
+@pytest.mark.parametrize("mode, code", [(0, 101), (1, 102), (2, 0)])
+def test_what_a_kernel_leaves_to_wait_for(st_platform, capfd, mode, code):
+    worker = Worker(level=2, platform=st_platform, runtime=RUNTIME)
+    kernels = {1: ("defers.cpp", [D.INOUT]), 2: ("notifies.cpp", [D.IN])}
+    handle = worker.register(program(st_platform, "defer.cpp", kernels))
+    counter = worker.malloc(64)
+    worker.copy_to(counter, torch.zeros(16, dtype=torch.int32))
+    args = TaskArgs()
+    args.add_tensor(counter.tensor(shapes=(16,), dtype=DataType.INT32), TensorArgType.INOUT)
+    args.add_scalar(mode)
+    if code:
+        with pytest.raises(RuntimeError, match=rf"run failed with code -{code}\b"):
+            worker.run(handle, args, CallConfig())
+        assert f"sched_error_code={code}" in capfd.readouterr().err
+        return
+    worker.run(handle, args, CallConfig())
+    after = torch.zeros(16, dtype=torch.int32)
+    worker.copy_from(after, counter)
+    assert after.tolist()[:3] == [3, 4, 0]
+
+
 @pytest.mark.platforms(["a2a3sim", "a5sim"])
 def test_what_nothing_stands_in_for(st_platform):
     Worker(level=3, platform=st_platform)

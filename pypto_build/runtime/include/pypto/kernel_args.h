@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+// Where a kernel notes what has to happen before its task counts as done.
 struct AsyncCtx {
     void *completion_count;
     void *completion_error_code;
@@ -14,6 +15,18 @@ struct AsyncCtx {
     uint32_t capacity;
     uint64_t task_token;
 };
+
+/// A counter in memory, and the value that it has to reach.
+struct DeferredCompletionEntry {
+    uint64_t addr;
+    uint64_t backend_cookie;
+    uint32_t expected_value;
+    uint32_t engine;
+    int32_t completion_type;
+    uint32_t reserved;
+};
+
+inline constexpr int32_t MAX_COMPLETIONS_PER_TASK = 64;
 
 struct LocalContext {
     int32_t block_idx;

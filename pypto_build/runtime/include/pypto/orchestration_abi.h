@@ -6,6 +6,8 @@
 #ifndef PYPTO_ORCHESTRATION_ABI_H
 #define PYPTO_ORCHESTRATION_ABI_H
 
+#include "pypto/error_codes.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 
@@ -184,20 +186,6 @@ inline __attribute__((visibility("hidden"))) Binding binding;
 }
 
 } // namespace pypto
-
-/// Error codes an orchestration may meet or report.
-enum PTO2ErrorCode : int32_t {
-    PTO2_ERROR_SCOPE_DEADLOCK = 1,
-    PTO2_ERROR_HEAP_RING_DEADLOCK = 2,
-    PTO2_ERROR_FLOW_CONTROL_DEADLOCK = 3,
-    PTO2_ERROR_DEP_POOL_OVERFLOW = 4,
-    PTO2_ERROR_INVALID_ARGS = 5,
-    PTO2_ERROR_REQUIRE_SYNC_START_INVALID = 7,
-    PTO2_ERROR_TENSOR_WAIT_TIMEOUT = 8,
-    PTO2_ERROR_EXPLICIT_ORCH_FATAL = 9,
-    PTO2_ERROR_SCOPE_TASKS_OVERFLOW = 10,
-    PTO2_ERROR_TENSORMAP_OVERFLOW = 11,
-};
 
 extern "C" {
 

@@ -106,6 +106,9 @@ enum class FaultKind : int32_t {
     Driver,
     WindowOverrun,
     RanksDeadlock,
+    // what a kernel leaves for its task to wait for
+    AsyncInvalid,
+    AsyncOverflow,
 };
 
 inline constexpr uint64_t kNoTask = ~uint64_t{0};

@@ -4,9 +4,12 @@
 #include "base/clock.h"
 #include "checking/check_record.h"
 #include "execution/artifact_code.h"
+#include "pypto/error_codes.h"
 #include "pypto/kernel_args.h"
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace pypto::runtime {
 
@@ -141,6 +144,26 @@ void kernel_fault(PyptoCoreContext *context, const char *message, const char *fi
     activation.executor->end_with_fault(
         activation, Fault(message ? FaultKind::KernelReported : FaultKind::KernelEndedItself,
                           {{"text", message ? message : ""}, {"file", file ? file : ""}, {"line", line}}));
+}
+
+/// What a kernel leaves for its task to wait for.
+struct Deferred {
+    uint32_t count = 0;
+    int32_t error = 0;
+    DeferredCompletionEntry entries[MAX_COMPLETIONS_PER_TASK];
+};
+
+/// Until every counter has reached its value. The block keeps its core meanwhile.
+void await(Deferred &deferred) {
+    const uint32_t count = std::min<uint32_t>(deferred.count, MAX_COMPLETIONS_PER_TASK);
+    for (uint32_t i = 0; i < count; ++i) {
+        const DeferredCompletionEntry &entry = deferred.entries[i];
+        const auto *counter = reinterpret_cast<const uint32_t *>(entry.addr);
+        while (entry.completion_type == 0 && __atomic_load_n(counter, __ATOMIC_ACQUIRE) < entry.expected_value)
+            std::this_thread::yield();
+        if (entry.completion_type != 0)
+            deferred.error = PTO2_ERROR_ASYNC_COMPLETION_INVALID; // no engine here records events
+    }
 }
 
 void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member) {
@@ -309,16 +332,24 @@ void Executor::call(Activation &activation, const Task &task, const Role &role) 
     LocalContext local{};
     local.block_idx = role.block;
     local.block_num = task.block_num;
+    Deferred deferred;
+    local.async_ctx = AsyncCtx{&deferred.count, &deferred.error, deferred.entries, MAX_COMPLETIONS_PER_TASK, task.id};
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
-    complete_artifact_code([&activation, &slots] {
+    complete_artifact_code([&activation, &slots, &deferred] {
         if (activation.kernel->bind_core)
             activation.kernel->bind_core(&activation.context);
         activation.kernel->entry(slots);
         if (activation.check)
             activation.check->returned();
+        if (!deferred.error)
+            await(deferred); // the addresses are the kernel's
     });
+    if (deferred.error == PTO2_ERROR_ASYNC_WAIT_OVERFLOW)
+        report_fault(activation, Fault(FaultKind::AsyncOverflow, {{"limit", MAX_COMPLETIONS_PER_TASK}}));
+    else if (deferred.error)
+        report_fault(activation, Fault(FaultKind::AsyncInvalid));
 }
 
 void Executor::report_deadlock(const Activation &activation) {

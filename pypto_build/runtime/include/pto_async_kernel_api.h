@@ -1,0 +1,71 @@
+// Asynchronous completion: a kernel that has ended leaves counters that its task waits for, or an error.
+#ifndef PYPTO_ASYNC_KERNEL_API_H
+#define PYPTO_ASYNC_KERNEL_API_H
+
+#include <stdint.h>
+
+#include "intrinsic.h"
+#include "pypto/error_codes.h"
+
+#define COMPLETION_ENGINE_SDMA 0u
+#define COMPLETION_ENGINE_ROCE 1u
+#define COMPLETION_ENGINE_URMA 2u
+#define COMPLETION_ENGINE_CCU 3u
+#define COMPLETION_TYPE_COUNTER 0
+#define COMPLETION_TYPE_SDMA_EVENT_RECORD 1
+
+/// What is waited for: the counter at `addr` to reach `expected_value`.
+struct CompletionToken {
+    uint64_t addr;
+    uint32_t expected_value;
+    uint32_t engine;
+    int32_t completion_type;
+    uint64_t backend_cookie;
+};
+
+/// The context of the task that this kernel is a part of.
+inline AsyncCtx get_async_ctx(const int64_t *args) {
+    return pypto_local_context(args)->async_ctx;
+}
+
+/// Whether the task can wait for anything.
+inline bool async_ctx_is_deferred(const AsyncCtx &context) {
+    return context.completion_count != nullptr;
+}
+
+namespace pto2 {
+namespace detail {
+
+/// The task fails with one of the runtime's codes.
+inline void defer_error(AsyncCtx &context, int32_t code) {
+    if (context.completion_error_code)
+        *static_cast<volatile int32_t *>(context.completion_error_code) = code;
+}
+/// Memory is coherent here.
+inline void defer_flush(AsyncCtx &) {}
+
+} // namespace detail
+} // namespace pto2
+
+/// Let the task wait for one thing more; false, and an error of the task, if there is no room.
+inline bool register_completion_condition(AsyncCtx &context, const CompletionToken &token) {
+    if (!async_ctx_is_deferred(context))
+        return false;
+    auto &count = *static_cast<volatile uint32_t *>(context.completion_count);
+    if (count >= context.capacity) {
+        pto2::detail::defer_error(context, PTO2_ERROR_ASYNC_WAIT_OVERFLOW);
+        return false;
+    }
+    static_cast<DeferredCompletionEntry *>(context.completion_entries)[count] = {
+        token.addr, token.backend_cookie, token.expected_value, token.engine, token.completion_type, 0};
+    count = count + 1;
+    return true;
+}
+
+/// Let the task wait until somebody has raised a counter to a value.
+inline void save_expected_notification_counter(AsyncCtx &context, volatile void *counter, uint32_t expected) {
+    register_completion_condition(
+        context, {reinterpret_cast<uint64_t>(counter), expected, COMPLETION_ENGINE_SDMA, COMPLETION_TYPE_COUNTER, 0});
+}
+
+#endif

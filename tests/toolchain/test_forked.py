@@ -1,0 +1,103 @@
+"""Commands that are forks of one process: what they print, how they end, and what was seen of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pypto_build.proof.witness import VARIABLE, library, read_account
+from pypto_build.toolchain.forked import ForkedTools
+from pypto_build.toolchain.python import own_tool
+
+_MODULE = """
+import os, signal, sys, tempfile
+
+import heavy_to_load
+
+def main(words):
+    print("loaded by", heavy_to_load.PROCESS, "in", os.getcwd(), "to", tempfile.gettempdir(), os.environ.get("MINE"))
+    match words[0]:
+        case "read":
+            open(words[1]).read()
+        case "exit":
+            sys.exit(int(words[1]))
+        case "raise":
+            raise ValueError(words[1])
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "speak":
+            os.system("echo a child speaks; echo and complains >&2")
+    return int(words[-1]) if words[-1].isdigit() else 0
+
+if __name__ == "__main__":
+    print("alone")
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Of commands that find the module of these tests."""
+    (tmp_path / "forked_tool.py").write_text(_MODULE)
+    (tmp_path / "heavy_to_load.py").write_text("import os\nPROCESS = os.getpid()\n")
+    root = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, str(tmp_path)]), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture
+def tools() -> Iterator[ForkedTools]:
+    """The process with the module."""
+    forked = ForkedTools(["forked_tool"], VARIABLE)
+    yield forked
+    forked.close()
+
+
+def command(*words: str) -> list[str]:
+    """The module with these words."""
+    return [*own_tool("forked_tool"), *words]
+
+
+def test_status_and_output(tools: ForkedTools, environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    first = tools.run(command("nothing"), environment | {"MINE": "1", "TMPDIR": str(tmp_path / "work")})
+    second = tools.run(command("exit", "7"), environment | {"MINE": "2", "TMPDIR": str(tmp_path)})
+    process = first[1].split()[2]
+    assert first == (0, f"loaded by {process} in {os.getcwd()} to {tmp_path / 'work'} 1\n")
+    assert second == (7, f"loaded by {process} in {os.getcwd()} to {tmp_path} 2\n")
+    assert tools.run(command("speak"), environment)[1].endswith("\na child speaks\nand complains\n")
+    status, said = tools.run(command("raise", "no reason"), environment)
+    assert status == 1 and said.endswith("ValueError: no reason\n")
+    assert tools.run(command("kill"), environment)[0] == 137
+
+
+def test_many_at_once(tools: ForkedTools, environment: dict[str, str]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(lambda number: tools.run(command(str(number)), environment)[0], range(40)))
+    assert statuses == list(range(40))
+
+
+def test_other_commands_run_by_themselves(tools: ForkedTools, environment: dict[str, str]) -> None:
+    assert tools.run([sys.executable, "-c", "print(1); exit(3)"], environment) == (3, "1\n")
+
+
+def test_what_is_read_is_seen(tools: ForkedTools, environment: dict[str, str], tmp_path: Path) -> None:
+    watcher = library("g++", tmp_path / "watcher", environment)
+    assert watcher is not None
+    read = {}
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name)
+        log = tmp_path / f"{name}.log"
+        log.touch()
+        watched = environment | {"LD_PRELOAD": str(watcher), VARIABLE: str(log)}
+        words = command("read", str(tmp_path / name))
+        assert tools.run(words, watched)[0] == 0
+        account = read_account(log, words, [])
+        assert not account.unseen and os.path.realpath(sys.executable) in account.files
+        read[name] = {Path(path).name for path in account.read if path.startswith(f"{tmp_path}/")}
+    loaded = {"forked_tool.py", "heavy_to_load.py"}
+    assert read == {"one": {"one", *loaded}, "two": {"two", *loaded}}
