@@ -23,10 +23,11 @@ from pypto_build.runtime.report import Report, read_report
 @dataclass(frozen=True)
 class ChipsEngine:
     """Runs a distributed artifact on `world` ranks (0: as many as it was compiled for); `chips` are the directories
-    in which its chip programs were built, by name."""
+    in which its chip programs were built, by name, and `variant` the directory below with the binaries."""
 
     chips: Mapping[str, Path]
     world: int = 0
+    variant: str = ""
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
         """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
@@ -40,7 +41,7 @@ class ChipsEngine:
             request.platform,
             world,
             artifact.driver,
-            {name: _program(name, directory) for name, directory in self.chips.items()},
+            {name: _program(name, directory, directory / self.variant) for name, directory in self.chips.items()},
             {scalar.name: scalar.value for scalar in binding.scalars},
             artifact.sub_workers,
             request.threads,
@@ -99,18 +100,18 @@ def _place(error: ErrorInfo, origin: Origin) -> None:
     error.message = f"rank {origin.rank}, d{origin.dispatch} '{origin.program}': {error.message}"
 
 
-def _program(name: str, directory: Path) -> ChipProgram:
-    """A chip program from what was built in `directory`."""
+def _program(name: str, directory: Path, binaries: Path) -> ChipProgram:
+    """A chip program from what was built in `directory`, its binaries below `binaries`."""
     interface = read_interface(directory / "interface.json")
     kernels = tuple(
-        (kernel.func_id, kernel.name, kernel.core_type, directory / f"{kernel.binary}.so", kernel.signature)
+        (kernel.func_id, kernel.name, kernel.core_type, binaries / f"{kernel.binary}.so", kernel.signature)
         for kernel in interface.kernels
     )
     entry = interface.orchestration
     return ChipProgram(
         name,
         kernels,
-        directory / f"{entry.binary}.so",
+        binaries / f"{entry.binary}.so",
         entry.function_name,
         entry.config_name,
         interface.parameter_order,

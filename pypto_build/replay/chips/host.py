@@ -24,6 +24,7 @@ from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.driver import Plan, execute_driver
 from pypto_build.replay.chips.memory import address_of
 from pypto_build.replay.chips.rank import RankProcess, execute_dispatch, write_program
+from pypto_build.replay.chips.records import Times, write_ranks
 from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.run_options import SettingValue
@@ -133,6 +134,7 @@ class _Host:
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
         self._board = Board()
+        self._windows = [each for item in plan.domains for address in item.addresses for each in (address, item.size)]
         execute = [partial(self._execute, plan, rank) for rank in range(job.world)]
         ranks = [RankProcess(rank, execute[rank]) for rank in range(job.world)]
         try:
@@ -178,25 +180,41 @@ class _Host:
             "report": self._report[start : start + REPORT_BYTES],
             "board": self._board.memory,
             "rank": rank,
+            "windows": self._windows,
         }
 
     def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
         """Hand out all dispatches. Raises `RankFault` for the first that fails."""
         queue = Queue(plan.dispatches, len(ranks), 1)
         watch = Watch(self._board)
-        begun, tasks = time.monotonic(), 0
+        self._ended = dict[int, tuple[int, ...]]()
+        tasks, start = 0, time.monotonic()
+        times: Times = {}
         while queue.left:
             while (item := queue.take()) is not None:
-                assert item.rank is not None
-                ranks[item.rank].start(item)
+                self._start(ranks, item)
+                times[item.number] = (time.monotonic() - start, 0.0)
             answered = _answered(ranks)
             for process in answered:
+                done = process.current
                 tasks += self._finish(process, queue)
+                assert done is not None
+                times[done.number] = (times[done.number][0], time.monotonic() - start)
             running = {process.rank: process.current for process in ranks if process.current}
             if not answered and (waits := watch.stuck(running)):
                 text, hint = explain(self._board, waits, running, queue, plan.domains)
                 raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
-        return Reply(tasks=tasks, run_s=time.monotonic() - begun)
+        if _leaves_records(self._job.options):
+            directory = Path(str(self._job.options["output_dir"]))
+            write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
+        return Reply(tasks=tasks, run_s=time.monotonic() - start)
+
+    def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:
+        """Let a rank begin a dispatch, after what it waits for."""
+        assert item.rank is not None
+        for producer in item.producers:
+            self._board.acquire(item.rank, self._ended[producer])
+        ranks[item.rank].start(item)
 
     def _finish(self, process: RankProcess, queue: Queue) -> int:
         """Take a rank's answer; the number of its tasks."""
@@ -209,6 +227,7 @@ class _Host:
             raise RankFault(Reply(fault=answer.fault, origin=origin))
         assert dispatch is not None
         process.current = None
+        self._ended[dispatch.number] = self._board.release(process.rank)
         queue.finish(dispatch)
         return answer.tasks
 

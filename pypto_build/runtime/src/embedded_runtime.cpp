@@ -43,7 +43,7 @@ struct Run {
     PTO2Runtime handle{&orchestrator, &host_graph};
 
     Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report)
-        : signals(settings.board, settings.board_bytes, settings.rank), graph(settings.limits),
+        : signals(settings), graph(settings.limits),
           executor(platform, kernels, report, signals,
                    {[this](Fault fault) { scheduler->fail(std::move(fault)); },
                     [this](int32_t more) { scheduler->waits_for_ranks(more); },
@@ -157,6 +157,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         Fault fault = scheduler.fault();
         const bool quiet = scheduler.quiesce(kQuiesceMs);
         if (quiet) {
+            run->signals.write(settings.output_dir);
             records->write(true, run->executor.cores(), times);
         } else { // a kernel still runs: its thread and everything it uses stay behind
             (void)run.release();
@@ -166,6 +167,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         throw FaultError{fault};
     }
     run->host_graph.deliver();
+    run->signals.write(settings.output_dir);
     records->write(false, run->executor.cores(), times);
     result.tasks = scheduler.tasks_run();
     result.graph = records->graph();
