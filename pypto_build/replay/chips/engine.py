@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.artifact.distributed import MOST_RANKS, load_distributed
+from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.replay.arena import Arena
@@ -36,6 +36,7 @@ class ChipsEngine:
         world = self.world or artifact.ranks
         if world > MOST_RANKS:
             raise ArtifactError(f"WORLD={world}", f"at most {MOST_RANKS} ranks", "ask for fewer")
+        _require_callables(artifact)
         job = ChipsJob(
             request.embedded,
             request.platform,
@@ -68,7 +69,7 @@ class ChipsWorker(Worker):
             rounds=request.rounds + request.warms_up,
             memory_bytes=memory_bytes,
             body=serve_chips,
-            reports=1 + job.world,
+            reports=2 + job.world,
         )
 
     def _rank_report(self, rank: int) -> Report | None:
@@ -84,20 +85,29 @@ class ChipsWorker(Worker):
         origin = reply.origin
         if origin is None:
             return super()._fault(reply)
-        if not 0 <= origin.rank < self._world:
+        if not 0 <= origin.rank <= self._world:
             origin.rank = 0
         if origin.status is not None:
             death = Death(origin.status, 0, self._memory_bytes, self._said.tail)
             found = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
         else:
             found = super()._fault(reply)
-        _place(found.error, origin)
+        _place(found.error, origin, self._world)
         return found
 
 
-def _place(error: ErrorInfo, origin: Origin) -> None:
+def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
     """Say in front of a message which rank and dispatch it is of."""
-    error.message = f"rank {origin.rank}, d{origin.dispatch} '{origin.program}': {error.message}"
+    place = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
+    error.message = f"{place} '{origin.program}': {error.message}"
+
+
+def _require_callables(artifact: Distributed) -> None:
+    """Raise for a host callable that only the program's caller has."""
+    missing = [name for name in artifact.required if name not in artifact.sub_workers]
+    if missing:
+        place = artifact.root / "sub_workers" / f"{missing[0]}.py"
+        raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
 
 
 def _program(name: str, directory: Path, binaries: Path) -> ChipProgram:

@@ -14,9 +14,9 @@
 namespace pypto::runtime {
 
 inline constexpr uint64_t kBoardMagic = 0x4452414f42505050ull; // "PPPBOARD"
-inline constexpr uint32_t kBoardRanks = 64;
-inline constexpr uint32_t kBoardWaits = 128;   // kernels of a rank that wait at the same time
-inline constexpr uint32_t kBoardNotes = 16384; // pairs of signal and notifying rank that are remembered
+inline constexpr uint32_t kBoardRanks = 66;                    // 64, and host callables after the last
+inline constexpr uint32_t kBoardWaits = 128;                   // kernels of a rank that wait at the same time
+inline constexpr uint32_t kBoardNotes = 16384;                 // pairs of signal and notifying rank that are remembered
 
 /// A kernel that waits for a signal.
 struct SignalWait {
