@@ -91,6 +91,18 @@ def dist_allreduce(generator: torch.Generator) -> tuple[Tensors, Tensors]:
     return {"x": x, "scale": scale}, {"total": (x.double() * float(scale)).sum(dim=0).float().expand(2, 256)}
 
 
+def dist_all_to_all(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """part r of row d of y = part d of row r of x, four ranks with a row each"""
+    x = randn(generator, 4, 256)
+    return {"x": x}, {"y": x.reshape(4, 4, 64).transpose(0, 1).reshape(4, 256)}
+
+
+def dist_pipeline(generator: torch.Generator) -> tuple[Tensors, Tensors]:
+    """y = 2x + 1: one rank doubles, the other adds, row after row"""
+    x = randn(generator, 4, 256)
+    return {"x": x}, {"y": (2 * x.double() + 1).float()}
+
+
 PROGRAMS: dict[str, Program] = {
     "_jit_vector_dag": vector_dag,
     "_jit_vector_dag_june": vector_dag,
@@ -106,7 +118,9 @@ PROGRAMS: dict[str, Program] = {
 }
 
 DISTRIBUTED: dict[str, Program] = {
+    "_jit_dist_all_to_all": dist_all_to_all,
     "_jit_dist_allreduce": dist_allreduce,
+    "_jit_dist_pipeline": dist_pipeline,
 }
 
 

@@ -19,12 +19,16 @@ from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.steps import Step
-from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.splice import Spliced, Splices
+from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.verb_targets import verb_flags
+from pypto_build.rules.verbs import VERBS
+from pypto_build.toolchain.python import own_tool
 
-_TARGETS = ("build", "replay", "graph")
+_TARGETS = ("build", "replay", "graph", "hazards")
 
 
 def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None:
@@ -36,6 +40,11 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         raise ArtifactError(
             root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
         )
+    if "hazards" in wanted:
+        _declare_hazards(env, root)
+        wanted = [target for target in wanted if target != "hazards"]
+        if not wanted:
+            return
     targets = distributed_targets(env, load_distributed(root))
     for part in targets.parts:
         update_compile_commands(workspace, part)
@@ -53,8 +62,23 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         env.AlwaysBuild(env.Alias("replay", [*verdict, *targets.all], Action(finish_replays, None)))
 
 
+def _declare_hazards(env: Environment, root: Path) -> None:
+    """The target that replays the checked build of all chip programs, and looks at what ranks touch of windows."""
+    verb = VERBS["hazards"]
+    targets = distributed_targets(env, load_distributed(root), variant=CHECKED.directory)
+    assert targets.embedded is not None
+    words = [*own_tool("pypto_build.diagnose.hazards.ranks"), str(root), "--platform", targets.platform.name]
+    words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
+    words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
+    actions = [
+        Action(tell_all_built, None),
+        Action([[escape(word) for word in [*words, *verb_flags(env, verb)]]], None),
+    ]
+    env.AlwaysBuild(env.Alias(verb.name, targets.all, actions, PYPTO_BUILT=[targets]))
+
+
 def distributed_targets(
-    env: Environment, distributed: Distributed, platform_name: str | None = None
+    env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str = ""
 ) -> ArtifactTargets:
     """The nodes of all chip programs and of the interface by which a replay binds host tensors.
 
@@ -67,18 +91,18 @@ def distributed_targets(
     output = workspace.output(distributed.name, distributed.root, platform)
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
     declared = artifacts.by_output.setdefault(output, {})
-    if "" not in declared:
+    if variant not in declared:
         place = workspace.place(output, artifact=distributed.root)
         parts = tuple(
-            declare_loaded(env, open_artifact(workspace, chip, platform_name), platform_name, "")
+            declare_loaded(env, open_artifact(workspace, chip, platform_name), platform_name, variant)
             for chip in distributed.chips.values()
         )
         signing = _sign_step(workspace, place, distributed)
-        declared[""] = ArtifactTargets(
+        declared[variant] = ArtifactTargets(
             artifact=_record(distributed),
             platform=platform,
             output=output,
-            variant="",
+            variant=variant,
             plans=(),
             splices=Splices(),
             steps=(),
@@ -91,7 +115,7 @@ def distributed_targets(
             parts=parts,
             files=distributed.files,
         )
-    return declared[""]
+    return declared[variant]
 
 
 def _require_embedded(workspace: Workspace, platform: Platform, distributed: Distributed) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.replay.child import load_embedded
+from pypto_build.replay.chips.board import BOARD_BYTES
+from tests.replay.builder import embedded_module
 from tests.replay.chips import COUNT, INOUT, NO_DEP, Chips
 
 # y = the sum over ranks of x: everybody publishes its row, tells all, waits for all, and reads.
@@ -185,3 +188,75 @@ def _inner(pid: int) -> str:
     """Its number where it lives."""
     text = Path(f"/proc/{pid}/status").read_text()
     return next(line.split()[-1] for line in text.splitlines() if line.startswith("NSpid:"))
+
+
+_HALVE = """import torch
+
+
+def halve(x, y, *scalars):
+    y.copy_(x / 2 + torch.arange(16) * 0)
+"""
+
+
+def test_host_callables_run_between_dispatches(tmp_path: Path) -> None:
+    """Rank 1 reads what the callable made of what rank 0 wrote: tags of host tensors order the three."""
+    programs = {
+        "first": "for (int i = 0; i < count; ++i) y[i] = 8;",
+        "last": "for (int i = 0; i < count; ++i) y[i] = x[i];",
+    }
+    chips = Chips(tmp_path, 2, programs, [("first", 0)], golden=[8, 4])
+    driver = (chips.artifact / "orchestration/host_orch.py").read_text()
+    driver = driver.replace('tensors["y"][r]), TensorArgType.NO_DEP', 'tensors["y0"]), TensorArgType.OUTPUT')
+    start, end = driver.index("            args = TaskArgs()"), driver.index("\n\n\nhost._pypto")
+    second = (
+        driver[start:end]
+        .replace('tensors["x"][r]), tag', 'tensors["half"]), TensorArgType.INPUT')
+        .replace('tensors["y0"]', 'tensors["y"][1]')
+        .replace("callables[program]", 'callables["last"]')
+        .replace("[r]", "[1]")
+        .replace("config, r)", "config, 1)")
+    )
+    between = """
+            sub = TaskArgs()
+            sub.add_tensor(make_tensor_arg(orch._worker, tensors["y0"]), TensorArgType.INPUT)
+            sub.add_tensor(make_tensor_arg(orch._worker, tensors["half"]), TensorArgType.OUTPUT)
+            orch.submit_sub(sub_ids["halve"], sub)
+"""
+    driver = driver[:end] + between + second + driver[end:]
+    driver = driver.replace(
+        "    with (_domain",
+        '    tensors["y0"] = tensors["y"][0]\n    tensors["half"] = torch.zeros((16,), dtype=torch.float32)\n    with (_domain',
+    )
+    chips.write("orchestration/host_orch.py", driver)
+    chips.write("sub_workers/halve.py", _HALVE)
+    run = chips.replay()
+    assert run.status == 0, run.stdout + run.stderr
+    chips.write("sub_workers/halve.py", _HALVE.replace("x / 2", "z / 2"))
+    run = chips.replay()
+    assert run.verdict.error is not None
+    assert run.verdict.error.message == (
+        "host callable 'halve': sub_workers/halve.py:5: NameError: name 'z' is not defined"
+    )
+    (chips.artifact / "sub_workers/halve.py").unlink()
+    chips.write("sub_workers/__required__.json", '["halve"]')
+    last = chips.replay().stdout.splitlines()[-1]
+    assert last.endswith("halve.py: is missing: the program leaves 'halve' to its caller; write it there")
+
+
+def test_a_driver_copies_host_tensors() -> None:
+    from pypto_build.replay.chips.tensors import stand_in_torch
+
+    torch = stand_in_torch()
+    one, other = torch.zeros(3, 4, dtype=torch.int32), torch.zeros((4,), dtype=torch.int32)
+    memory = memoryview(other.storage.owner).cast("i")
+    memory[0], memory[3] = 7, 9
+    one[1] = other
+    one[2, 0:4:2] = other[1:4:2]
+    assert list(memoryview(one.storage.owner).cast("i")) == [0, 0, 0, 0, 7, 0, 0, 9, 0, 0, 9, 0]
+    with pytest.raises(ValueError, match="cannot be copied into tensor 'intermediate 0'"):
+        one[0] = one
+    assert (one[..., 1].shape, one[-1].offset, one.reshape(-1).shape) == ((3,), 8, (12,))
+
+
+def test_the_board_has_one_layout() -> None:
+    assert load_embedded(embedded_module()).BOARD_BYTES == BOARD_BYTES

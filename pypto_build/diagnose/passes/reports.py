@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ def _logged(path: Path, name: str) -> Iterator[Finding]:
         if match:
             level: Level = "error" if match["level"] == "error" else "warning"
             dump = f"{DIRECTORY}/{Path(match['path']).name}"
-            known = match["line"] and (path.parent / Path(match["path"]).name).is_file()
+            known = match["line"] and os.path.isfile(path.parent / Path(match["path"]).name)
             source, at = (dump, int(match["line"])) if known else (name, number)
             yield Finding("passes/log", f"after {path.stem}: {match['text']}", source, at, level=level)
 

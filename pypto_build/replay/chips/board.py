@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pypto_build.runtime.printable import printable
@@ -14,10 +14,11 @@ _HEADER = struct.Struct("<QII")
 _RANK = struct.Struct("<iI")
 _WAIT = struct.Struct("<IiIiQQ64s")
 _NOTE = struct.Struct("<QIIqIi64s")
-_RANKS, _WAITS, _NOTES = 64, 128, 16384
-_RANK_BYTES = _RANK.size + _WAITS * _WAIT.size
+_RANKS, _WAITS, _NOTES = 66, 128, 16384
+_CLOCK = struct.Struct(f"<{_RANKS}I")
+_RANK_BYTES = _RANK.size + _CLOCK.size + _WAITS * _WAIT.size
 _NOTES_OFFSET = _HEADER.size + _RANKS * _RANK_BYTES
-BOARD_BYTES = _NOTES_OFFSET + _NOTES * _NOTE.size
+BOARD_BYTES = _NOTES_OFFSET + _NOTES * (_NOTE.size + 16 + _CLOCK.size)
 
 _WAITING = 2
 #: The comparisons of a wait, by number, and whether a value holds.
@@ -77,6 +78,8 @@ class Board:
     def __init__(self) -> None:
         self._map = mmap.mmap(-1, BOARD_BYTES)
         self.memory = memoryview(self._map)
+        for rank in range(_RANKS):
+            self._set_clock(rank, [int(other == rank) for other in range(_RANKS)])
 
     @property
     def epoch(self) -> int:
@@ -91,9 +94,30 @@ class Board:
         """How many of its kernels wait for members of their group."""
         return int(_RANK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES)[1])
 
+    def release(self, rank: int) -> tuple[int, ...]:
+        """What comes before whatever follows the dispatch that a rank has just ended: its clock."""
+        clock = self._clock(rank)
+        self._set_clock(rank, [tick + (other == rank) for other, tick in enumerate(clock)])
+        return clock
+
+    def acquire(self, rank: int, clock: Iterable[int]) -> None:
+        """What has `clock` comes before the dispatch that a rank is about to begin."""
+        self._set_clock(rank, map(max, self._clock(rank), clock))
+
+    def _clock(self, rank: int) -> tuple[int, ...]:
+        return _CLOCK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES + _RANK.size)
+
+    def _set_clock(self, rank: int, clock: Iterable[int]) -> None:
+        _CLOCK.pack_into(self._map, _HEADER.size + rank * _RANK_BYTES + _RANK.size, *clock)
+
+    def signals(self) -> set[int]:
+        """The addresses of all that were notified."""
+        places = (_NOTE.unpack_from(self._map, _NOTES_OFFSET + slot * _NOTE.size)[0] for slot in range(_NOTES))
+        return {place for place in places if place}
+
     def waits(self, rank: int) -> list[Wait]:
         """The kernels of a rank that wait."""
-        start = _HEADER.size + rank * _RANK_BYTES + _RANK.size
+        start = _HEADER.size + rank * _RANK_BYTES + _RANK.size + _CLOCK.size
         found = []
         for slot in range(_WAITS):
             state, expected, comparison, block, address, task, kernel = _WAIT.unpack_from(

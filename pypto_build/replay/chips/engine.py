@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.artifact.distributed import MOST_RANKS, load_distributed
+from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.replay.arena import Arena
@@ -23,10 +23,11 @@ from pypto_build.runtime.report import Report, read_report
 @dataclass(frozen=True)
 class ChipsEngine:
     """Runs a distributed artifact on `world` ranks (0: as many as it was compiled for); `chips` are the directories
-    in which its chip programs were built, by name."""
+    in which its chip programs were built, by name, and `variant` the directory below with the binaries."""
 
     chips: Mapping[str, Path]
     world: int = 0
+    variant: str = ""
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
         """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
@@ -35,12 +36,13 @@ class ChipsEngine:
         world = self.world or artifact.ranks
         if world > MOST_RANKS:
             raise ArtifactError(f"WORLD={world}", f"at most {MOST_RANKS} ranks", "ask for fewer")
+        _require_callables(artifact)
         job = ChipsJob(
             request.embedded,
             request.platform,
             world,
             artifact.driver,
-            {name: _program(name, directory) for name, directory in self.chips.items()},
+            {name: _program(name, directory, directory / self.variant) for name, directory in self.chips.items()},
             {scalar.name: scalar.value for scalar in binding.scalars},
             artifact.sub_workers,
             request.threads,
@@ -67,7 +69,7 @@ class ChipsWorker(Worker):
             rounds=request.rounds + request.warms_up,
             memory_bytes=memory_bytes,
             body=serve_chips,
-            reports=1 + job.world,
+            reports=2 + job.world,
         )
 
     def _rank_report(self, rank: int) -> Report | None:
@@ -83,34 +85,43 @@ class ChipsWorker(Worker):
         origin = reply.origin
         if origin is None:
             return super()._fault(reply)
-        if not 0 <= origin.rank < self._world:
+        if not 0 <= origin.rank <= self._world:
             origin.rank = 0
         if origin.status is not None:
             death = Death(origin.status, 0, self._memory_bytes, self._said.tail)
             found = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
         else:
             found = super()._fault(reply)
-        _place(found.error, origin)
+        _place(found.error, origin, self._world)
         return found
 
 
-def _place(error: ErrorInfo, origin: Origin) -> None:
+def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
     """Say in front of a message which rank and dispatch it is of."""
-    error.message = f"rank {origin.rank}, d{origin.dispatch} '{origin.program}': {error.message}"
+    place = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
+    error.message = f"{place} '{origin.program}': {error.message}"
 
 
-def _program(name: str, directory: Path) -> ChipProgram:
-    """A chip program from what was built in `directory`."""
+def _require_callables(artifact: Distributed) -> None:
+    """Raise for a host callable that only the program's caller has."""
+    missing = [name for name in artifact.required if name not in artifact.sub_workers]
+    if missing:
+        place = artifact.root / "sub_workers" / f"{missing[0]}.py"
+        raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
+
+
+def _program(name: str, directory: Path, binaries: Path) -> ChipProgram:
+    """A chip program from what was built in `directory`, its binaries below `binaries`."""
     interface = read_interface(directory / "interface.json")
     kernels = tuple(
-        (kernel.func_id, kernel.name, kernel.core_type, directory / f"{kernel.binary}.so", kernel.signature)
+        (kernel.func_id, kernel.name, kernel.core_type, binaries / f"{kernel.binary}.so", kernel.signature)
         for kernel in interface.kernels
     )
     entry = interface.orchestration
     return ChipProgram(
         name,
         kernels,
-        directory / f"{entry.binary}.so",
+        binaries / f"{entry.binary}.so",
         entry.function_name,
         entry.config_name,
         interface.parameter_order,

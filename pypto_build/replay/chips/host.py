@@ -23,7 +23,9 @@ from pypto_build.replay.chips.deadlock import Watch, explain
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.driver import Plan, execute_driver
 from pypto_build.replay.chips.memory import address_of
-from pypto_build.replay.chips.rank import RankProcess, execute_dispatch, write_program
+from pypto_build.replay.chips.rank import RankProcess, RankReply, execute_dispatch, write_program
+from pypto_build.replay.chips.records import Times, write_ranks
+from pypto_build.replay.chips.sub_workers import call_host
 from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.run_options import SettingValue
@@ -133,8 +135,10 @@ class _Host:
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
         self._board = Board()
-        execute = [partial(self._execute, plan, rank) for rank in range(job.world)]
-        ranks = [RankProcess(rank, execute[rank]) for rank in range(job.world)]
+        self._windows = [each for item in plan.domains for address in item.addresses for each in (address, item.size)]
+        ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
+        if any(item.rank is None for item in plan.dispatches):
+            ranks.append(RankProcess(job.world, partial(self._call_host, plan)))
         try:
             reply = self._dispatch(plan, ranks)
         finally:
@@ -158,8 +162,11 @@ class _Host:
         self._note.set(None)
         self._runtimes[name] = runtime
 
-    def _execute(self, plan: Plan, rank: int, number: int) -> Any:
+    def _execute(self, plan: Plan, rank: int, number: int) -> RankReply:
         return execute_dispatch(self._module, self._runtimes, plan.dispatches, partial(self._options, rank), number)
+
+    def _call_host(self, plan: Plan, number: int) -> RankReply:
+        return call_host(self._job.sub_workers, plan.dispatches[number])
 
     def _options(self, rank: int, dispatch: Dispatch) -> dict[str, Any]:
         """What the runtime is told: windows are written by others too, so nothing is poisoned and no copy is made."""
@@ -178,25 +185,41 @@ class _Host:
             "report": self._report[start : start + REPORT_BYTES],
             "board": self._board.memory,
             "rank": rank,
+            "windows": self._windows,
         }
 
     def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
         """Hand out all dispatches. Raises `RankFault` for the first that fails."""
-        queue = Queue(plan.dispatches, len(ranks), 1)
+        queue = Queue(plan.dispatches, self._job.world, 1)
         watch = Watch(self._board)
-        begun, tasks = time.monotonic(), 0
+        self._ended = dict[int, tuple[int, ...]]()
+        tasks, start = 0, time.monotonic()
+        times: Times = {}
         while queue.left:
             while (item := queue.take()) is not None:
-                assert item.rank is not None
-                ranks[item.rank].start(item)
+                self._start(ranks, item)
+                times[item.number] = (time.monotonic() - start, 0.0)
             answered = _answered(ranks)
             for process in answered:
+                done = process.current
                 tasks += self._finish(process, queue)
-            running = {process.rank: process.current for process in ranks if process.current}
+                assert done is not None
+                times[done.number] = (times[done.number][0], time.monotonic() - start)
+            running = {process.rank: item for process in ranks if (item := process.current)}
             if not answered and (waits := watch.stuck(running)):
                 text, hint = explain(self._board, waits, running, queue, plan.domains)
                 raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
-        return Reply(tasks=tasks, run_s=time.monotonic() - begun)
+        if _leaves_records(self._job.options):
+            directory = Path(str(self._job.options["output_dir"]))
+            write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
+        return Reply(tasks=tasks, run_s=time.monotonic() - start)
+
+    def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:
+        """Let a rank begin a dispatch, after what it waits for."""
+        place = self._job.world if item.rank is None else item.rank
+        for producer in item.producers:
+            self._board.acquire(place, self._ended[producer])
+        ranks[place].start(item)
 
     def _finish(self, process: RankProcess, queue: Queue) -> int:
         """Take a rank's answer; the number of its tasks."""
@@ -209,6 +232,7 @@ class _Host:
             raise RankFault(Reply(fault=answer.fault, origin=origin))
         assert dispatch is not None
         process.current = None
+        self._ended[dispatch.number] = self._board.release(process.rank)
         queue.finish(dispatch)
         return answer.tasks
 

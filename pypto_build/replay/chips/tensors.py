@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -85,6 +86,21 @@ class HostTensor:
             else:
                 offset += (index % size) * self.strides[axis]
         return HostTensor(self.storage, self.dtype, shape, strides, offset)
+
+    def __setitem__(self, key: Any, value: HostTensor) -> None:
+        """Copy another tensor of the same shape and type into a part. Raises `ValueError`."""
+        part = self[key]
+        if not isinstance(value, HostTensor) or (value.shape, value.dtype) != (part.shape, part.dtype):
+            raise ValueError(f"{value} cannot be copied into {part}")
+        size = ITEMSIZE[self.dtype]
+        if part.is_contiguous() and value.is_contiguous():
+            ctypes.memmove(part.address, value.address, part.numel() * size)
+        elif part.ndim == 1:
+            for index in range(part.shape[0]):
+                ctypes.memmove(part[index].address, value[index].address, size)
+        else:
+            for index in range(part.shape[0]):
+                part[index] = value[index]
 
     def reshape(self, *shape: Any) -> HostTensor:
         """A contiguous tensor in another shape. Raises `ValueError`."""

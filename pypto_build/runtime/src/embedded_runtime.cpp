@@ -45,7 +45,7 @@ struct Run {
 
     Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report,
         const Log &log)
-        : signals(settings.board, settings.board_bytes, settings.rank), graph(settings.limits),
+        : signals(settings), graph(settings.limits),
           executor(platform, kernels, report, signals,
                    {[this](Fault fault) { scheduler->fail(std::move(fault)); },
                     [this](int32_t more) { scheduler->waits_for_ranks(more); },
@@ -160,6 +160,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         Fault fault = scheduler.fault();
         const bool quiet = scheduler.quiesce(kQuiesceMs);
         if (quiet) {
+            run->signals.write(settings.output_dir);
             records->write(true, run->executor.cores(), times);
         } else { // a kernel still runs: its thread and everything it uses stay behind
             (void)run.release();
@@ -172,6 +173,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     run->host_graph.deliver();
     result.unwritten = staging->unwritten(kShownUnwritten);
     records->outputs(*staging, result.unwritten);
+    run->signals.write(settings.output_dir);
     records->write(false, run->executor.cores(), times);
     result.tasks = scheduler.tasks_run();
     result.graph = records->graph();

@@ -72,7 +72,8 @@ struct Settings {
     uint64_t report_bytes = 0;
     void *board = nullptr; // shared memory of all ranks (chips/board.h)
     uint64_t board_bytes = 0;
-    uint32_t rank = 0; // whose run this is
+    uint32_t rank = 0;             // whose run this is
+    std::vector<uint64_t> windows; // address and size of those of all ranks
 };
 
 } // namespace pypto::runtime

@@ -220,6 +220,7 @@ constexpr Option kOptions[] = {
      },
      nothing},
     member<&Settings::rank>("rank"),
+    member<&Settings::windows>("windows"),
     rings<&RingLimits::task_window>("ring_task_window"),
     rings<&RingLimits::heap_bytes>("ring_heap"),
     rings<&RingLimits::dependency_pool>("ring_dep_pool"),

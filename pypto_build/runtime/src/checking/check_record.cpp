@@ -396,6 +396,12 @@ void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t l
                       static_cast<uint8_t>(activation_->member),
                       kind,
                       1};
+    RankSignals &signals = activation_->executor->signals();
+    if (signals.in_window(base)) { // of whichever rank: how accesses of several are ordered is looked at afterwards
+        signals.access(next, *activation_, sites_[site].instruction,
+                       reinterpret_cast<const void *>(sites_[site].address));
+        return;
+    }
     const ChipTensor *tensor = check_bounds(next, site);
     if (!checker_.recording())
         return;

@@ -1,11 +1,17 @@
 // What a rank tells the others, and how it sleeps until one of them has told something.
 #include "chips/board.h"
 
+#include "base/json_writer.h"
+#include "base/settings.h"
+#include "checking/check_record.h"
+#include "checking/source_line.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 
+#include <algorithm>
 #include <cstring>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +26,8 @@ constexpr long kLookNs = 20'000'000;
 void copy_name(char (&place)[64], const Activation &activation) {
     std::strncpy(place, activation.kernel->name.c_str(), sizeof(place) - 1);
 }
+
+constexpr uint32_t kProbes = 64; // of an open table
 
 uint64_t slot_of(uint64_t address, uint32_t rank) {
     return (address / 4 * 0x9e3779b97f4a7c15ull + rank * 0xc2b2ae3d27d4eb4full) >> 40;
@@ -44,12 +52,105 @@ bool signal_holds(int32_t value, int32_t expected, uint32_t comparison) {
     }
 }
 
-RankSignals::RankSignals(void *board, uint64_t bytes, uint32_t rank) : rank_(rank) {
-    if (board == nullptr || bytes < kBoardBytes || rank >= kBoardRanks)
+RankSignals::RankSignals(const Settings &settings) : rank_(settings.rank), windows_(settings.windows) {
+    if (settings.board == nullptr || settings.board_bytes < kBoardBytes || rank_ >= kBoardRanks)
         return;
-    board_ = static_cast<Board *>(board);
+    board_ = static_cast<Board *>(settings.board);
     board_->magic = kBoardMagic;
-    own_ = &board_->ranks[rank];
+    own_ = &board_->ranks[rank_];
+    traces_ = settings.accesses;
+}
+
+bool RankSignals::in_window(uint64_t address) const {
+    for (size_t i = 0; i + 1 < windows_.size(); i += 2)
+        if (address >= windows_[i] && address - windows_[i] < windows_[i + 1])
+            return true;
+    return false;
+}
+
+SignalClock *RankSignals::clock_of(uint64_t address) {
+    const uint64_t start = slot_of(address, 0);
+    for (uint32_t probe = 0; probe < kProbes; ++probe) {
+        SignalClock &clock = board_->clocks[(start + probe) % kBoardNotes];
+        uint64_t found = 0;
+        if (clock.address.load() == address || clock.address.compare_exchange_strong(found, address) ||
+            found == address) {
+            while (clock.locked.exchange(1))
+                sched_yield();
+            return &clock;
+        }
+    }
+    return nullptr;
+}
+
+// What this rank has done comes before what is done by whoever sees the notification.
+void RankSignals::release(uint64_t address) {
+    if (!traces_)
+        return;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (SignalClock *clock = clock_of(address)) {
+        for (uint32_t i = 0; i < kBoardRanks; ++i)
+            clock->clock[i] = std::max(clock->clock[i], own_->clock[i]);
+        clock->locked.store(0);
+    }
+    ++own_->clock[rank_];
+}
+
+void RankSignals::acquire(uint64_t address) {
+    if (!traces_)
+        return;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (SignalClock *clock = clock_of(address)) {
+        for (uint32_t i = 0; i < kBoardRanks; ++i)
+            own_->clock[i] = std::max(own_->clock[i], clock->clock[i]);
+        clock->locked.store(0);
+    }
+}
+
+void RankSignals::access(const AccessRecord &record, const Activation &activation, const char *instruction,
+                         const void *code) {
+    if (!traces_)
+        return;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (clocks_.empty() || std::memcmp(clocks_.back().data(), own_->clock, sizeof(own_->clock)) != 0) {
+        clocks_.emplace_back();
+        std::memcpy(clocks_.back().data(), own_->clock, sizeof(own_->clock));
+    }
+    uint32_t site = 0;
+    while (site < sites_.size() && sites_[site].code != code)
+        ++site;
+    if (site == sites_.size())
+        sites_.push_back({code, activation.kernel->name, instruction});
+    accesses_.push_back({record.base, record.stride, record.length, record.rows, record.kind, site,
+                         static_cast<uint32_t>(clocks_.size() - 1), activation.task->number});
+}
+
+void RankSignals::write(const std::string &directory) {
+    if (!traces_)
+        return;
+    JsonWriter json;
+    json.open('{').key("sites").open('[');
+    for (const Site &site : sites_)
+        json.open('[').text(site.kernel).text(site.instruction).text(source_line(site.code)).close(']').newline();
+    json.close(']').key("clocks").open('[');
+    for (const auto &clock : clocks_)
+        json.list(clock.data(), kBoardRanks).newline();
+    json.close(']').key("accesses").open('[');
+    for (const WindowAccess &one : accesses_)
+        json.open('[')
+            .whole(one.base)
+            .whole(one.stride)
+            .whole(one.length)
+            .number(one.rows)
+            .number(one.kind)
+            .number(one.site)
+            .number(one.clock)
+            .whole(one.task)
+            .close(']')
+            .newline();
+    json.close(']').close('}').newline();
+    make_directories(directory);
+    write_file(directory + "/windows.json", json.str());
 }
 
 void RankSignals::begin() {
@@ -92,7 +193,7 @@ void RankSignals::sleep(uint32_t epoch) {
 void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set) {
     const uint64_t address = reinterpret_cast<uint64_t>(signal);
     const uint64_t start = slot_of(address, rank_);
-    for (uint32_t probe = 0; probe < 64; ++probe) {
+    for (uint32_t probe = 0; probe < kProbes; ++probe) {
         SignalNote &note = board_->notes[(start + probe) % kBoardNotes];
         uint64_t found = note.address.load();
         if (found == 0 && note.address.compare_exchange_strong(found, address)) {
@@ -111,6 +212,7 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
         }
         break;
     }
+    release(address);
     if (set)
         __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
     else

@@ -4,15 +4,19 @@
 // pypto_build/replay/chips/board.py reads the same layout; all fields are little-endian and at fixed offsets.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
 
 namespace pypto::runtime {
 
 inline constexpr uint64_t kBoardMagic = 0x4452414f42505050ull; // "PPPBOARD"
-inline constexpr uint32_t kBoardRanks = 64;
-inline constexpr uint32_t kBoardWaits = 128;   // kernels of a rank that wait at the same time
-inline constexpr uint32_t kBoardNotes = 16384; // pairs of signal and notifying rank that are remembered
+inline constexpr uint32_t kBoardRanks = 66;                    // 64, and host callables after the last
+inline constexpr uint32_t kBoardWaits = 128;                   // kernels of a rank that wait at the same time
+inline constexpr uint32_t kBoardNotes = 16384;                 // pairs of signal and notifying rank that are remembered
 
 /// A kernel that waits for a signal.
 struct SignalWait {
@@ -28,6 +32,7 @@ struct SignalWait {
 struct RankBoard {
     std::atomic<int32_t> busy;         // what can go on by itself: the orchestration, kernels, ready tasks
     std::atomic<uint32_t> other_waits; // kernels that wait for members of their group
+    uint32_t clock[kBoardRanks];       // how much of each rank's work comes before what this one does next
     SignalWait waits[kBoardWaits];
 };
 
@@ -42,22 +47,42 @@ struct SignalNote {
     char kernel[64];
 };
 
+/// What comes before the notifications of one signal; kept when accesses are recorded.
+struct SignalClock {
+    std::atomic<uint64_t> address; // 0: free
+    std::atomic<uint32_t> locked;
+    uint32_t reserved;
+    uint32_t clock[kBoardRanks];
+};
+
 struct Board {
     uint64_t magic;
     std::atomic<uint32_t> epoch;   // counts notifications; what waiters sleep on
     std::atomic<uint32_t> waiters; // threads that sleep
     RankBoard ranks[kBoardRanks];
     SignalNote notes[kBoardNotes];
+    SignalClock clocks[kBoardNotes];
 };
 
 inline constexpr uint64_t kBoardBytes = sizeof(Board);
 
 struct Activation;
+struct AccessRecord;
+struct Settings;
+
+/// An access of a kernel to a window: regions of memory, who touched them, and what came before.
+struct WindowAccess {
+    uint64_t base, stride, length;
+    uint32_t rows;
+    uint8_t kind; // PyptoAccessKind
+    uint32_t site, clock;
+    uint64_t task;
+};
 
 /// A rank's access to the board; without a board it does nothing, and kernels look at signals by themselves.
 class RankSignals {
 public:
-    RankSignals(void *board, uint64_t bytes, uint32_t rank);
+    explicit RankSignals(const Settings &settings);
 
     explicit operator bool() const { return board_ != nullptr; }
     /// More, or less, can go on by itself.
@@ -79,13 +104,35 @@ public:
     template <typename Ended>
     bool wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison, Ended ended);
 
+    /// Whether an address lies in a window of any rank.
+    bool in_window(uint64_t address) const;
+    /// Notes an access to a window, by the instruction that `code` returns to.
+    void access(const AccessRecord &record, const Activation &activation, const char *instruction, const void *code);
+    /// windows.json, if accesses were to be recorded. Throws FaultError naming the path.
+    void write(const std::string &directory);
+
 private:
+    struct Site {
+        const void *code;
+        std::string kernel;
+        const char *instruction;
+    };
+
+    SignalClock *clock_of(uint64_t address);
+    void release(uint64_t address);
+    void acquire(uint64_t address);
     SignalWait *announce(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
     void sleep(uint32_t epoch);
 
     Board *board_ = nullptr;
     RankBoard *own_ = nullptr;
     uint32_t rank_ = 0;
+    std::vector<uint64_t> windows_; // address and size of each
+    bool traces_ = false;
+    std::mutex mutex_; // guards the clock and what follows
+    std::vector<std::array<uint32_t, kBoardRanks>> clocks_;
+    std::vector<Site> sites_;
+    std::vector<WindowAccess> accesses_;
 };
 
 /// Whether a signal of that value satisfies a wait.
@@ -95,8 +142,10 @@ template <typename Ended>
 bool RankSignals::wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison,
                        Ended ended) {
     const auto holds = [&] { return signal_holds(__atomic_load_n(signal, __ATOMIC_SEQ_CST), expected, comparison); };
-    if (holds())
+    if (holds()) {
+        acquire(reinterpret_cast<uint64_t>(signal));
         return true;
+    }
     SignalWait *told = announce(activation, signal, expected, comparison);
     bool held = false;
     while (true) {
@@ -108,6 +157,8 @@ bool RankSignals::wait(const Activation &activation, const int32_t *signal, int3
     if (told)
         told->state.store(0);
     add_busy(1);
+    if (held)
+        acquire(reinterpret_cast<uint64_t>(signal));
     return held;
 }
 

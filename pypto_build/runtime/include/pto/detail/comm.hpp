@@ -134,6 +134,16 @@ template <class G> PTO_INLINE bool holds_for_all(G &signal, int32_t value, WaitC
         return holds(__atomic_load_n(place, __ATOMIC_SEQ_CST), value, comparison);
     });
 }
+
+// Waits for each signal of a view, by the runtime where there is more than one chip.
+template <class G> PTO_INLINE void wait_for_all(G &signal, int32_t value, WaitCmp comparison) {
+    PyptoCoreContext &core = pto::detail::core();
+    if (core.signal_wait)
+        for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
+            core.signal_wait(&core, (const int32_t *)signal.data() + offset, value, uint32_t(comparison));
+            return true;
+        });
+}
 } // namespace detail
 
 // TTEST(signal, value, comparison): whether it holds for every signal of the view.
@@ -144,20 +154,21 @@ template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, 
     const bool held = detail::holds_for_all(signal, value, comparison, place);
     if (!held)
         pto::detail::relax(); // who asks again lets the others go on
+    else
+        detail::wait_for_all(signal, INT32_MIN, WaitCmp::GE); // at once: what was written before is seen
     return held;
 }
 
 // TWAIT(signal, value, comparison): until TTEST.
 template <class G, class... Rest> PTO_INST void TWAIT(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TWAIT: signals are int32");
-    PyptoCoreContext &core = pto::detail::core();
     const int32_t *place = nullptr;
-    while (!detail::holds_for_all(signal, value, comparison, place)) {
-        if (core.signal_wait)
-            core.signal_wait(&core, place, value, uint32_t(comparison));
-        else
-            pto::detail::relax();
-    }
+    do {
+        detail::wait_for_all(signal, value, comparison);
+        if (detail::holds_for_all(signal, value, comparison, place))
+            break;
+        pto::detail::relax();
+    } while (true);
     PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
 }
 

@@ -55,22 +55,23 @@ struct Tile {
     }
 
     PTO_INLINE Tile() {}
-    PTO_INLINE Tile(int64_t valid) : valid_row_(int(valid)), valid_col_(int(valid)) {
+    PTO_INLINE Tile(int64_t valid) : RowMaskInternal(int(valid)), ColMaskInternal(int(valid)) {
         static_assert((ValidRow_ == DYNAMIC) != (ValidCol_ == DYNAMIC),
                       "Tile(n): exactly one of the valid extents is dynamic");
     }
-    PTO_INLINE Tile(int64_t valid_row, int64_t valid_col) : valid_row_(int(valid_row)), valid_col_(int(valid_col)) {}
+    PTO_INLINE Tile(int64_t valid_row, int64_t valid_col)
+        : RowMaskInternal(int(valid_row)), ColMaskInternal(int(valid_col)) {}
 
     PTO_INLINE E *&data() { return pointer_; }
     PTO_INLINE E *data() const { return pointer_; }
-    PTO_INLINE int GetValidRow() const { return ValidRow_ == DYNAMIC ? valid_row_ : ValidRow_; }
-    PTO_INLINE int GetValidCol() const { return ValidCol_ == DYNAMIC ? valid_col_ : ValidCol_; }
+    PTO_INLINE int GetValidRow() const { return ValidRow_ == DYNAMIC ? RowMaskInternal : ValidRow_; }
+    PTO_INLINE int GetValidCol() const { return ValidCol_ == DYNAMIC ? ColMaskInternal : ValidCol_; }
     PTO_INLINE void SetValidShape(int64_t valid_row, int64_t valid_col) {
-        valid_row_ = int(valid_row);
-        valid_col_ = int(valid_col);
+        RowMaskInternal = int(valid_row);
+        ColMaskInternal = int(valid_col);
     }
-    PTO_INLINE void SetValidRow(int64_t valid_row) { valid_row_ = int(valid_row); }
-    PTO_INLINE void SetValidCol(int64_t valid_col) { valid_col_ = int(valid_col); }
+    PTO_INLINE void SetValidRow(int64_t valid_row) { RowMaskInternal = int(valid_row); }
+    PTO_INLINE void SetValidCol(int64_t valid_col) { ColMaskInternal = int(valid_col); }
 
     // Scalar access by physical element number; only the vector core's memory is visible to its scalar unit.
     PTO_INLINE E GetValue(int64_t offset) const {
@@ -89,9 +90,11 @@ struct Tile {
     PTO_INLINE bool GetKAligned() const { return k_aligned_; }
     static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane().offset(row, col); }
 
+    // The valid extents where they are dynamic: hand-written kernels set them by these names.
+    int RowMaskInternal = Rows_, ColMaskInternal = Cols_;
+
 private:
     E *pointer_ = nullptr;
-    int valid_row_ = Rows_, valid_col_ = Cols_;
     bool k_aligned_ = false;
 };
 

@@ -1,0 +1,260 @@
+"""`scons hazards` on a distributed artifact: accesses to windows that nothing orders between ranks.
+
+python -m pypto_build.diagnose.hazards.ranks ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH
+    --chip NAME=DIR ...
+
+Each rank has a clock of all ranks' progress, which a notification hands on and a wait takes over. Of two accesses to
+the same bytes by different ranks, one a write, neither knew the other: then they may happen in any order on a device,
+whatever this run did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
+from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.replay import Request, replay
+from pypto_build.replay.chips.engine import ChipsEngine
+from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
+
+_WRITE, _ATOMIC = 2, 4
+_LINE_BYTES = 64
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Access(msgspec.Struct, frozen=True):
+    """One access: bytes `start` to `stop` of a window of `owner` in `domain`, by a task of a dispatch."""
+
+    domain: int
+    owner: int
+    start: int
+    stop: int
+    kind: int
+    clock: tuple[int, ...]
+    dispatch: DispatchRow
+    task: int
+    kernel: str
+    instruction: str
+    position: str
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.kind & _WRITE)
+
+    def known_to(self, other: Access) -> bool:
+        """Whether `other` comes after this access, whatever the schedule."""
+        return other.clock[self.dispatch.rank] >= self.clock[self.dispatch.rank]
+
+    def conflicts(self, other: Access) -> bool:
+        """Whether both touch the same bytes from different ranks, one writes, and nothing orders them."""
+        return (
+            self.dispatch.rank != other.dispatch.rank
+            and (self.writes or other.writes)
+            and not self.kind & other.kind & _ATOMIC
+            and self.start < other.stop
+            and other.start < self.stop
+            and not self.known_to(other)
+            and not other.known_to(self)
+        )
+
+
+def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Iterator[Finding]:
+    """A finding for each pair of instructions whose accesses nothing orders."""
+    windows: dict[tuple[int, int], list[Access]] = {}
+    for access in accesses:
+        windows.setdefault((access.domain, access.owner), []).append(access)
+    seen: set[tuple[str, str, str, str]] = set()
+    for (domain, _), found in windows.items():
+        found.sort(key=lambda access: access.start)
+        for place, one in enumerate(found):
+            for other in found[place + 1 :]:
+                if other.start >= one.stop:
+                    break
+                if not one.conflicts(other):
+                    continue
+                first, second = sorted((one, other), key=lambda access: (access.dispatch.number, not access.writes))
+                key = (first.position, first.instruction, second.position, second.instruction)
+                if key not in seen:
+                    seen.add(key)
+                    yield _finding(first, second, domains[domain])
+
+
+def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:
+    """What is said of two accesses; `second` belongs to the dispatch that was submitted later, or reads."""
+    buffer = next((item for item in domain.buffers if item.offset <= first.start < item.offset + item.nbytes), None)
+    name, base = (buffer.name, buffer.offset) if buffer else ("window", 0)
+    start, stop = max(first.start, second.start) - base, min(first.stop, second.stop) - base
+    place = f"{domain.name}.{name}+{start}..{stop - 1} of rank {second.owner}"
+    reads_first = second.writes and not first.writes
+    a, b = first.dispatch.rank, second.dispatch.rank
+    if reads_first:
+        hint = f"let rank {b} wait, before it writes, for a signal that rank {a} notifies after it has read"
+    else:
+        hint = f"let rank {b} wait, before this, for a signal that rank {a} notifies after its write"
+    path, line = _split(second)
+    other_path, other_line = _split(first)
+    return Finding(
+        rule="hazards/window-reused-early" if reads_first else "hazards/unordered-ranks",
+        message=f"{_who(second)} {_does(second)} {place}, which {_who(first)} {_does(first)}: "
+        "no notify and wait order the two",
+        path=path,
+        line=line,
+        hint=hint,
+        tasks=(second.task,),
+        kernel=second.kernel,
+        related=(Related(other_path, other_line, f"{_who(first)} {_does(first)} it"),) if other_line else (),
+    )
+
+
+def _who(access: Access) -> str:
+    dispatch = access.dispatch
+    return f"rank {dispatch.rank} d{dispatch.index} '{dispatch.program}' kernel '{access.kernel}' {access.instruction}"
+
+
+def _does(access: Access) -> str:
+    return "writes" if access.writes else "reads"
+
+
+def _split(access: Access) -> tuple[str, int]:
+    """File and line, relative to the distributed artifact."""
+    path, _, line = access.position.rpartition(":")
+    below = f"next_levels/{access.dispatch.program}/"
+    return (below + path.rpartition(below)[2], int(line)) if line.isdecimal() else ("", 0)
+
+
+def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
+    """Signals that lose notifications: set by several ranks, or set in a line that others notify."""
+    for signal in signals:
+        setting = [note for note in signal.notes if note.sets]
+        if setting and len(signal.notes) > 1:
+            ranks = ", ".join(f"rank {note.rank} '{note.kernel}'" for note in signal.notes)
+            yield Finding(
+                rule="hazards/signal-set-by-several",
+                message=f"{signal.place} is notified by {ranks}, and set by rank {setting[0].rank}: "
+                "a set overwrites what the others have notified",
+                hint="notify it by AtomicAdd, or give each rank a signal of its own",
+                kernel=setting[0].kernel,
+            )
+    lines: dict[tuple[str, int, int], list[SignalRow]] = {}
+    for signal in signals:
+        lines.setdefault((signal.domain, signal.owner, signal.offset // _LINE_BYTES), []).append(signal)
+    for cells in lines.values():
+        notifying = {note.rank for signal in cells for note in signal.notes}
+        setter = next((note for signal in cells for note in signal.notes if note.sets), None)
+        if len(cells) > 1 and len(notifying) > 1 and setter is not None:
+            yield Finding(
+                rule="hazards/signals-share-a-line",
+                level="warning",
+                message=f"{cells[0].place} and {cells[1].place} lie in one 64-byte line, ranks "
+                f"{', '.join(map(str, sorted(notifying)))} notify there, and rank {setter.rank} by Set",
+                hint="put signals of different ranks 64 bytes apart, or notify them by AtomicAdd",
+                kernel=setter.kernel,
+            )
+
+
+def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
+    """All accesses to windows that a run left in `directory`."""
+    found: list[Access] = []
+    for dispatch in record.dispatches:
+        path = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}" / "windows.json"
+        if not path.is_file():
+            continue
+        windows = _read(path, WindowsRecord)
+        for base, stride, length, rows, kind, site, clock, task in windows.accesses:
+            place = _place(record.domains, base)
+            if place is None:
+                continue
+            domain, owner, start = place
+            kernel, instruction, position = windows.sites[site]
+            for row in range(rows):
+                at = start + row * stride
+                found.append(
+                    Access(
+                        domain, owner, at, at + length, kind, windows.clocks[clock], dispatch, task, kernel,
+                        instruction, position,
+                    )
+                )  # fmt: skip
+    return found
+
+
+def _place(domains: Sequence[DomainRow], address: int) -> tuple[int, int, int] | None:
+    for number, domain in enumerate(domains):
+        for rank, base in zip(domain.ranks, domain.addresses, strict=True):
+            if 0 <= address - base < domain.size:
+                return number, rank, address - base
+    return None
+
+
+def _read(path: Path, kind: type[Kind]) -> Kind:
+    try:
+        return decode_json(read_bytes(path), kind)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ArtifactError(path, f"cannot be read: {error}", "run the tool again") from None
+
+
+def _run(given: argparse.Namespace) -> int:
+    results = given.build_dir / "check"
+    chips: Mapping[str, Path] = dict(_chip(word) for word in given.chip)
+    request = Request(
+        artifact_dir=given.artifact,
+        build_dir=given.build_dir,
+        results=results,
+        embedded=given.embedded,
+        platform=given.platform,
+        data=given.data,
+        seed=given.seed,
+        timeout_s=given.timeout,
+        options={"accesses": True},
+        all_goldens=False,
+        engine=ChipsEngine(chips, given.world, "check"),
+    )
+    with taking_long("replaying the checked build"):
+        verdict = replay(request, write=None)
+    records = results / "dfx_outputs"
+    if not (records / "ranks.json").is_file():
+        if verdict.error is not None:
+            print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
+        return verdict.exit_status
+    record = _read(records / "ranks.json", RanksRecord)
+    findings = [*unordered(read_accesses(records, record), record.domains), *of_signals(record.signals)]
+    if verdict.error is not None:
+        findings.append(
+            Finding(rule=f"hazards/{verdict.error.kind}", message=verdict.error.message, hint=verdict.error.hint)
+        )
+    return deliver("hazards", given.artifact, findings, given, given.build_dir)
+
+
+def _chip(word: str) -> tuple[str, Path]:
+    name, _, directory = word.partition("=")
+    return name, Path(directory)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = tool_parser("hazards.ranks", __doc__)
+    add_run_options(options, 60.0)
+    options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
+    options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+    options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add_output_options(options)
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 nothing found, 1 findings, else the exit status of the replay that could not be made."""
+    given = parser().parse_args(argv)
+    return run_tool("hazards", lambda: _run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
