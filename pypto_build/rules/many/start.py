@@ -15,6 +15,7 @@ from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, GetOption
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.replay.history import NAME, History, Past, Result, Run
+from pypto_build.rules.disk import LOGS
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.verdicts import INTERRUPTED, report_status
 from pypto_build.rules.machinery.workspace import Workspace
@@ -27,8 +28,6 @@ from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import Options, parse_options
 from pypto_build.rules.outcomes import write_outcomes
 from pypto_build.toolchain.python import own_tool
-
-_LOGS = "logs"
 
 #: Opens the workspace for options, as the tool does.
 Opener = Callable[[Options], Workspace]
@@ -77,7 +76,7 @@ class _Command:
         past = self._past()
         size = int(self._options["MEM"] * (1 << 30)) or memory.available()
         limits = Limits(max(1, GetOption("num_jobs")), size)
-        batch = Batch(self._jobs, past, limits, self._build_dir / _LOGS, self._targets)
+        batch = Batch(self._jobs, past, limits, self._build_dir / LOGS, self._targets)
         looker, looked_at = self._looking(past)
         batch.run(looker, looked_at)
         rows = [batch.rows[job.label] for job in self._jobs if job.label in batch.rows]
