@@ -111,6 +111,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
     Group.MANY: (
         Option("SHARD", TEXT, "", "2/8: only the second of eight shares, which are the same on every machine"),
         Option("MEM", NOT_NEGATIVE, 0.0, "gigabytes that jobs may take together (0: nine tenths of what is free)"),
+        Option(
+            "SCHEDULER",
+            TEXT,
+            "",
+            "who does the jobs: local (workers on this machine), tcp://, tls:// (a Dask cluster)",
+        ),
         Option("HTML", TEXT, "", "a file for a page on all runs: what fails since when, what flipped, times"),
     ),
     Group.TOOLS: (
