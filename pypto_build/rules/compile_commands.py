@@ -11,7 +11,6 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
-from pypto_build.proof.locks import open_lock
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan
@@ -20,9 +19,12 @@ from pypto_build.rules.units import Plan
 def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:
     """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
     workspace.build_dir.mkdir(parents=True, exist_ok=True)
-    with open_lock(workspace.build_dir / ".compile_commands.lock") as lock:  # others may build other artifacts now
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    directory = os.open(workspace.build_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)  # others may build other artifacts now
         _update(workspace, targets, workspace.build_dir / "compile_commands.json")
+    finally:
+        os.close(directory)
 
 
 def _update(workspace: Workspace, targets: ArtifactTargets, path: Path) -> None:

@@ -113,10 +113,16 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
     Group.MANY: (
         Option("SHARD", TEXT, "", "2/8: only the second of eight shares, which are the same on every machine"),
         Option("MEM", NOT_NEGATIVE, 0.0, "gigabytes that jobs may take together (0: nine tenths of what is free)"),
+        Option(
+            "SCHEDULER",
+            TEXT,
+            "",
+            "who does the jobs: local (workers on this machine), tcp://, tls:// (a Dask cluster)",
+        ),
         Option("HTML", TEXT, "", "a file for a page on all runs: what fails since when, what flipped, times"),
     ),
     Group.TOOLS: (
-        Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also what was not used for so many days; 0: size alone decides"),
+        Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also builds and results that were not used for so many days (0: none)"),
         Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
         Option("TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas"),

@@ -81,7 +81,7 @@ TARGETS: dict[str, Target] = {
     ),
     "gc": Target(
         "gc [WRITE=1]",
-        "what the store of results would lose to STORE_SIZE= and DAYS=; WRITE=1 removes it",
+        "disk use by artifact; what builds and the store would lose to DAYS= and STORE_SIZE=; WRITE=1 removes it",
         frozenset({"WRITE", "DAYS"}),
     ),
     "test": Target("test", "every test declared here", frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED"})),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from SCons.Script import GetOption
@@ -58,20 +58,28 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     for path in (workspace.build_dir / file for file in (FAILED_TESTS, "gl-code-quality-report.json")):
         if not (name or platform) and path.exists():
             _remove(path, workspace)
+    for log in workspace.build_dir.glob("logs/*.log") if not (name or platform) else ():
+        _remove(log, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)
 
 
-def _clean(output: Path, workspace: Workspace) -> None:
+def clean_output(output: Path, workspace: Workspace) -> int:
+    """Remove what was built in ``output``, as `scons -c` does; how many files of others are left."""
+    _clean(output, workspace, terminal.detail)
+    return sum(len(names) for _, _, names in os.walk(output))
+
+
+def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
     for link in filter(Path.is_symlink, (output / name for name in NAMES)):
-        _remove(link, workspace)
+        _remove(link, workspace, tell)
     for tree in _WORK:
         if (output / tree).is_dir():
-            _remove(output / tree, workspace)
+            _remove(output / tree, workspace, tell)
     for artifact in output.glob(f"{glob.escape(output.name)}.*/kernel_config.py"):  # of a scene test's classes
-        _remove(artifact.parent, workspace)
+        _remove(artifact.parent, workspace, tell)
     for path in _built_files(output):
-        _remove(path, workspace)
+        _remove(path, workspace, tell)
     for tree in _TREES:
         for directory in sorted((output / tree).rglob("*"), reverse=True):
             _remove_if_empty(directory)
@@ -91,8 +99,8 @@ def _built_files(output: Path) -> Iterator[Path]:
                 yield path
 
 
-def _remove(path: Path, workspace: Workspace) -> None:
-    terminal.say(f"Removed {os.path.relpath(path, workspace.top)}")
+def _remove(path: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
+    tell(f"Removed {os.path.relpath(path, workspace.top)}")
     if GetOption("no_exec"):
         return
     if path.is_dir() and not path.is_symlink():

@@ -43,6 +43,7 @@ def try_lock(output: Path) -> bool:
         except BlockingIOError:
             file.close()
             return False
+        os.utime(file.fileno())  # that it was used
         _held[output] = file
     return True
 

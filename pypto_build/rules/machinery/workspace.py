@@ -6,7 +6,7 @@ import os
 import site
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pypto_build
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place, Store
@@ -37,6 +38,7 @@ _PACKAGE = Path(pypto_build.__file__).resolve().parent
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
+_OF = "artifact: "
 # In BUILD_DIR: the names of the tests that failed when they last ran, for FAILED=1.
 FAILED_TESTS = ".failed_tests.json"
 
@@ -161,7 +163,7 @@ class Workspace:
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             try:
-                mark_output(path)
+                mark_output(path, root)
                 lock_output(path)
                 self.place(path, artifact=root).tidy()
             except OSError as error:
@@ -206,12 +208,22 @@ def _save(place: Place) -> None:
         )
 
 
-def mark_output(path: Path) -> None:
-    """Make ``path`` an output directory: `scons -c` cleans no other."""
+def mark_output(path: Path, root: Path | None = None) -> None:
+    """Make ``path`` an output directory, of the artifact in ``root`` if that is known: `scons -c` cleans no other."""
     marker = path / MARKER
     path.mkdir(parents=True, exist_ok=True)
-    if not marker.exists():
-        marker.write_text("Built by pypto-build; scons -c removes it.\n", encoding="utf-8")
+    if not marker.exists() or (root is not None and artifact_of(path) != root):
+        of = f"{_OF}{os.fsdecode(root)}\n" if root else ""
+        marker.write_text(f"Built by pypto-build; scons -c removes it.\n{of}", "utf-8", "surrogateescape")
+
+
+def artifact_of(output: Path) -> Path | None:
+    """The artifact that an output directory was built of, if it says so."""
+    with suppress(OSError):
+        text = read_bytes(output / MARKER).decode(errors="surrogateescape")
+        of = text.rpartition(f"\n{_OF}")[2].removesuffix("\n") if f"\n{_OF}" in text else ""
+        return Path(of) if of and "\0" not in of else None
+    return None
 
 
 def artifact_dirs(workspace: Workspace) -> tuple[Path, ...]:

@@ -19,14 +19,17 @@ import msgspec
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS
 
 from pypto_build import terminal
+from pypto_build.facts.jobs import FarmResult
 from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
 from pypto_build.rules.many import OF_ALL, memory
 from pypto_build.rules.many.choice import FILES, Job
+from pypto_build.rules.many.farm import Farm, row_of_result
+from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Teller, Told, heard
 
-_GRACE_S = 1.0
+_GRACE_S, _FARM_GRACE_S = 1.0, 5.0
 _EVERY_S = 0.25
 _LOOKED_AT_ONCE = 8  # artifacts that are worth a process that looks at them
 
@@ -48,15 +51,8 @@ class Running:
     began: float
     job: Job | None = None
     need: int = 0
+    farm: Farm | None = None
     said: bytearray = field(default_factory=bytearray)
-
-
-@dataclass
-class Limits:
-    """What the jobs share: processors, and bytes of memory."""
-
-    processors: int
-    memory: int
 
 
 #: Looks at jobs in a process of its own: yields each with what is known of it.
@@ -67,13 +63,20 @@ class Batch:
     """The jobs of one command."""
 
     def __init__(
-        self, jobs: Sequence[Job], past: Mapping[str, Past], limits: Limits, logs: Path, verbs: Sequence[str]
+        self,
+        jobs: Sequence[Job],
+        past: Mapping[str, Past],
+        limits: Limits,
+        logs: Path,
+        verbs: Sequence[str],
+        farm: Farm | None = None,
     ) -> None:
         self.rows: dict[str, Row] = {}  # what is known, by the labels of jobs
         self.began = time.monotonic()
         self.interrupted = False
         self._jobs = list(jobs)
-        self._past, self._limits, self._logs, self._verbs = past, limits, logs, list(verbs)
+        self._past, self._limits, self._logs, self._verbs, self._farm = past, limits, logs, list(verbs), farm
+        self.refused = ""  # why the farm did nothing
         self._by_label = {job.label: job for job in jobs}
         self._waiting: dict[str, Job] = {}
         self._running: dict[int, Running] = {}  # by the descriptor that it tells by
@@ -100,10 +103,11 @@ class Batch:
         """End what still works; who can, ends by itself and leaves no verdict of before."""
         for number in (signal.SIGINT, signal.SIGKILL):
             for running in self._running.values():
-                quickly = number == signal.SIGKILL or running.job is None
+                quickly = number == signal.SIGKILL or (running.job is None and not running.farm)
                 with suppress(OSError):
                     os.killpg(running.process, signal.SIGKILL if quickly else number)
-            self._reap(_GRACE_S if number == signal.SIGINT else 60.0)
+            grace = _FARM_GRACE_S if self._farm else _GRACE_S
+            self._reap(grace if number == signal.SIGINT else 60.0)
 
     def _reap(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -123,6 +127,10 @@ class Batch:
                 _tell_each(child, looker(jobs[number::count]))
 
     def _start_jobs(self) -> None:
+        if self._farm:
+            if self._waiting and not self._running:  # once it is known what is unchanged
+                self._start_farm(self._farm)
+            return
         while self._waiting and len(self._running) < self._limits.processors:
             job = self._next()
             if job is None:
@@ -135,6 +143,14 @@ class Batch:
         if not self._waiting:  # whoever is left may use what the others leave
             left = (self._limits.memory - self._taken()) // memory.ASSUMED
             self._slots.offer(min(self._limits.processors - len(self._running), left))
+
+    def _start_farm(self, farm: Farm) -> None:
+        """Hand all that is left to the farm, in the order in which it would be done here."""
+        jobs = sorted(self._waiting.values(), key=self._urgency)
+        self._waiting = {}
+        process, reader = farm.start(jobs)
+        self._running[reader] = Running(process, reader, time.monotonic(), farm=farm)
+        self._poll.register(reader, select.POLLIN)
 
     def _next(self) -> Job | None:
         """What is to be done next: what failed last first, then what takes longest; None if nothing may start now."""
@@ -187,7 +203,9 @@ class Batch:
         for reader, _ in self._poll.poll(_EVERY_S * 1000):
             running, data = self._running[reader], os.read(reader, 1 << 20)
             running.said += data
-            if running.job is None:
+            if running.farm:
+                self._take_results(running)
+            elif running.job is None:
                 self._take_looks(running)
             if not data:
                 self._finish(reader)
@@ -204,12 +222,23 @@ class Batch:
             else:
                 self.rows[label] = row_of(job, told, cached=True)
 
+    def _take_results(self, running: Running) -> None:
+        """What the farm has said in whole lines."""
+        *lines, rest = running.said.split(b"\n")
+        running.said[:] = rest
+        for line in lines:
+            result = msgspec.json.decode(line, type=FarmResult)
+            job = self._by_label[result.label]
+            self.rows[job.label] = row_of_result(job, result, self._log(job), _finding(result.log))
+
     def _finish(self, reader: int) -> None:
         running = self._running.pop(reader)
         self._poll.unregister(reader)
         os.close(reader)
         _, status, usage = os.wait4(running.process, 0)
         job = running.job
+        if running.farm and os.waitstatus_to_exitcode(status):
+            self.refused = "the farm did not do all jobs"
         if job is None:
             return
         told = heard(bytes(running.said)) or _unheard(status, self._log(job))
@@ -220,7 +249,8 @@ class Batch:
 
     def _doing(self) -> str:
         failed = sum(row.failed for row in self.rows.values())
-        now = ", ".join(running.job.name for running in self._running.values() if running.job) or "looking"
+        names = [running.job.name for running in self._running.values() if running.job]
+        now = ", ".join(names) or ("on the farm" if any(r.farm for r in self._running.values()) else "looking")
         bad = f", {failed} failed" if failed else ""
         return f"[{' '.join(self._verbs)}] {len(self.rows)} of {len(self._jobs)}{bad}: {now}"
 

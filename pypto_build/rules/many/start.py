@@ -15,20 +15,22 @@ from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, GetOption
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.replay.history import NAME, History, Past, Result, Run
+from pypto_build.replay.verdict import EXIT_STATUS
+from pypto_build.rules.disk import LOGS
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.verdicts import INTERRUPTED, report_status
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.many import OF_ALL, memory
-from pypto_build.rules.many.batch import Batch, Limits, revision_of, text_of
-from pypto_build.rules.many.choice import Job, check, choose
+from pypto_build.rules.many.batch import Batch, revision_of, text_of
+from pypto_build.rules.many.choice import FILES, Job, check, choose
+from pypto_build.rules.many.farm import Farm
+from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, severity
 from pypto_build.rules.many.table import show_table
 from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import Options, parse_options
 from pypto_build.rules.outcomes import write_outcomes
 from pypto_build.toolchain.python import own_tool
-
-_LOGS = "logs"
 
 #: Opens the workspace for options, as the tool does.
 Opener = Callable[[Options], Workspace]
@@ -77,7 +79,7 @@ class _Command:
         past = self._past()
         size = int(self._options["MEM"] * (1 << 30)) or memory.available()
         limits = Limits(max(1, GetOption("num_jobs")), size)
-        batch = Batch(self._jobs, past, limits, self._build_dir / _LOGS, self._targets)
+        batch = Batch(self._jobs, past, limits, self._build_dir / LOGS, self._targets, self._farm(limits))
         looker, looked_at = self._looking(past)
         batch.run(looker, looked_at)
         rows = [batch.rows[job.label] for job in self._jobs if job.label in batch.rows]
@@ -86,9 +88,20 @@ class _Command:
         self._keep(rows)
         self._write(rows)
         worst = max((row.status for row in rows), key=severity, default=0)
+        if batch.refused and not batch.interrupted:
+            terminal.complain(f"scons: SCHEDULER={self._options['SCHEDULER']}: {batch.refused}")
+            worst = worst or EXIT_STATUS["usage_error"]
         status = INTERRUPTED if batch.interrupted else worst
         report_status(status)
         return status
+
+    def _farm(self, limits: Limits) -> Farm | None:
+        """Who does the jobs, where that is not this process."""
+        given = {
+            name: value for name, value in ARGUMENTS.items() if name not in OF_ALL and name not in (*FILES, "ANNOTATE")
+        }
+        scheduler: str = self._options["SCHEDULER"]
+        return Farm(scheduler, self._targets, given, limits, self._options["MEM"]) if scheduler else None
 
     def _past(self) -> dict[str, Past]:
         try:

@@ -1,0 +1,123 @@
+"""What a worker does: tells what it is, keeps files by their digests, runs jobs in processes of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from pypto_build import __version__
+from pypto_build.facts.jobs import FarmJob, FarmResult
+
+_LOG = 200_000
+#: Processes of jobs, by the batch that they belong to.
+_running: dict[str, set[subprocess.Popen[bytes]]] = {}
+_lock = threading.Lock()
+
+
+def describe() -> dict[str, str]:
+    """What has to be the same on two machines for their results to be."""
+    return {
+        "pypto-build": f"{__version__} {_sources()}",
+        "Python": platform.python_version(),
+        "processor": platform.machine(),
+        "C library": " ".join(platform.libc_ver()),
+        "compiler": _compiler(),
+    }
+
+
+def _sources() -> str:
+    """A digest of this package: two checkouts of one version may differ."""
+    root, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".cpp", ".hpp", ".h") and path.is_file():
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _compiler() -> str:
+    for name in ("g++", "clang++"):
+        with suppress(OSError):
+            run = subprocess.run([name, "--version"], capture_output=True, text=True, check=False)
+            return run.stdout.partition("\n")[0]
+    return "none"
+
+
+def keep(data: bytes) -> bytes:
+    """A file's content, as a task: a worker that lost it computes it again."""
+    return data
+
+
+def run_job(job: FarmJob, batch: str, memory: int, files: Mapping[str, str], *contents: bytes) -> FarmResult:
+    """Do a job. ``files`` are the digests of the artifact's files by their names, ``contents`` the files in that order.
+
+    Whatever the job comes to is a result; only what a worker cannot do at all is an error.
+    """
+    with tempfile.TemporaryDirectory(prefix="pypto-farm-") as place:
+        root = Path(place, "build_output", PurePosixPath(job.root).name)
+        for (name, digest), data in zip(files.items(), contents, strict=True):
+            _write(root, name, digest, data)
+        begun = time.monotonic()
+        status, peak = _run(_command(job, root, Path(place)), Path(place), batch, memory)
+        seconds = time.monotonic() - begun
+        log = Path(place, "log").read_bytes()[-_LOG:].decode(errors="replace")
+        verdicts = list(Path(place, "build").glob("*/*/verdict.json"))
+        verdict = verdicts[0].read_bytes() if verdicts else b""
+        return FarmResult(job.label, status, seconds, peak, log, verdict, platform.node())
+
+
+def _write(root: Path, name: str, digest: str, data: bytes) -> None:
+    parts = PurePosixPath(name).parts
+    if not parts or ".." in parts or name.startswith("/"):
+        raise ValueError(f"{name}: is no file of an artifact")
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(f"{name}: arrived damaged")
+    path = root.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _command(job: FarmJob, root: Path, place: Path) -> list[str]:
+    options = [f"{name}={value}" for name, value in job.options.items()]
+    words = [job.verb, str(root), f"BUILD_DIR={place / 'build'}", *options]
+    return [sys.executable, "-m", "pypto_build.cli", *words]
+
+
+def _run(command: list[str], place: Path, batch: str, memory: int) -> tuple[int, int]:
+    """Run a command in a process group that ends with this process; its status, and the peak of its memory in bytes."""
+    environment = {**os.environ, "PYPTO_BUILD_SERVER": "0"}
+    keeper = [sys.executable, "-m", "pypto_build.farm.keeper", str(memory), *command]
+    with Path(place, "log").open("wb") as log:
+        process = subprocess.Popen(
+            keeper, cwd=place, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+        )
+    with _lock:
+        _running.setdefault(batch, set()).add(process)
+    try:
+        status = process.wait()
+    finally:
+        with _lock:
+            _running[batch].discard(process)
+        if process.stdin:
+            process.stdin.close()
+    return status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+
+
+def cancel(batch: str) -> int:
+    """End all jobs of a batch that run here; how many there were."""
+    with _lock:
+        processes = list(_running.get(batch, ()))
+    for process in processes:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return len(processes)

@@ -1,0 +1,87 @@
+"""The jobs of a batch on other machines: an order for the farm's process, and lines of the table from its results."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from pypto_build import terminal
+from pypto_build.facts.jobs import FarmJob, FarmResult, Order
+from pypto_build.replay.verdict import Verdict, write_verdict
+from pypto_build.rules.many.choice import Job
+from pypto_build.rules.many.limits import Limits
+from pypto_build.rules.many.row import Row, row_of
+from pypto_build.rules.many.told import Told
+from pypto_build.rules.options import OptionError
+from pypto_build.rules.outcomes import outcome_of
+from pypto_build.toolchain.python import own_environment, own_tool
+
+#: Targets whose result is told by a status and a verdict.
+_DONE_THERE = ("build", "replay")
+#: Options that name files or programs of this machine.
+_OF_THIS_MACHINE = ("DATA", "SIMPLER", "PTO_ISA", "PTOAS", "DEVICE", "HARDWARE", "SANDBOX", "BUILD_DIR", "BUILD_OUTPUT")
+_KINDS = ("local", "tcp://", "tls://")
+_NOT_DONE = 3  # the status of what could not be built
+
+
+class Farm:
+    """Who does the jobs that are handed over, and what they get besides their own options."""
+
+    def __init__(
+        self, scheduler: str, targets: Sequence[str], given: Mapping[str, str], limits: Limits, memory_gb: float
+    ) -> None:
+        if not scheduler.startswith(_KINDS) or (scheduler.startswith("local") and scheduler != "local"):
+            raise OptionError(f"SCHEDULER={scheduler}: is no scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
+        if len(targets) != 1 or targets[0] not in _DONE_THERE:
+            raise OptionError(f"SCHEDULER={scheduler}: does one of build and replay; leave it out for the others")
+        if wrong := next((name for name in _OF_THIS_MACHINE if name in given), ""):
+            raise OptionError(f"{wrong}={given[wrong]}: means something on this machine alone; leave out SCHEDULER=")
+        self._scheduler, self._verb, self._given = scheduler, targets[0], dict(given)
+        self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
+
+    def start(self, jobs: Sequence[Job]) -> tuple[int, int]:
+        """Start the process that hands them out; its number, and the descriptor by which it tells results."""
+        order = Order(self._scheduler, self._workers, [self._job(job) for job in jobs], self._memory)
+        terminal.step_aside()
+        process = subprocess.Popen(
+            own_tool("pypto_build.farm"),
+            env=own_environment(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdin and process.stdout
+        with process.stdin:
+            process.stdin.write(msgspec.json.encode(order))
+        process.returncode = 0  # whoever reads its results waits for it
+        return process.pid, os.dup(process.stdout.fileno())
+
+    def _job(self, job: Job) -> FarmJob:
+        options = {**self._given, "PLATFORM": job.platform, **job.options}
+        return FarmJob(job.label, str(job.root), self._verb, options)
+
+
+def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
+    """The line of the table; what the job printed, and its verdict, are kept beside the logs of others."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(result.log or f"{result.lost}\n", encoding="utf-8")
+    shown = os.path.relpath(log)
+    if result.lost:
+        return row_of(job, Told(_NOT_DONE, result.lost), log=shown)
+    told = Told(result.status, finding if result.status else "")
+    if result.verdict and (verdict := _verdict(result.verdict)):
+        write_verdict(verdict, log.with_suffix(".verdict.json"))
+        failed = bool(result.status)
+        told.outcomes = [outcome_of(verdict, job.label, seconds=result.seconds, artifact=str(job.root), failed=failed)]
+    return row_of(job, told, result.seconds, result.memory, shown)
+
+
+def _verdict(data: bytes) -> Verdict | None:
+    try:
+        return msgspec.json.decode(data, type=Verdict)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

@@ -1,0 +1,190 @@
+"""Jobs on a cluster of this machine: what comes back, and what a lost worker, a crash and Ctrl-C cost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.facts.jobs import FarmJob, FarmResult, Order
+from pypto_build.farm import worker
+from tests.rules.project import Project
+
+distributed = pytest.importorskip("distributed")
+from pypto_build.farm import client as farm  # noqa: E402
+
+_ENDLESS = "([] { for (volatile int i = 0;; ) { i = i; } return 0.0f; }())"
+
+pytestmark = pytest.mark.usefixtures("runtime")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A scheduler and two workers on the loopback address."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A workspace with one artifact."""
+    return Project(tmp_path)
+
+
+def _order(cluster: Any, project: Project, *names: str, **options: str) -> Order:
+    roots = [str(project.artifact.parent / name) for name in names or ("_jit_chain",)]
+    jobs = [FarmJob(f"{Path(root).name} a2a3sim", root, "replay", {"PLATFORM": "a2a3sim", **options}) for root in roots]
+    return Order(cluster.scheduler_address, 2, jobs)
+
+
+def _pids(cluster: Any) -> list[int]:
+    with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+        return sorted(client.run(os.getpid).values())
+
+
+def _at_work(part: str) -> list[int]:
+    """Processes whose command line has this part."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes()
+        except OSError:
+            continue
+        found += [int(name)] if part.encode() in line else []
+    return found
+
+
+def _until(condition: Any, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_verdict_comes_back(cluster: Any, project: Project) -> None:
+    said: list[str] = []
+    (result,) = farm.run(_order(cluster, project), said.append)
+    assert (result.label, result.status, result.lost) == ("_jit_chain a2a3sim", 0, "")
+    assert msgspec.json.decode(result.verdict)["status"] == "pass"
+    assert "[RUN] PASS" in result.log
+    assert said[0].startswith("[farm] 2 workers")
+    assert not (project.root / "build").exists()
+
+
+def test_a_crash_ends_no_worker_and_is_not_tried_again(cluster: Any, project: Project) -> None:
+    before = _pids(cluster)
+    project.write_kernel("twice", "*(volatile int*)0")
+    (result,) = farm.run(_order(cluster, project), print)
+    assert result.status == 5
+    verdict = msgspec.json.decode(result.verdict)
+    assert (verdict["status"], verdict["error"]["kernel"]) == ("runtime_error", "twice")
+    assert result.log.count("[RUN] FAIL") == 1
+    assert _pids(cluster) == before
+
+
+def test_a_lost_worker_costs_a_retry(cluster: Any, project: Project) -> None:
+    project.artifact.rename(project.artifact.with_name("_jit_lost_worker"))
+    results: list[FarmResult] = []
+    order = _order(cluster, project, "_jit_lost_worker")
+    thread = threading.Thread(target=lambda: results.extend(farm.run(order, print)))
+    thread.start()
+    _until(lambda: _at_work("_jit_lost_worker"))
+    with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+        busy = [address for address, keys in client.processing().items() if keys]
+        pids = client.run(os.getpid)
+        first = _at_work("_jit_lost_worker")
+        os.kill(pids[busy[0]], signal.SIGKILL)
+    thread.join(timeout=120)
+    assert [(result.status, result.lost) for result in results] == [(0, "")]
+    _until(lambda: not set(first) & set(_at_work("_jit_lost_worker")), 10)
+
+
+def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> None:
+    project.artifact.rename(project.artifact.with_name("_jit_endless"))
+    project.artifact = project.artifact.with_name("_jit_endless")
+    project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", _ENDLESS)
+    order = _order(cluster, project, "_jit_endless", TIMEOUT="100")
+    results = farm.run(order, print)
+
+    def interrupt() -> None:
+        _until(lambda: _at_work("pypto_build.replay") and _at_work("_jit_endless"))
+        time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stop = threading.Thread(target=interrupt)
+    stop.start()
+    with pytest.raises(KeyboardInterrupt):
+        next(results)
+    stop.join()
+    farm.end_quietly(results)
+    _until(lambda: not _at_work("_jit_endless"), 15)
+
+
+def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = worker.describe()
+    monkeypatch.setattr(farm, "_describe_here", lambda: {**own, "compiler": "g++ 99"})
+    said: list[str] = []
+    with pytest.raises(ArtifactError, match="none of its 2 workers is like this machine"):
+        list(farm.run(_order(cluster, project), said.append))
+    assert len(said) == 2
+    assert all(line.endswith(f"is not used: compiler {own['compiler']}, here g++ 99") for line in said)
+
+
+def test_no_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farm, "_CONNECT_S", 1.0)
+    order = Order("tcp://127.0.0.1:1", 1, [FarmJob("x", str(project.artifact), "replay")])
+    with pytest.raises(ArtifactError, match=r"SCHEDULER=tcp://127\.0\.0\.1:1: no cluster answers: "):
+        list(farm.run(order, print))
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
+def test_names_stay_inside(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="is no file of an artifact"):
+        worker._write(tmp_path, name, hashlib.sha256(b"x").hexdigest(), b"x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_arrives_damaged_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"k\.cpp: arrived damaged"):
+        worker._write(tmp_path, "k.cpp", hashlib.sha256(b"x").hexdigest(), b"y")
+
+
+def test_scons_with_local_workers(project: Project) -> None:
+    import shutil
+
+    other = project.artifact.with_name("_jit_wrong")
+    shutil.copytree(project.artifact, other)
+    project.edit_file("build_output/_jit_wrong/kernels/aiv/twice.cpp", "2.0f", "3.0f")
+    run = project.quiet("replay", "JIT=_jit_*", "SCHEDULER=local", "-j2", "JUNIT=j.xml")
+    assert "=== 1 failed, 1 passed in" in run.output, run.output
+    assert "mismatch  _jit_wrong a2a3sim" in run.output
+    assert "1 of 1 outputs differ" in run.output
+    verdict = project.root / "build/logs/_jit_wrong_a2a3sim.replay.verdict.json"
+    assert msgspec.json.decode(verdict.read_bytes())["status"] == "mismatch"
+    assert 'failures="1"' in (project.root / "j.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is no scheduler; name local, tcp://HOST:PORT or tls://"
+         "HOST:PORT"),
+        (["lint", "SCHEDULER=local"], "SCHEDULER=local: does one of build and replay; leave it out for the others"),
+        (["replay", "SCHEDULER=local", "DATA=x"],
+         "DATA=x: means something on this machine alone; leave out SCHEDULER="),
+    ],
+)  # fmt: skip
+def test_what_a_farm_does_not_do(project: Project, words: list[str], message: str) -> None:
+    run = project.quiet(*words, "JIT=_jit_chain")
+    assert (run.status, run.output) == (2, f"scons: *** {message}\n")
