@@ -15,6 +15,10 @@ from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict
 
 #: `#2 kernel_entry (kernels/aiv/x.cpp:12)` in the stack of a crash.
 _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()]*\))?\)")
+_LOOP = re.compile(r"\b(?:for|while)\s*\(")
+_NO_END = re.compile(r"for\s*\([^;()]{0,400};\s*(?:true|1)?\s*;|while\s*\(\s*(?:true|1)\s*\)")
+_NO_STEP = re.compile(r"for\s*\([^;()]{0,400};[^;()]{0,400};\s*\)")
+_NOT_FINISHED = "had not finished at the time limit"
 # Kinds of errors that the rules have other words for.
 _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
 #: What the orchestration calls to ask for what a fault refuses.
@@ -54,7 +58,7 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     if error.fault and error.fault.kind in (FaultKind.STALL, FaultKind.TENSOR_WAIT):  # it never ran
         sites = [site.line for site in read_sites(artifact.orchestration.source) if kernel.func_id in site.func_ids]
         return _short(artifact, artifact.orchestration.source), sites[0] if len(sites) == 1 else 0
-    return _short(artifact, kernel.source), _body_line(kernel.source, kernel.name)
+    return _short(artifact, kernel.source), _body_line(kernel.source, _NOT_FINISHED in error.message)
 
 
 def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
@@ -78,13 +82,25 @@ def _tail(path: str) -> str:
     return "/" + "/".join(Path(path).parts[-2:]).lstrip("/")
 
 
-def _body_line(source: Path, name: str) -> int:
-    """Where the function begins that does the kernel's work."""
+def _body_line(source: Path, spins: bool) -> int:
+    """Where the function begins that does the kernel's work; of one that `spins`, the loop, if it is clear which."""
     try:
-        wrapper = read_wrapper(source, name)
+        wrapper = read_wrapper(source, source.name)
     except ArtifactError:
         return 0
+    body = (wrapper.called.start, wrapper.called.end) if wrapper.called else wrapper.entry
+    if spins and body and (loop := _endless(wrapper.code.code, *body)) is not None:
+        return wrapper.code.line(loop)
     return wrapper.called.line if wrapper.called else wrapper.code.line(wrapper.entry[0]) if wrapper.entry else 0
+
+
+def _endless(code: str, start: int, end: int) -> int | None:
+    """Where the loop is that has no end: the one that says so, else that never steps, else the only one; None where
+    there are several."""
+    loops = [found.start() for found in _LOOP.finditer(code, start, end)]
+    kinds = [[at for at in loops if pattern.match(code, at)] for pattern in (_NO_END, _NO_STEP)]
+    found = next(filter(None, (*kinds, loops)), [])
+    return found[0] if len(found) == 1 else None
 
 
 def _short(artifact: Artifact, path: Path) -> str:

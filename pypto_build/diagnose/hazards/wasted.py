@@ -28,27 +28,30 @@ def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]])
     for producer, index in explicit[:_MOST]:
         if tasks[producer].number < 0 or tasks[index].number < 0:
             continue
-        if _needed(order, producer, index, pairs):
+        why = _wasted(order, producer, index, pairs)
+        if not why:
             continue
-        finding = _finding(context, tasks[producer].number, tasks[index].number)
+        finding = _finding(context, tasks[producer].number, tasks[index].number, why)
         if finding.line not in seen:
             seen.add(finding.line)
             yield finding
 
 
-def _needed(order: Order, producer: int, index: int, pairs: set[tuple[int, int]]) -> bool:
-    """Whether two tasks that touch the same bytes would lose their order with this dependency."""
+def _wasted(order: Order, producer: int, index: int, pairs: set[tuple[int, int]]) -> str:
+    """Why no two tasks that touch the same bytes would lose their order with this dependency; empty where some do."""
     before = order.ancestors[producer] | 1 << producer
     affected = [
         (one, other) for one, other in pairs if before >> one & 1 and (other == index or order.before(index, other))
     ]
     if not affected:
-        return False
+        return "though nothing that comes before it touches what comes after"
     rest = order.without(producer, index)
-    return any(not rest.ordered(one, other) for one, other in affected)
+    if any(not rest.ordered(one, other) for one, other in affected):
+        return ""
+    return "though the tensors that they share order the two already"
 
 
-def _finding(context: Context, one: int, other: int) -> Finding:
+def _finding(context: Context, one: int, other: int, why: str) -> Finding:
     site = context.site(other)
     line = _line(context, site.line if site else 0)
     edits: tuple[Edit, ...] = ()
@@ -58,8 +61,7 @@ def _finding(context: Context, one: int, other: int) -> Finding:
         edits = (Edit(context.orchestration, line, statement[0], ""),)
     return Finding(
         rule="hazards/wasted-dependency",
-        message=f"{context.title(other)} waits for {context.title(one)} by an explicit dependency, though nothing that "
-        "comes before it touches what comes after",
+        message=f"{context.title(other)} waits for {context.title(one)} by an explicit dependency, {why}",
         path=context.orchestration,
         line=line,
         hint="take the dependency out: it only costs time",

@@ -33,7 +33,11 @@ BUGS = (
     _kernel("failed assertion", "crash", "abort();", "crashed: SIGABRT (Aborted)"),
     _kernel("exception out of a kernel", "exception", 'throw std::runtime_error("no such row");', "let an exception escape: no such row", _ENTRY),
     _kernel("kernel that ends the process", "exit", "exit(3);", "ended the process with exit status 3", _ENTRY),
-    _kernel("loop without end in a kernel", "hang", "for (volatile int i = 0;;) {}", "had not finished at the time limit of 1 s", _ENTRY),
+    _kernel("loop without end in a kernel", "hang", "for (volatile int i = 0;;) {}", "had not finished at the time limit of 1 s"),
+    _kernel(
+        "loop whose step is missing", "hang", "for (volatile int i = 0; i < 4;) { y[i] = 1; }",
+        "had not finished at the time limit of 1 s",
+    ),
     _orchestration(
         "dependency on a task that is never submitted", "hang",
         _ADD, f"{_ADD} PTO2TaskId ids[1] = {{PTO2TaskId::make(1, 7)}}; params_t0.set_dependencies(ids, 1);", _SUBMIT,

@@ -86,6 +86,15 @@ BUGS = (
         "task 2 kernel_shift waits for task 1 kernel_shift", True,
     ),
     Bug(
+        "dependency that the tensors imply", _DAG,
+        (
+            (_DAG_FILE, _SUBMIT, f"TaskOutputTensors first = {_SUBMIT}"),
+            (_DAG_FILE, "params_t3.add_input(d);", "params_t3.add_input(d);\n    params_t3.add_dep(first.task_id());"),
+        ),
+        "hazards/wasted-dependency", _DAG_FILE, "params_t3.add_dep(first.task_id());",
+        "by an explicit dependency, though the tensors that they share order the two already", True,
+    ),
+    Bug(
         "blocks of a launch write one place", "_jit_spmd_scale",
         (("kernels/aiv/scale_rows.cpp", "(arg1 + row__idx_v0 * 64,", "(arg1,"),),
         "hazards/blocks", "kernels/aiv/scale_rows.cpp", "TSTORE(", "while block 1 writes the same bytes (TSTORE)",
