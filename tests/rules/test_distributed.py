@@ -9,17 +9,21 @@ import pytest
 
 from tests.rules.project import Project
 
-_EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "distributed" / "_jit_dist_allreduce"
+_EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "distributed"
 _KERNEL = "next_levels/publish/kernels/aiv/scale_rows.cpp"
+
+
+def _use(project: Project, name: str) -> Project:
+    """A workspace with a copy of an example."""
+    project.artifact = project.root / "build_output" / name
+    project.out = project.root / "build" / "a2a3sim" / name
+    shutil.copytree(_EXAMPLES / name, project.artifact)
+    return project
 
 
 @pytest.fixture
 def allreduce(project: Project) -> Project:
-    """A workspace with a copy of the example."""
-    project.artifact = project.root / "build_output" / _EXAMPLE.name
-    project.out = project.root / "build" / "a2a3sim" / _EXAMPLE.name
-    shutil.copytree(_EXAMPLE, project.artifact)
-    return project
+    return _use(project, "_jit_dist_allreduce")
 
 
 def test_one_edit_is_one_compile(allreduce: Project) -> None:
@@ -131,3 +135,51 @@ def test_a_window_that_is_written_again_too_early(allreduce: Project) -> None:
         "two [hazards/window-reused-early]"
         for writer, reader in ((0, 1), (1, 0))
     ]
+
+
+_ONE = "next_levels/stage_one/kernels/aiv/scale_and_send.cpp"
+_TWO = "next_levels/stage_two/kernels/aiv/receive_and_shift.cpp"
+_PUT = "next_levels/exchange/kernels/aiv/put_parts.cpp"
+
+#: Example, file, what is changed into what, and what is said: by `scons hazards` or, of a deadlock, by the replay.
+_BUGS = [
+    (
+        "pipeline", _ONE, "if (v5 >= 2)", "if (v5 >= 20)",
+        "rank 0 d0 'stage_one' kernel 'scale_and_send' TSTORE writes comm_d0.slots_buf+0..1023 of rank 1, which rank 1 d0 "
+        "'stage_two' kernel 'receive_and_shift' TLOAD reads: no notify and wait order the two [hazards/window-reused-early]",
+    ),
+    (
+        "pipeline", _TWO, "TWAIT(v6, static_cast<int32_t>(v5 + 1)", "TWAIT(v6, static_cast<int32_t>(0)",
+        "rank 1 d0 'stage_two' kernel 'receive_and_shift' TLOAD reads comm_d0.slots_buf+0..1023 of rank 1, which rank 0 d0 "
+        "'stage_one' kernel 'scale_and_send' TSTORE writes: no notify and wait order the two [hazards/unordered-ranks]",
+    ),
+    (
+        "pipeline", _TWO, "TWAIT(v6, static_cast<int32_t>(v5 + 1)", "TWAIT(v6, static_cast<int32_t>(v5 + 2)",
+        "the ranks wait for each other: rank 1 d0 'stage_two' kernel 'receive_and_shift' (task 0) waits for "
+        "comm_d0.full_buf+0 >= 5, it is 4 (notified 4 times by rank 0 'scale_and_send'; never by rank 1)",
+    ),
+    (
+        "all_to_all", _PUT, "arrived + v5, v6", "arrived + v5 + 1, v6",
+        "the ranks wait for each other: rank 0 d0 'exchange' kernel 'put_parts' (task 0) waits for "
+        "comm_d0.arrived_buf+0 >= 1, it is 0 (nobody ever notified it); rank 1 d0 ",
+    ),
+    (
+        "all_to_all", _PUT, "inbox + v5 * 64, v6", "inbox, v6",
+        "TPUT writes comm_d0.inbox_buf+0..255 of rank 0, which rank 0 d0 'exchange' kernel 'put_parts' TPUT writes: "
+        "no notify and wait order the two [hazards/unordered-ranks]",
+    ),
+    (
+        "all_to_all", _PUT, "inbox + v5 * 64, v6", "inbox + v5 * 64 + 4096, v6",
+        "d0 'exchange': kernel 'put_parts' crashed at ./kernels/aiv/put_parts.cpp:51: SIGSEGV",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", _BUGS, ids=[f"{bug[0]}-{number}" for number, bug in enumerate(_BUGS)])
+def test_planted_bugs(project: Project, bug: tuple[str, str, str, str, str]) -> None:
+    name, path, old, new, said = bug
+    _use(project, f"_jit_dist_{name}").edit(path, old, new)
+    target = "hazards" if "[hazards/" in said else "replay"
+    run = project.quiet(target, f"JIT={project.artifact.name}", "TIMEOUT=40")
+    assert run.status != 0
+    assert said in run.output, run.output

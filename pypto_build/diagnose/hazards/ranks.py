@@ -82,11 +82,27 @@ def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Itera
                     break
                 if not one.conflicts(other):
                     continue
-                first, second = sorted((one, other), key=lambda access: (access.dispatch.number, not access.writes))
+                first, second = _roles(one, other, found)
                 key = (first.position, first.instruction, second.position, second.instruction)
                 if key not in seen:
                     seen.add(key)
                     yield _finding(first, second, domains[domain])
+
+
+def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access, Access]:
+    """Which of two accesses should come first: a read does if it has its bytes from an earlier write of that rank, else
+    what belongs to the dispatch that was submitted first."""
+    for read, write in ((one, other), (other, one)):
+        if read.writes or not write.writes:
+            continue
+        for earlier in found:
+            if earlier.start >= read.stop:
+                break
+            same_rank = earlier.dispatch.rank == write.dispatch.rank and earlier.writes and earlier is not write
+            if same_rank and earlier.stop > read.start and earlier.known_to(read):
+                return read, write
+    first, second = sorted((one, other), key=lambda access: (access.dispatch.number, not access.writes))
+    return first, second
 
 
 def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:

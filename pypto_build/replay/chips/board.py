@@ -14,11 +14,11 @@ _HEADER = struct.Struct("<QII")
 _RANK = struct.Struct("<iI")
 _WAIT = struct.Struct("<IiIiQQ64s")
 _NOTE = struct.Struct("<QIIqIi64s")
-_RANKS, _WAITS, _NOTES = 66, 128, 16384
+_RANKS, _WAITS, _NOTES, _SIGNALS, _HISTORY = 66, 128, 16384, 2048, 16
 _CLOCK = struct.Struct(f"<{_RANKS}I")
 _RANK_BYTES = _RANK.size + _CLOCK.size + _WAITS * _WAIT.size
 _NOTES_OFFSET = _HEADER.size + _RANKS * _RANK_BYTES
-BOARD_BYTES = _NOTES_OFFSET + _NOTES * (_NOTE.size + 16 + _CLOCK.size)
+BOARD_BYTES = _NOTES_OFFSET + _NOTES * _NOTE.size + _SIGNALS * (40 + _HISTORY * (8 + _CLOCK.size))
 
 _WAITING = 2
 #: The comparisons of a wait, by number, and whether a value holds.

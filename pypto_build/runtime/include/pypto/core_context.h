@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define PYPTO_CORE_ABI 1u
+#define PYPTO_SEEN 6u
 
 enum PyptoSpace {
     PYPTO_UB,      // unified buffer of a vector core
@@ -70,7 +71,7 @@ struct PyptoCoreContext {
     const struct PyptoCheck *check;
 
     // Signals between ranks; null where there is one chip. A wait returns when the signal compares as expected
-    // (0 EQ, 1 NE, 2 GT, 3 GE, 4 LT, 5 LE); a notification adds `value`, or sets it.
+    // (0 EQ, 1 NE, 2 GT, 3 GE, 4 LT, 5 LE, and PYPTO_SEEN: whatever it is); a notification adds `value`, or sets it.
     void (*signal_wait)(struct PyptoCoreContext *, const int32_t *signal, int32_t expected, uint32_t comparison);
     void (*signal_notify)(struct PyptoCoreContext *, int32_t *signal, int32_t value, int set);
 };

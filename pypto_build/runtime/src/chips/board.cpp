@@ -47,8 +47,10 @@ bool signal_holds(int32_t value, int32_t expected, uint32_t comparison) {
         return value >= expected;
     case 4:
         return value < expected;
-    default:
+    case 5:
         return value <= expected;
+    default:
+        return true;
     }
 }
 
@@ -71,7 +73,7 @@ bool RankSignals::in_window(uint64_t address) const {
 SignalClock *RankSignals::clock_of(uint64_t address) {
     const uint64_t start = slot_of(address, 0);
     for (uint32_t probe = 0; probe < kProbes; ++probe) {
-        SignalClock &clock = board_->clocks[(start + probe) % kBoardNotes];
+        SignalClock &clock = board_->clocks[(start + probe) % kBoardClocks];
         uint64_t found = 0;
         if (clock.address.load() == address || clock.address.compare_exchange_strong(found, address) ||
             found == address) {
@@ -83,28 +85,52 @@ SignalClock *RankSignals::clock_of(uint64_t address) {
     return nullptr;
 }
 
-// What this rank has done comes before what is done by whoever sees the notification.
-void RankSignals::release(uint64_t address) {
+// What this rank has done comes before what is done by whoever sees the notification. Taking credits back notifies
+// nobody.
+void RankSignals::release(uint64_t address, int32_t value, bool set) {
     if (!traces_)
         return;
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (SignalClock *clock = clock_of(address)) {
-        for (uint32_t i = 0; i < kBoardRanks; ++i)
-            clock->clock[i] = std::max(clock->clock[i], own_->clock[i]);
-        clock->locked.store(0);
+    if (SignalClock *signal = clock_of(address)) {
+        if (!set && value < 0) {
+            signal->taken -= value;
+        } else {
+            signal->sets += set;
+            signal->added += set ? 0 : value;
+            const uint32_t *before = signal->clock[(signal->count + kBoardHistory - 1) % kBoardHistory];
+            uint32_t *clock = signal->clock[signal->count % kBoardHistory];
+            for (uint32_t i = 0; i < kBoardRanks; ++i)
+                clock[i] = std::max(signal->count ? before[i] : 0, own_->clock[i]);
+            signal->reached[signal->count % kBoardHistory] = signal->added;
+            ++signal->count;
+        }
+        signal->locked.store(0);
     }
     ++own_->clock[rank_];
 }
 
-void RankSignals::acquire(uint64_t address) {
+// A wait is ordered after the notification that satisfies it, and not after those that happened to come as well.
+void RankSignals::acquire(uint64_t address, int32_t expected, uint32_t comparison) {
     if (!traces_)
         return;
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (SignalClock *clock = clock_of(address)) {
-        for (uint32_t i = 0; i < kBoardRanks; ++i)
-            own_->clock[i] = std::max(own_->clock[i], clock->clock[i]);
-        clock->locked.store(0);
+    SignalClock *signal = clock_of(address);
+    if (signal == nullptr)
+        return;
+    const bool counts = signal->sets == 0 && (comparison == 0 || comparison == 2 || comparison == 3);
+    const int64_t needed = signal->taken + expected + (comparison == 2);
+    uint64_t number = signal->count; // of the notification, from 1
+    if (counts) {
+        const uint64_t oldest = signal->count > kBoardHistory ? signal->count - kBoardHistory + 1 : 1;
+        while (number > oldest && signal->reached[(number - 2) % kBoardHistory] >= needed)
+            --number;
+        if (needed <= 0)
+            number = 0;
     }
+    if (number)
+        for (uint32_t i = 0; i < kBoardRanks; ++i)
+            own_->clock[i] = std::max(own_->clock[i], signal->clock[(number - 1) % kBoardHistory][i]);
+    signal->locked.store(0);
 }
 
 void RankSignals::access(const AccessRecord &record, const Activation &activation, const char *instruction,
@@ -212,7 +238,7 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
         }
         break;
     }
-    release(address);
+    release(address, value, set);
     if (set)
         __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
     else

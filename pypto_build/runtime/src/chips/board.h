@@ -16,6 +16,8 @@ namespace pypto::runtime {
 inline constexpr uint64_t kBoardMagic = 0x4452414f42505050ull; // "PPPBOARD"
 inline constexpr uint32_t kBoardRanks = 66;                    // 64, and host callables after the last
 inline constexpr uint32_t kBoardWaits = 128;                   // kernels of a rank that wait at the same time
+inline constexpr uint32_t kBoardHistory = 16;                  // notifications of a signal whose clocks are remembered
+inline constexpr uint32_t kBoardClocks = 2048;                 // signals that have clocks
 inline constexpr uint32_t kBoardNotes = 16384;                 // pairs of signal and notifying rank that are remembered
 
 /// A kernel that waits for a signal.
@@ -51,8 +53,11 @@ struct SignalNote {
 struct SignalClock {
     std::atomic<uint64_t> address; // 0: free
     std::atomic<uint32_t> locked;
-    uint32_t reserved;
-    uint32_t clock[kBoardRanks];
+    uint32_t sets;                              // any: sums say nothing
+    int64_t added, taken;                       // by positive and by negative additions
+    uint64_t count;                             // of positive additions and sets
+    int64_t reached[kBoardHistory];             // `added` after the last of them, the count-th at count - 1
+    uint32_t clock[kBoardHistory][kBoardRanks]; // what came before it and those before it
 };
 
 struct Board {
@@ -61,7 +66,7 @@ struct Board {
     std::atomic<uint32_t> waiters; // threads that sleep
     RankBoard ranks[kBoardRanks];
     SignalNote notes[kBoardNotes];
-    SignalClock clocks[kBoardNotes];
+    SignalClock clocks[kBoardClocks];
 };
 
 inline constexpr uint64_t kBoardBytes = sizeof(Board);
@@ -119,8 +124,8 @@ private:
     };
 
     SignalClock *clock_of(uint64_t address);
-    void release(uint64_t address);
-    void acquire(uint64_t address);
+    void release(uint64_t address, int32_t value, bool set);
+    void acquire(uint64_t address, int32_t expected, uint32_t comparison);
     SignalWait *announce(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
     void sleep(uint32_t epoch);
 
@@ -143,7 +148,7 @@ bool RankSignals::wait(const Activation &activation, const int32_t *signal, int3
                        Ended ended) {
     const auto holds = [&] { return signal_holds(__atomic_load_n(signal, __ATOMIC_SEQ_CST), expected, comparison); };
     if (holds()) {
-        acquire(reinterpret_cast<uint64_t>(signal));
+        acquire(reinterpret_cast<uint64_t>(signal), expected, comparison);
         return true;
     }
     SignalWait *told = announce(activation, signal, expected, comparison);
@@ -158,7 +163,7 @@ bool RankSignals::wait(const Activation &activation, const int32_t *signal, int3
         told->state.store(0);
     add_busy(1);
     if (held)
-        acquire(reinterpret_cast<uint64_t>(signal));
+        acquire(reinterpret_cast<uint64_t>(signal), expected, comparison);
     return held;
 }
 

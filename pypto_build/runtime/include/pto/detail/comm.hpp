@@ -136,11 +136,11 @@ template <class G> PTO_INLINE bool holds_for_all(G &signal, int32_t value, WaitC
 }
 
 // Waits for each signal of a view, by the runtime where there is more than one chip.
-template <class G> PTO_INLINE void wait_for_all(G &signal, int32_t value, WaitCmp comparison) {
+template <class G> PTO_INLINE void wait_for_all(G &signal, int32_t value, uint32_t comparison) {
     PyptoCoreContext &core = pto::detail::core();
     if (core.signal_wait)
         for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
-            core.signal_wait(&core, (const int32_t *)signal.data() + offset, value, uint32_t(comparison));
+            core.signal_wait(&core, (const int32_t *)signal.data() + offset, value, comparison);
             return true;
         });
 }
@@ -155,7 +155,7 @@ template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, 
     if (!held)
         pto::detail::relax(); // who asks again lets the others go on
     else
-        detail::wait_for_all(signal, INT32_MIN, WaitCmp::GE); // at once: what was written before is seen
+        detail::wait_for_all(signal, value, PYPTO_SEEN); // returns at once: what was written before is seen
     return held;
 }
 
@@ -164,7 +164,7 @@ template <class G, class... Rest> PTO_INST void TWAIT(G &signal, int32_t value, 
     static_assert(sizeof(typename G::DType) == 4, "TWAIT: signals are int32");
     const int32_t *place = nullptr;
     do {
-        detail::wait_for_all(signal, value, comparison);
+        detail::wait_for_all(signal, value, uint32_t(comparison));
         if (detail::holds_for_all(signal, value, comparison, place))
             break;
         pto::detail::relax();
