@@ -38,6 +38,8 @@ _PACKAGE = Path(pypto_build.__file__).resolve().parent
 MARKER = ".pypto-build"
 # In BUILD_DIR: the names of the tests that failed when they last ran, for FAILED=1.
 FAILED_TESTS = ".failed_tests.json"
+# In BUILD_DIR: the names of the tests that the SConstruct declares, a line each, for completion in shells.
+DECLARED_TESTS = ".declared_tests"
 
 
 class Workspace:
