@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Any
 
 #: What takes less than this shows no progress.
 QUIET_S = 2.0
@@ -32,6 +32,7 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (r"^=+ (?:[^=]*, )?([1-9]\d* failed)\b", _BOLD + _RED),
     (r"^=+ (\d+ passed)\b", _BOLD + _GREEN),
     (r"^(scons: \*\*\*|[\w-]+: error:|error:)", _BOLD + _RED),
+    (r"^(scons: (?!\*\*\*).*)$", _DIM),
     (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
     (r"^\[test\] .{10}.*?  (\S.*)$", _DIM),
     (r"^(?:\S+: )?(error): ", _BOLD + _RED),
@@ -70,6 +71,28 @@ def paint(line: str) -> str:
     for (start, end), colour in sorted(spans.items(), reverse=True):
         line = f"{line[:start]}{colour}{line[start:end]}{_END}{line[end:]}"
     return line
+
+
+class _Painted:
+    """A stream that somebody else writes to: whole lines of SCons's own are coloured, the rest is let through."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_painted(text) if text.startswith("scons: ") else text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def paint_scons() -> None:
+    """Colour what SCons prints itself from now on, where that is shown in colours."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, _Painted) and takes_colours(stream):
+            setattr(sys, name, _Painted(stream))
 
 
 def _is_terminal(stream: IO[str]) -> bool:

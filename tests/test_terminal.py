@@ -63,6 +63,8 @@ def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colour
             "[cpp->.so] compile a.cpp  {dim}(content of a.cpp changed){end}",
         ),
         ("=== 1 failed, 2 passed in 0.1 s ===", "=== {red}1 failed{end}, 2 passed in 0.1 s ==="),
+        ("scons: done building targets.", "{dim}scons: done building targets.{end}"),
+        ("scons: *** [x] Error 2", "{red}scons: ***{end} [x] Error 2"),
         ("a kernel says PASS", "a kernel says PASS"),
         ("\x1b[31mmine\x1b[0m [RUN] PASS", "\x1b[31mmine\x1b[0m [RUN] PASS"),
     ],

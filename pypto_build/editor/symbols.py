@@ -179,11 +179,16 @@ def renamed(live: LiveModule, token: Token, new: str, path: Path | None) -> list
     if not (match := _NEW_NAME.match(new)):
         raise RenameError(f"{new}: a name is a letter followed by letters, digits and _ $ . -, or a number")
     name = f"%{match[1]}"
-    if name != value.name and any(name in node.names or name in node.text.split() for node in function.every):
+    if name != value.name and any(_uses(node, name) for node in function.every):
         raise RenameError(f"{name} is in use in @{function.model.name}")
     if name != value.name and any(argument.name == name for argument in function.model.args):
         raise RenameError(f"{name} is in use in @{function.model.name}")
     return [(span, name) for span in spans_of(live, token)]
+
+
+def _uses(node: Node, name: str) -> bool:
+    """Whether a line defines or names a value. Most have nothing like it, and are not taken apart."""
+    return name in node.names or (name in node.text and name in node.text.split())
 
 
 def _renamed_function(live: LiveModule, token: Token, new: str, path: Path | None) -> list[tuple[Span, str]]:

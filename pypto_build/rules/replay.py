@@ -227,7 +227,7 @@ def _tool(targets: ArtifactTargets) -> str:
 def _run_heard(workspace: Workspace, heard: list[str], command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """For a test: its report is kept, and shown with the other failures."""
     run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    heard[:] = [run.stdout.decode(errors="replace")]
+    heard[:] = [terminal.plain(run.stdout.decode(errors="replace"))]
     if workspace.verbose:
         terminal.pass_on(heard[0], error=False, ours=True)
     return run.returncode, ""

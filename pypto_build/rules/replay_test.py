@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from SCons.Action import Action
-from SCons.Script import COMMAND_LINE_TARGETS
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 from SCons.Script.Main import OptionsParser
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS
@@ -20,7 +23,7 @@ from pypto_build.rules.artifact import declare_artifact
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.machinery.workspace import DECLARED_TESTS, Workspace, workspace_of
 from pypto_build.rules.outcomes import failed_tests, outcomes_of
 from pypto_build.rules.replay import (
     Replays,
@@ -63,6 +66,16 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
     return declare_test(env, REPLAY_TEST.check(given), _declare)
 
 
+def _list_tests(workspace: Workspace, replays: Replays) -> None:
+    """Leave the names, those that loops made too, where completion finds them; nothing where nothing was built."""
+    path, text = workspace.build_dir / DECLARED_TESTS, "".join(f"{name}\n" for name in sorted(replays.tags))
+    if GetOption("clean") or not workspace.build_dir.is_dir():
+        return
+    with suppress(OSError):
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_bytes(path, text.encode())
+
+
 def declare_test(
     env: Environment, values: Mapping[str, Any], declare: Callable[[Environment, Mapping[str, Any]], Nodes]
 ) -> Nodes:
@@ -71,6 +84,7 @@ def declare_test(
     workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
     if not replays.tags:
         _prepare(env)
+        workspace.at_end.append(partial(_list_tests, workspace, replays))
     replays.tags[name] = tags
     chosen = _chosen(workspace, name, tags)
     if not _asked_for(name, chosen):

@@ -16,6 +16,7 @@ from pypto_build.editor.setup.completion import SHELLS, options_of, script
 from pypto_build.editor.setup.jsonc import JsoncError, plain, read
 from pypto_build.editor.setup.plan import json_file
 from pypto_build.editor.setup.workspace import MATCHER_PATTERN, MODULE_PATTERN, tasks
+from pypto_build.rules.machinery.workspace import DECLARED_TESTS
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
@@ -240,7 +241,10 @@ def test_a_shell_completes(workspace: Path, shell: str) -> None:
         return set(complete(shell, line, workspace))
 
     assert {"replay", "report"} <= offers("scons re")
-    assert {"first", "second"} <= offers("scons ")
+    assert {"first", "second"} <= offers("scons ") and "looped_3" not in offers("scons ")
+    (workspace / "build").mkdir()
+    (workspace / "build" / DECLARED_TESTS).write_text("first\nlooped_3\n")
+    assert offers("scons loop") == {"looped_3"}
     assert "setup" in offers("pypto-build se") and "test" not in offers("pypto-build te")
     assert {"JIT=_jit_one", "JIT=_jit_two"} <= offers("scons replay JIT=")
     assert "JIT=no_artifact" not in offers("scons replay JIT=no")

@@ -64,6 +64,18 @@ def test_a_failing_replay_ends_with_what_to_type_next(chain: Saved) -> None:
     assert (run.status, run.output.splitlines()[-1]) == (1, "[RUN] why: pypto-build triage _jit_chain")
 
 
+def test_what_scons_and_a_replay_say_is_coloured_when_it_is_asked_for(chain: Saved) -> None:
+    """Through a pipe too; SCons's own lines as well."""
+    project = chain.again()
+    project.edit("kernels/aiv/plus_one.cpp", "1.0f", "3.0f")
+    output = project.quiet("replay", "JIT=_jit_chain", env={"CLICOLOR_FORCE": "1", "NO_COLOR": ""}).output
+    bad = "\x1b[1m\x1b[31m"
+    assert f"[RUN] {bad}FAIL\x1b[0m (" in output
+    assert f"\n{bad}scons: ***\x1b[0m [build/a2a3sim/_jit_chain/replays/default/verdict.json] Error 1\n" in output
+    output = project.quiet("replay", "JIT=_jit_chain", env={"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}).output
+    assert "\x1b" not in output and "scons: *** [build/" in output
+
+
 def test_an_error_of_the_compiler_comes_with_its_file_and_reason(chain: Saved) -> None:
     project = chain.again()
     project.edit("kernels/aiv/twice.cpp", "2.0f *", "2.0f * nothing *")

@@ -102,6 +102,18 @@ def test_a_test_that_does_not_build(chain: Saved) -> None:
     assert sarif["originalUriBaseIds"]["ARTIFACT"]["uri"] == f"{project.root.as_uri()}/"
 
 
+def test_the_names_are_left_for_completion(chain: Saved) -> None:
+    """Those that a loop makes too; `scons -c` takes them along."""
+    project = chain.again()
+    head = _TESTS.partition("env.ReplayTest")[0]
+    project.write("SConstruct", f"{head}for n in (1, 2):\n    env.ReplayTest(name=f'loop_{{n}}', artifact=base)\n")
+    names = project.root / "build" / ".declared_tests"
+    assert project.quiet("loop_2").status == 0
+    assert names.read_text() == "loop_1\nloop_2\n"
+    assert project.quiet("-c").status == 0
+    assert not names.exists()
+
+
 def test_files_for_ci(chain: Saved) -> None:
     project = with_tests(chain)
     environment = {**os.environ, "GITHUB_ACTIONS": "true"}

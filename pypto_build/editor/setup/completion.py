@@ -95,6 +95,7 @@ _pypto_build_artifacts() {
 
 _pypto_build_tests() {
   [ -f SConstruct ] || return 0
+  cat build/.declared_tests 2>/dev/null
   tr '\\n' ' ' < SConstruct | grep -o 'ReplayTest([^)]*' | sed -n "s/.*[(, ]name *= *[\\"']\\([^\\"']*\\).*/\\1/p"
 }
 """
@@ -339,6 +340,7 @@ end
 
 function __pypto_build_tests
     test -f SConstruct; or return
+    cat build/.declared_tests 2>/dev/null
     tr '\\n' ' ' < SConstruct | grep -o 'ReplayTest([^)]*' | sed -n "s/.*[(, ]name *= *[\\"']\\([^\\"']*\\).*/\\1/p"
 end
 

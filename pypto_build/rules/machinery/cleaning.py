@@ -18,7 +18,7 @@ from pypto_build import terminal
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
-from pypto_build.rules.machinery.workspace import FAILED_TESTS, MARKER, Workspace
+from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, MARKER, Workspace
 from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
@@ -55,7 +55,7 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     commands = workspace.build_dir / "compile_commands.json"
     if not (name or platform) and commands.exists():
         _remove(commands, workspace)
-    for path in (workspace.build_dir / file for file in (FAILED_TESTS, "gl-code-quality-report.json")):
+    for path in (workspace.build_dir / file for file in (FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")):
         if not (name or platform) and path.exists():
             _remove(path, workspace)
     for log in workspace.build_dir.glob("logs/*.log") if not (name or platform) else ():

@@ -9,7 +9,7 @@ from pypto_build.toolchain.python import own_environment
 # What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
 _PASSED_ON = (
     "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS",
-    "NO_COLOR",
+    "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
 )  # fmt: skip
 _PASSED_PREFIXES = (
     "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",

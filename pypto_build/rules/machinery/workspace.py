@@ -41,6 +41,8 @@ MARKER = ".pypto-build"
 _OF = "artifact: "
 # In BUILD_DIR: the names of the tests that failed when they last ran, for FAILED=1.
 FAILED_TESTS = ".failed_tests.json"
+# In BUILD_DIR: the names of the tests that the SConstruct declares, a line each, for completion in shells.
+DECLARED_TESTS = ".declared_tests"
 
 
 class Workspace:
