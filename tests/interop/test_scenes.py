@@ -125,6 +125,19 @@ def test_instruments_take_scenes(workspace: Workspace) -> None:
     assert "'y'" in run.stdout and "twice" in run.stdout
 
 
+def test_triage_of_a_case(workspace: Workspace) -> None:
+    scene = "SCENE=scenes/scene_chain.py::TestChain::small"
+    workspace.edit("kernels/chain.cpp", "second.add_inout(y)", "second.add_no_dep(y)")
+    run = workspace.run("-Q", "triage", scene, tool="SCons")
+    workspace.edit("kernels/chain.cpp", "second.add_no_dep(y)", "second.add_inout(y)")
+    assert run.returncode and "[triage] scene_chain-6dd792.TestChain: " in run.stdout, run.stdout
+    assert "scenes/kernels/chain.cpp:" in run.stdout and "not run: hazards" not in run.stdout, run.stdout
+    workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "3.0f * out[i]")
+    wrong = workspace.run("-Q", "replay", scene, tool="SCons")
+    workspace.edit("kernels/twice.cpp", "3.0f * out[i]", "2.0f * out[i]")
+    assert f"[RUN] why: scons triage {scene}\n" in wrong.stdout, wrong.stdout
+
+
 def test_pytest(workspace: Workspace) -> None:
     words = ["scenes/scene_chain.py", "-p", "no:cacheprovider", "-rs", "-v", "--platform", "a2a3sim"]
     run = workspace.run(*words, tool="pytest")
