@@ -165,6 +165,19 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
     assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
 
 
+def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
+    package = workspace.root / "beside"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "main.py").write_text("from simpler.worker import Worker\n\ndef run(level):\n    Worker(level=level)\n")
+    (package / "test_beside.py").write_text(
+        "from .main import run\n\ndef test_chip():\n    run(2)\n\ndef test_chips():\n    run(3)\n"
+    )
+    run = workspace.run("beside", "-p", "no:cacheprovider", "-rs", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 0 and "1 passed, 1 skipped" in run.stdout, run.stdout
+    assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
+
+
 def test_the_list(workspace: Workspace) -> None:
     run = workspace.run("scene", "--list", "scenes")
     assert run.returncode == 0
