@@ -304,8 +304,13 @@ def _triage_command(workspace: Workspace, replay: Replay) -> str:
     given = [pair for pair in replay.way.given if pair.partition("=")[0] in TARGETS["triage"].options]
     requested = workspace.options.requested or replay.targets.platform.name
     platform = [f"PLATFORM={requested}"] if requested != OPTIONS["PLATFORM"].default else []
-    jit = workspace.options["JIT"] or os.path.relpath(replay.targets.artifact.root, workspace.top)
-    by_hand = ["pypto-build", "triage", jit] if STATUS_VARIABLE in os.environ else ["scons", "triage", f"JIT={jit}"]
+    named, name = "JIT", workspace.options["JIT"] or os.path.relpath(replay.targets.artifact.root, workspace.top)
+    if replay.origin:
+        named, name = "SCENE", os.path.relpath(replay.origin, workspace.top)
+        given = [pair for pair in given if not pair.startswith("DATA=")]
+    by_hand = (
+        ["pypto-build", "triage", name] if STATUS_VARIABLE in os.environ else ["scons", "triage", f"{named}={name}"]
+    )
     return shlex.join([*by_hand, *platform, *given])
 
 

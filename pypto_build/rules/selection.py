@@ -154,7 +154,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
             if verb.needs is Needs.TRIAGE:
                 from pypto_build.rules.triage import declare_triage
 
-                declare_triage(env, verb, targets, needed, verdict)
+                declare_triage(env, verb, targets, needed, verdict, subject.data)
                 continue
             looked = verdict if verb.needs is Needs.REPLAY else ()
             declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data)

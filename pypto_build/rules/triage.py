@@ -27,12 +27,17 @@ _ERROR = re.compile(r"^(?P<path>/[^:\n]+):(?P<place>\d+(?::\d+)?): (?:fatal )?er
 
 
 def declare_triage(
-    env: Environment, verb: Verb, targets: ArtifactTargets, checked: ArtifactTargets, verdict: Nodes
+    env: Environment,
+    verb: Verb,
+    targets: ArtifactTargets,
+    checked: ArtifactTargets,
+    verdict: Nodes,
+    data: Path | None = None,
 ) -> None:
-    """Declare it for an artifact whose replay is ``verdict``; ``checked`` has the binaries of CHECK=1."""
+    """Declare it for an artifact whose replay, on ``data``, is ``verdict``; ``checked`` has the binaries of CHECK=1."""
     root, embedded = targets.artifact.root, targets.embedded
     words = [*own_tool(verb.module), str(root), "--platform", targets.platform.name, "--build-dir", str(targets.output)]
-    words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb)]
+    words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb, data)]
 
     action = [Action(show_results, None), Action(_triage, None)]
     alias = env.Alias("triage", [*verdict, *targets.config], action, PYPTO_WORDS=words, PYPTO_CHECKED=checked)

@@ -125,6 +125,19 @@ def test_instruments_take_scenes(workspace: Workspace) -> None:
     assert "'y'" in run.stdout and "twice" in run.stdout
 
 
+def test_triage_of_a_case(workspace: Workspace) -> None:
+    scene = "SCENE=scenes/scene_chain.py::TestChain::small"
+    workspace.edit("kernels/chain.cpp", "second.add_inout(y)", "second.add_no_dep(y)")
+    run = workspace.run("-Q", "triage", scene, tool="SCons")
+    workspace.edit("kernels/chain.cpp", "second.add_no_dep(y)", "second.add_inout(y)")
+    assert run.returncode and "[triage] scene_chain-6dd792.TestChain: " in run.stdout, run.stdout
+    assert "scenes/kernels/chain.cpp:" in run.stdout and "not run: hazards" not in run.stdout, run.stdout
+    workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "3.0f * out[i]")
+    wrong = workspace.run("-Q", "replay", scene, tool="SCons")
+    workspace.edit("kernels/twice.cpp", "3.0f * out[i]", "2.0f * out[i]")
+    assert f"[RUN] why: scons triage {scene}\n" in wrong.stdout, wrong.stdout
+
+
 def test_pytest(workspace: Workspace) -> None:
     words = ["scenes/scene_chain.py", "-p", "no:cacheprovider", "-rs", "-v", "--platform", "a2a3sim"]
     run = workspace.run(*words, tool="pytest")
@@ -149,6 +162,19 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
         *((f"test_what_a_kernel_leaves_to_wait_for[a2a3sim-{case}]", "PASSED") for case in ("0-101", "1-102", "2-0")),
         ("test_what_nothing_stands_in_for[a2a3sim]", "SKIPPED"),
     ]
+    assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
+
+
+def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
+    package = workspace.root / "beside"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "main.py").write_text("from simpler.worker import Worker\n\ndef run(level):\n    Worker(level=level)\n")
+    (package / "test_beside.py").write_text(
+        "from .main import run\n\ndef test_chip():\n    run(2)\n\ndef test_chips():\n    run(3)\n"
+    )
+    run = workspace.run("beside", "-p", "no:cacheprovider", "-rs", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 0 and "1 passed, 1 skipped" in run.stdout, run.stdout
     assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
 
 

@@ -24,6 +24,8 @@ from pypto_build.toolchain.python import own_environment, own_tool
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 _TICK_S = 0.02
+#: Of one case. Its author's machine has no such limit, and here many may run at a time.
+_TIME_LIMIT_S = 300
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class CasesRun:
         self._told: dict[str, CaseOutcome] = {}
         self._read = 0
         selector = ",".join(os.path.relpath(origin) for origin in origins)
-        command = [*own_tool("pypto_build.cli"), "replay", f"SCENE={selector}", "-p", platform, "-k", *words]
+        limit = [] if any(word.startswith("TIMEOUT=") for word in words) else [f"TIMEOUT={_TIME_LIMIT_S}"]
+        command = [*own_tool("pypto_build.cli"), "replay", f"SCENE={selector}", "-p", platform, "-k", *limit, *words]
         with self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
                 command,
