@@ -63,18 +63,22 @@ def _client(order: Order) -> Iterator[Any]:
 @contextmanager
 def _local(workers: int) -> Iterator[Any]:
     """Processes of this machine: on the loopback address, and for this user alone by certificates of their own."""
-    cluster = _dask.LocalCluster(
+    pages: dict[str, Any] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}  # none
+    with dask.config.set(pages), _start_local(workers) as cluster:
+        yield cluster
+
+
+def _start_local(workers: int) -> Any:
+    return _dask.LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         memory_limit=0,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         security=True,
         protocol="tls://",
         silence_logs=50,
     )
-    with cluster:
-        yield cluster
 
 
 def _usable(client: Any, say: Say, local: bool) -> list[str]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
@@ -76,10 +77,10 @@ class History:
             return {}
         wanted, found = set(jobs), {}
         with self._opened() as database:
-            for job, status, since, runs in database.execute(_LAST):
+            for job, status, since, runs in _typed(database.execute(_LAST), tuple[str, str, str, int]):
                 if job in wanted:
                     found[job] = Past(status, since, runs)
-            for job, seconds, memory in database.execute(_TAKEN):
+            for job, seconds, memory in _typed(database.execute(_TAKEN), tuple[str, _Seconds, int]):
                 if job in found:
                     found[job] = msgspec.structs.replace(found[job], seconds=seconds, memory=memory)
         return found
@@ -98,15 +99,16 @@ class History:
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
         with self._opened() as database:
-            rows = database.execute("select began, verbs, revision, seconds, run from runs order by run").fetchall()
-        return [Run(*row) for row in rows]
+            rows = database.execute("select began, verbs, revision, seconds, run from runs order by run")
+            return [Run(*row) for row in _typed(rows, tuple[_Seconds, str, str, _Seconds, int])]
 
     def results(self) -> dict[str, dict[int, Result]]:
         """The results of every job by the numbers of the runs, oldest first."""
         found: dict[str, dict[int, Result]] = {}
         with self._opened() as database:
             order = "select run, job, status, seconds, memory, cached, reason from results order by job, run"
-            for run, job, status, seconds, memory, cached, reason in database.execute(order):
+            rows = _typed(database.execute(order), tuple[int, str, str, _Seconds, int, int, str])
+            for run, job, status, seconds, memory, cached, reason in rows:
                 found.setdefault(job, {})[run] = Result(job, status, seconds, memory, bool(cached), reason)
         return found
 
@@ -128,8 +130,17 @@ class History:
                 yield database
             finally:
                 database.close()
-        except (sqlite3.Error, OSError, OverflowError, TypeError, ValueError) as error:
+        except (sqlite3.Error, OSError, OverflowError, ValueError, msgspec.MsgspecError) as error:
             raise ArtifactError(self.path, f"is no history of runs: {error}", "a new one is begun") from None
+
+
+# Of a time or a duration, in what a damaged file may hold.
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+
+
+def _typed(rows: Iterable[tuple[Any, ...]], row_type: Any) -> Iterator[Any]:
+    """The rows, if they are what was written."""
+    return (msgspec.convert(row, row_type) for row in rows)
 
 
 #: The last result of each job, with the revision and the number of runs since which it has been the same.

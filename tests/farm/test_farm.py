@@ -141,6 +141,22 @@ def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypat
     assert all(line.endswith(f"is not used: compiler {own['compiler']}, here g++ 99") for line in said)
 
 
+def test_local_workers_listen_on_the_loopback_address_alone() -> None:
+    psutil = pytest.importorskip("psutil")
+
+    with farm._local(1) as cluster:
+        assert cluster.scheduler_address.startswith("tls://127.0.0.1:")
+        workers = psutil.Process().children(recursive=True)
+        listening = [
+            connection.laddr.ip
+            for process in (psutil.Process(), *workers)
+            for connection in process.net_connections(kind="inet")
+            if connection.status == "LISTEN"
+        ]
+    assert len(listening) >= 3
+    assert set(listening) == {"127.0.0.1"}
+
+
 def test_no_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(farm, "_CONNECT_S", 1.0)
     order = Order("tcp://127.0.0.1:1", 1, [FarmJob("x", str(project.artifact), "replay")])

@@ -69,3 +69,14 @@ def test_a_pipe_and_another_version(tmp_path: Path) -> None:
         database.execute("pragma user_version = 9")
     with pytest.raises(ArtifactError, match="another version"):
         History(tmp_path / "new").runs()
+
+
+@pytest.mark.parametrize("change", ["update runs set revision = null", "update runs set began = 1e300"])
+def test_rows_that_nobody_wrote(kept: History, change: str) -> None:
+    with sqlite3.connect(kept.path) as database:
+        database.execute("drop table runs")
+        database.execute("create table runs(run, began, verbs, revision, seconds)")
+        database.execute("insert into runs values (1, 1.0, 'replay', 'rev', 1.0)")
+        database.execute(change)
+    with pytest.raises(ArtifactError, match=r"is no history of runs: .*; a new one is begun"):
+        kept.runs()
