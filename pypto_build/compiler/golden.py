@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 import runpy
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +102,8 @@ class _Stamp:
 
     def is_current(self) -> bool:
         unchanged = all(
-            (self.root / path).is_file() and _digest(self.root / path) == known for path, known in self.files.items()
+            os.path.isfile(self.root / path) and _digest(self.root / path) == known
+            for path, known in self.files.items()
         )
         return bool(self.files) and self.golden_then == self.golden and unchanged
 
@@ -115,7 +118,8 @@ class _Stamp:
         document = {"schema": 2, "golden": self.golden, "files": digests, "made": made}
         write_bytes(self.root / STAMP, (json.dumps(document, indent=2) + "\n").encode())
         for path in self.files.keys() - files.keys():
-            (self.root / path).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self.root / path).unlink()
 
 
 def compute(root: Path, given: frozenset[str] = frozenset()) -> dict[str, bool]:

@@ -544,6 +544,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ("pack", "no text", b"", "DIR/x.tar.zst: ends early; ask for the archive again"),
     ("passes", "nested", b"x = " + b"-" * 100_000 + b"1", ""),
     ("listing", "half a carry", b"for i in range(0, 1) carrying a:\n    pass\n", ""),
+    (
+        "golden_stamp",
+        "a file name that is too long",
+        b'{"schema": 2, "golden": "0", "files": {"data/in/' + b"a" * 5000 + b'.pt": "0"}}',
+        "",
+    ),
     ("pass_logs", "a file name that is too long", b"/x/" + b"a" * 5000 + b".py:1: warning: w\n", ""),
     ("pass_logs", "thousands of digits", f"/x/a.py:{_NUMBER}: warning: w\n".encode(), ""),
     ("pass_times", "nested", _UNKNOWN, ""),
