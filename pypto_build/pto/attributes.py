@@ -6,6 +6,7 @@ file.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -160,3 +161,18 @@ def case_of(attribute: Attribute | None, default: str = "") -> str:
     if isinstance(attribute, EnumAttr):
         return attribute.case
     return attribute.text if isinstance(attribute, StrAttr) else default
+
+
+_REAL_FORMATS = {"f32": "<f", "f16": "<e"}
+
+
+def round_real(value: float, name: str) -> float:
+    """``value`` as a scalar of the type ``name`` holds it; what is too large for it is infinite, as in C++."""
+    code = _REAL_FORMATS.get(name)
+    if code is None:
+        return value
+    try:
+        rounded: float = struct.unpack(code, struct.pack(code, value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return rounded

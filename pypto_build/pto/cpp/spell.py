@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 
 from pypto_build.facts.dtypes import PTO
 
+from ..attributes import round_real
 from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType
 
 SCALARS = {name: row.cpp for name, row in PTO.items() if row.cpp}
@@ -147,12 +147,12 @@ def real(value: float, type_: Type) -> str:
     name = type_.name if isinstance(type_, ScalarType) else "f64"
     if math.isnan(value):
         text = '__builtin_nanf("")'
-    elif math.isinf(value) or (name != "f64" and abs(value) > 3.5e38):
+    elif math.isinf(value) or (name != "f64" and math.isinf(round_real(value, "f32"))):
         text = "__builtin_inff()" if value > 0 else "(-__builtin_inff())"
     elif name == "f64":
         return repr(value)
     else:
-        text = f"{struct.unpack('<f', struct.pack('<f', value))[0]!r}f"
+        text = f"{round_real(value, 'f32')!r}f"
     return text if name in ("f32", "f64") else f"({scalar(type_)})({text})"
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import struct
 
-from ..attributes import FloatAttr, case_of
+from ..attributes import FloatAttr, case_of, round_real
 from ..model import Operation
 from ..ops import TABLE
 from ..ops.functions import COMPARE
@@ -19,11 +18,8 @@ def real(value: float, type_: Type | None) -> str:
     """A constant, rounded to its type."""
     if math.isinf(value) or math.isnan(value):
         return f'float("{value}")'
-    if dtypes.name_of(type_) == "f32":
-        value = struct.unpack("<f", struct.pack("<f", value))[0]
-    elif dtypes.name_of(type_) == "f16":
-        value = struct.unpack("<e", struct.pack("<e", value))[0]
-    return repr(value)
+    rounded = round_real(value, dtypes.name_of(type_))
+    return f'float("{rounded}")' if math.isinf(rounded) else repr(rounded)
 
 
 @LOWERINGS.of("constant")
@@ -174,7 +170,13 @@ def tensor_view(w: Writer, op: Operation) -> None:
     w.define(op, f"View({w.operand(op, 'ptr')}, {shape}, {strides}{more})")
 
 
+def _check_rank(offsets: int, dimensions: int) -> None:
+    if offsets != dimensions:
+        raise Unsupported(f"with {offsets} offsets for {dimensions} dimensions")
+
+
 def window(w: Writer, op: Operation, view: str, offsets: list[str], sizes: list[str]) -> None:
+    _check_rank(len(offsets), len(sizes))
     parts = [
         f"{o}:{int(o) + int(s)}" if o.isdigit() and s.isdigit() else f"{o}:{o} + {s}" if o != "0" else f"0:{s}"
         for o, s in zip(offsets, sizes, strict=True)
@@ -188,6 +190,7 @@ def plain_window(w: Writer, op: Operation) -> None:
     assert view is not None
     strides = w.operands(view, "strides")
     sizes = w.operands(op, "sizes")[-2:]
+    _check_rank(len(w.operands(op, "offsets")), len(strides))
     offset = joined(list(zip(w.operands(op, "offsets"), strides, strict=True)))
     if len(sizes) == 1:
         sizes, strides = ["1", *sizes], ["0", *strides]
