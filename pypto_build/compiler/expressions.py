@@ -34,6 +34,10 @@ _HINTS: dict[type, str] = {
 }
 _INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.log", "Is": "use ==", "IsNot": "use !="}
 _SUBMISSION = ("deps", "dumps", "allow_early_resolve", "predicate")
+_KINDS = {
+    "kernel": ("a kernel", "kernels"), "orchestration": ("an orchestration", "orchestrations"),
+    "host": ("a host program", "host programs"), "both": ("", "kernels and orchestrations"),
+}  # fmt: skip
 
 
 #: Reads another function of the program; the position is that of its caller.
@@ -56,6 +60,7 @@ class ExpressionReader:
             n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
         self.values = Values()
+        self.outputs: set[str] = set()  # parameters that results are written to
         self.chosen = self.made_up("chosen")  # for the values of conditional expressions
         self.block = Block()
 
@@ -246,14 +251,18 @@ class ExpressionReader:
         return callee, Launch(self.operand(inner))
 
     def call(self, node: ast.Call, callee: JitFunction, launch: Launch) -> Op:
-        if callee.kind == "orchestration":
+        if self.jit.kind == "host" and callee.kind == "kernel":
+            self.fail(node, f"{callee.name} is a kernel", "a host program calls @pl.jit functions, and they the kernels")
+        if callee.kind == "host" or (callee.kind == "orchestration" and self.jit.kind != "host"):
             self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
         if callee.kind == "kernel" and self.jit.kind == "kernel":
             self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
         function = self.reach(callee, self.position(node))
-        names = [p.name for p in function.params]
+        names = [p.variable for p in function.params]
         if callee.kind == "kernel":
             node, launch = self.submission(node, launch, names)
+        elif callee.kind == "orchestration":
+            node, launch = self.dispatch(node, launch, names)
         args = self.bind(node, callee.name, names, frozenset())
         return Op("call", args, {"callee": callee.name, "launch": launch}, position=self.position(node))
 
@@ -272,6 +281,25 @@ class ExpressionReader:
             launch = replace(launch, predicate=self.predicate(given["predicate"]))
         rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.value not in given.values()])
         return ast.copy_location(rest, node), launch
+
+    def dispatch(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
+        """What a call says of the dispatch beside the chip program's arguments: `device=rank`; without it, ranks take
+        turns."""
+        given = next((k for k in node.keywords if k.arg == "device" and k.arg not in params), None)
+        if given is None:
+            return node, launch
+        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k is not given])
+        return ast.copy_location(rest, node), replace(launch, device=self.operand(given.value))
+
+    def _x_subscript(self, node: ast.Subscript) -> Operand:
+        """`x[r]` in a host program: the part of a tensor that a rank gets."""
+        if self.jit.kind != "host" or not isinstance(node.value, ast.Name) or node.value.id not in self.locals:
+            return self.constant(node, self.static(node))
+        if isinstance(node.slice, ast.Slice) or any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
+            self.fail(node, f"{ast.unparse(node)} has a slice", "pl.slice(tensor, shape, offsets) takes a part")
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = tuple(self.operand(item) for item in items)
+        return Op("index", (Ref(node.value.id), indices), position=self.position(node))
 
     def items(self, node: ast.expr, message: str, hint: str = "") -> tuple[Operand, ...]:
         items = self.operand(node)
@@ -297,10 +325,10 @@ class ExpressionReader:
         spec = OPERATIONS.get(name)
         if spec is None:
             self.fail(node, f"pl.{name} cannot stand here")
-        if self.jit.kind != "inline" and spec.where not in ("both", self.jit.kind):
+        if self.jit.kind != "inline" and not spec.is_for(self.jit.kind):
             self.fail(
-                node, f"pl.{name} is an operation of {spec.where}s, but {self.jit.name} is "
-                f"{'a kernel' if self.jit.kind == 'kernel' else 'an orchestration'}",
+                node, f"{spec.spelled} is an operation of {' and '.join(_KINDS[kind][1] for kind in spec.where.split())}, but "
+                f"{self.jit.name} is {_KINDS[self.jit.kind][0]}",
                 "put it into a @pl.jit.incore function and call that" if spec.where == "kernel" else "",
             )  # fmt: skip
         attrs: dict[str, Any] = {}
@@ -313,14 +341,14 @@ class ExpressionReader:
             if key in keywords:
                 attrs[key] = self.attribute(keywords.pop(key))
             elif default is MISSING:
-                self.fail(node, f"pl.{name}: {key} is missing")
+                self.fail(node, f"{spec.spelled}: {key} is missing")
             else:
                 attrs[key] = default
         trimmed = ast.Call(
             node.func, positional[: len(spec.operands)] if len(extra) <= len(spec.attrs) else positional,
             [ast.keyword(k, v) for k, v in keywords.items()],
         )  # fmt: skip
-        args = self.bind(ast.copy_location(trimmed, node), f"pl.{name}", list(spec.operands), spec.optional)
+        args = self.bind(ast.copy_location(trimmed, node), spec.spelled, list(spec.operands), spec.optional)
         return self.folded(node, name, args, attrs)
 
     def attribute(self, node: ast.expr) -> Any:

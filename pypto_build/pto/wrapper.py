@@ -59,8 +59,8 @@ LAUNCH = {
 class Passed:
     """What `kernel_entry` passes for one parameter.
 
-    `kind` is tensor (`ctype` is that of an element), scalar, extent or launch; `slot` the place in the argument array
-    of tensors and scalars; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe,
+    `kind` is tensor (`ctype` is that of an element), scalar, context (a scalar that is the address of a CommContext, read
+    as words of `ctype`), extent or launch; `slot` the place in the argument array of tensors, scalars and contexts; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe,
     of which every block has a part.
     """
 
@@ -317,11 +317,14 @@ def unpack_arguments(passed: tuple[Passed, ...], tensor_class: str) -> list[str]
     block, blocks = (
         name if name in known else LAUNCH[name] for name in ("__pypto_spmd_block_idx", "__pypto_spmd_block_num")
     )
-    order = {"tensor": 0, "scalar": 1, "extent": 2}
+    order = {"tensor": 0, "scalar": 1, "context": 2, "extent": 3}
     for p in sorted((p for p in passed if p.kind in order), key=lambda p: (order[p.kind], p.slot)):
         match p.kind:
             case "scalar":
                 lines += _unpack_scalar(p)
+            case "context":
+                pointer = f"reinterpret_cast<__gm__ {p.ctype}*>(args[{p.slot}])"
+                lines += [f"    // Unpack comm context: {p.name}", f"    __gm__ {p.ctype}* {p.name} = {pointer};"]
             case "extent":
                 lines += [f"    // Dynamic dim: {p.name}", f"    {p.ctype} {p.name} = {p.value};"]
             case _:
