@@ -10,12 +10,13 @@ from itertools import count
 from typing import Any, NoReturn
 
 from . import language
+from .collectives import COLLECTIVES, WrongCollective, expansion
 from .dtypes import DType
 from .errors import CompileError, SourcePosition, similar
-from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Values
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Values, WindowType
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
-from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS
+from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS, called
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
@@ -61,6 +62,7 @@ class ExpressionReader:
         }
         self.values = Values()
         self.outputs: set[str] = set()  # parameters that results are written to
+        self.windows: dict[str, WindowType] = {}
         self.chosen = self.made_up("chosen")  # for the values of conditional expressions
         self.block = Block()
 
@@ -321,7 +323,33 @@ class ExpressionReader:
         tensor, indices = element.args
         return Predicate(tensor, indices if isinstance(indices, tuple) else (indices,), op, int(target.value))
 
+    def collective(self, node: ast.Call, name: str) -> Operand:
+        """A call of the function that a collective is on windows of these types; its value is the window it changes."""
+        windows, means, defaults = COLLECTIVES[name]
+        options = dict(defaults)
+        rest = []
+        for keyword in node.keywords:
+            if keyword.arg in options:
+                options[keyword.arg] = self.attribute(keyword.value)
+            else:
+                rest.append(keyword)
+        trimmed = ast.copy_location(ast.Call(node.func, node.args, rest), node)
+        args = self.bind(trimmed, called(name), list(windows), frozenset())
+        types = [self.windows.get(arg.name) if isinstance(arg, Ref) else None for arg in args]
+        for window, type_ in zip(windows, types, strict=True):
+            if type_ is None:
+                self.fail(node, f"{called(name)}: {window} is no window of {self.jit.name}", "pass a parameter of its own")
+        try:
+            function = expansion(name, tuple(t for t in types if t is not None), tuple(sorted(options.items())))
+        except WrongCollective as error:
+            self.fail(node, f"{called(name)}: {error}")
+        self.reach(function, self.position(node))
+        attrs = {"callee": function.name, "launch": Launch(), "gives": means}
+        return Op("call", args, attrs, position=self.position(node))
+
     def intrinsic(self, node: ast.Call, name: str) -> Operand:
+        if name in COLLECTIVES:
+            return self.collective(node, name)
         spec = OPERATIONS.get(name)
         if spec is None:
             self.fail(node, f"pl.{name} cannot stand here")

@@ -124,6 +124,8 @@ class _Reader(ExpressionReader):
                 value = constant
             if annotation.direction is not Direction.IN or isinstance(annotation.type, WindowType):
                 self.outputs.add(argument.arg)
+            if isinstance(annotation.type, WindowType):
+                self.windows[argument.arg] = annotation.type
             if isinstance(annotation.type, TensorType):
                 found.append(TensorParam(known, annotation.type, annotation.direction))
             else:
@@ -209,6 +211,8 @@ class _Reader(ExpressionReader):
     def given(self, op: Op) -> Operand | None:
         """What `x = pl.store(…, tensor)` means: the tensor, behind the store."""
         spec = OPERATIONS.get(op.name)
+        if "gives" in op.attrs:
+            return op.args[op.attrs["gives"]]
         return op.args[spec.operands.index(spec.gives)] if spec and spec.gives else None
 
     def _return(self, node: ast.Return) -> None:

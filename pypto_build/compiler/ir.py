@@ -409,6 +409,11 @@ class IrFunction:
     addresses: dict[str, int] = field(default_factory=dict)
 
     @property
+    def is_library(self) -> bool:
+        """Whether it is the compiler's own: such functions have names that no program can give."""
+        return "." in self.name
+
+    @property
     def types(self) -> dict[str, Type]:
         return self.values.types
 

@@ -152,6 +152,8 @@ for _name, _more in (("put", "atomic="), ("get", "")):
     )  # fmt: skip
 #: What must not happen before the other cores of a task have come so far.
 TO_RANKS = ("notify", "put", "get")
+for _name in ("barrier", "allreduce", "reduce_scatter", "broadcast", "allgather", "all_to_all"):
+    _define(_name, "", "", where="kernel host", **TENSOR)  # see collectives.py
 _define("world_size", "", "world_size", where="host", **SYSTEM)
 _define("alloc_window_buffer", "shape / dtype=", "alloc_window_buffer", where="host", **TENSOR)
 _define("window", "buffer shape / dtype", "window", where="host", **TENSOR)
