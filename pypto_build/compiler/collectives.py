@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 from . import language as pl
 from .dtypes import DType
 from .ir import WindowType
-from .language import JitFunction
+from .language import MOST_RANKS, Annotation, JitFunction
 from .language import distributed as pld
 
 _CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
@@ -24,6 +25,9 @@ _CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
 class WrongCollective(ValueError):
     """What a call cannot ask for; the message says why."""
 
+
+#: The signal of a host program's collective that is given none: a cell for each rank there can be.
+SIGNAL = WindowType((MOST_RANKS, 1), pl.INT32)
 
 #: Collective -> its operands that are windows, the one it means as a value, and its options with their defaults.
 COLLECTIVES: dict[str, tuple[tuple[str, ...], int, dict[str, Any]]] = {
@@ -222,3 +226,67 @@ _MAKERS: dict[str, Callable[..., JitFunction]] = {
     "allgather": _allgather,
     "all_to_all": _all_to_all,
 }
+
+
+# --- collectives of a host program: a chip program that calls one ------------------------------------------------------
+
+BUILTIN = "builtin_tensor_"
+
+
+def chip_directory(name: str) -> str:
+    """Where a chip program lies below next_levels/, as PyPTO calls those of collectives."""
+    return name.replace("_", ".", 2) if name.startswith(BUILTIN) else name
+
+
+@cache
+def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
+    """The chip program that does a collective on windows of these types, on the rank that it is dispatched to.
+
+    Raises `WrongCollective`.
+    """
+    function = expansion(name, types, options)
+    said = [str(value) for key, value in options if key in ("op", "root")]
+    data = types[0] if name != "barrier" else None
+    if data is not None:
+        said += [str(data.dtype).lower(), "x".join(map(str, data.shape))]
+    spelled = "__".join([f"{BUILTIN}{name}", *said])
+    names = {role: Annotation(type_) for role, type_ in zip(("First", "Second", "Third"), types, strict=False)}
+    kernel_source, chip_source = _BUILTINS[len(types) - 1]
+    kernel = JitFunction(_named(kernel_source, f"{spelled}_kernel", {**names, "collective": function}), "kernel")
+    return JitFunction(_named(chip_source, spelled, {**names, "kernel": kernel}), "orchestration")
+
+
+def _named(source: Callable[..., Any], name: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """The same function under another name, which sees these names."""
+    return FunctionType(source.__code__, {**source.__globals__, **names}, name)
+
+
+def _kernel_of_one(first: First):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
+    collective(first)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _kernel_of_two(first: First, second: Second):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
+    collective(first, second)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _kernel_of_three(first: First, second: Second, third: Third):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
+    collective(first, second, third)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _chip_of_one(first: First):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
+    kernel(first)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _chip_of_two(first: First, second: Second):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
+    kernel(first, second)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _chip_of_three(first: First, second: Second, third: Third):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
+    kernel(first, second, third)  # type: ignore[name-defined]  # noqa: F821
+
+
+_BUILTINS = (
+    (_kernel_of_one, _chip_of_one),
+    (_kernel_of_two, _chip_of_two),
+    (_kernel_of_three, _chip_of_three),
+)

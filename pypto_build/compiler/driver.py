@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME
 
+from .collectives import BUILTIN, chip_directory
 from .emit_artifact import Options, generate
 from .emit_golden import generate_golden
 from .emit_host import generate_distributed_meta, generate_driver
@@ -92,9 +93,10 @@ def compile_host(
         raise
     files: dict[str, str] = {}
     for name, chip in host.chips.items():
-        root = f"next_levels/{name}"
+        root = f"next_levels/{chip_directory(name)}"
         with own_faults("emission", chip):
-            texts = generate(chip, output_dir / root, options)
+            own = name.startswith(BUILTIN)  # the lines would be ours
+            texts = generate(chip, output_dir / root, replace(options, locations=False) if own else options)
         texts.pop(SCENE_TEST_NAME, None)  # it could not say what lies in windows
         files |= {f"{root}/{path}": text for path, text in texts.items()}
     files["orchestration/host_orch.py"] = generate_driver(host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+from .collectives import chip_directory
 from .dtypes import UINT8, DType
 from .emit_manifest import BACKENDS, params_document
 from .errors import CompileError
@@ -186,7 +187,7 @@ class _Driver(HostText):
         for ref in windows:
             self.add(f"{name}.add_scalar({self.handle(ref)}[{device}].device_ctx)")
         self.add(f"_keep.append({name})")
-        self.add(f'_submit_chip(orch, callables["{op.callee}"], {name}, config, {device})')
+        self.add(f'_submit_chip(orch, callables["{chip_directory(op.callee)}"], {name}, config, {device})')
 
     def handle(self, window: Ref) -> str:
         return self.of_buffer[self.windows[window.name]].handle

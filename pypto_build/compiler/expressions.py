@@ -10,10 +10,10 @@ from itertools import count
 from typing import Any, NoReturn
 
 from . import language
-from .collectives import COLLECTIVES, WrongCollective, expansion
+from .collectives import COLLECTIVES, SIGNAL, WrongCollective, builtin, expansion
 from .dtypes import DType
 from .errors import CompileError, SourcePosition, similar
-from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Values, WindowType
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Value, ValueKind, Values, WindowType
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
 from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS, called
@@ -334,18 +334,50 @@ class ExpressionReader:
             else:
                 rest.append(keyword)
         trimmed = ast.copy_location(ast.Call(node.func, node.args, rest), node)
-        args = self.bind(trimmed, called(name), list(windows), frozenset())
+        host = self.jit.kind == "host"
+        implied = frozenset({"signal"}) if host and name == "allreduce" else frozenset[str]()
+        args = list(self.bind(trimmed, called(name), list(windows), implied))
+        if args[-1] == ():
+            args[-1] = self.own_signal(node)
         types = [self.windows.get(arg.name) if isinstance(arg, Ref) else None for arg in args]
         for window, type_ in zip(windows, types, strict=True):
             if type_ is None:
-                self.fail(node, f"{called(name)}: {window} is no window of {self.jit.name}", "pass a parameter of its own")
+                hint = "pld.window(…) with extents that are known makes one" if host else "pass a parameter of its own"
+                self.fail(node, f"{called(name)}: {window} is no window of {self.jit.name}", hint)
+        known, said = tuple(t for t in types if t is not None), tuple(sorted(options.items()))
         try:
-            function = expansion(name, tuple(t for t in types if t is not None), tuple(sorted(options.items())))
+            function = builtin(name, known, said) if host else expansion(name, known, said)
         except WrongCollective as error:
             self.fail(node, f"{called(name)}: {error}")
         self.reach(function, self.position(node))
+        if host:
+            return self.on_every_rank(node, function, tuple(args), args[means])
         attrs = {"callee": function.name, "launch": Launch(), "gives": means}
-        return Op("call", args, attrs, position=self.position(node))
+        return Op("call", tuple(args), attrs, position=self.position(node))
+
+    def own_signal(self, node: ast.Call) -> Ref:
+        """A window of signals for a collective that is given none."""
+        position = self.position(node)
+        buffer = next(name for name in self.made_up("__allreduce_signal_buf_") if name not in self.values)
+        window = f"{buffer}_window"
+        extents = tuple(Const(extent) for extent in SIGNAL.shape if isinstance(extent, int))
+        for name in (buffer, window):
+            self.values.make(name, position)
+        self.emit(Op("alloc_window_buffer", (extents,), {"dtype": SIGNAL.dtype}, (buffer,), position=position))
+        self.emit(Op("window", (Ref(buffer), extents), {"dtype": SIGNAL.dtype}, (window,), position=position))
+        self.windows[window] = SIGNAL
+        return Ref(window)
+
+    def on_every_rank(self, node: ast.Call, chip: JitFunction, args: tuple[Operand, ...], given: Operand) -> Operand:
+        """A chip program dispatched to all ranks; `given` is what the collective means as a value."""
+        position = self.position(node)
+        rank = next(name for name in self.made_up("rank") if name not in self.values)
+        self.values.add(Value(rank, rank, ValueKind.INDEX, position, rank))
+        attrs = {"callee": chip.name, "launch": Launch(device=Ref(rank))}
+        body = Block([Op("call", args, attrs, position=position)], (rank,))
+        every = Op("world_size", position=position)
+        self.emit(Op("for", (Const(0), every, Const(1)), blocks=(body,), position=position))
+        return given
 
     def intrinsic(self, node: ast.Call, name: str) -> Operand:
         if name in COLLECTIVES:

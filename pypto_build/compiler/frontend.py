@@ -159,6 +159,8 @@ class _Reader(ExpressionReader):
         if isinstance(node.value, ast.Constant):  # a docstring
             return
         value = self.operand(node.value)
+        if isinstance(value, Ref) and isinstance(node.value, ast.Call):
+            return  # a collective of a host program, whose dispatches are there
         if not isinstance(value, Op):
             self.fail(node, "the value is not used", "assign it, or remove the line")
         self.emit(value)
@@ -205,8 +207,20 @@ class _Reader(ExpressionReader):
             if given == Ref(name):
                 return
             value = given
+        if isinstance(value, Op) and value.name == "window":
+            self.remember(name, value)
+        elif isinstance(value, Ref) and value.name in self.windows:
+            self.windows[name] = self.windows[value.name]
         self.variable(name, ValueKind.VARIABLE, self.position(node))
         self.emit(Op("copy", (value,), results=(name,), position=self.position(node)))
+
+    def remember(self, name: str, window: Op) -> None:
+        """The type of a host program's window, where its extents are known."""
+        extents, dtype = window.args[1], window.attrs["dtype"]
+        known = tuple(int(e.value) for e in extents if isinstance(e, Const)) if isinstance(extents, tuple) else ()
+        self.windows.pop(name, None)
+        if isinstance(extents, tuple) and len(known) == len(extents) and known:
+            self.windows[name] = WindowType(known, dtype)
 
     def given(self, op: Op) -> Operand | None:
         """What `x = pl.store(…, tensor)` means: the tensor, behind the store."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .checks import check_entry
+from .collectives import chip_directory
 from .errors import CompileError, SourcePosition
 from .flatten import flatten_calls
 from .frontend import build_program, read_function
@@ -40,7 +41,7 @@ def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None =
             chip_dumps: dict[str, str] | None = None if dumps is None else {}
             chips[jit.name] = known = run_passes(build_program(jit, platform), chip_dumps)
             if dumps is not None and chip_dumps:
-                dumps.update({f"next_levels/{jit.name}/{name}": text for name, text in chip_dumps.items()})
+                dumps.update({f"next_levels/{chip_directory(jit.name)}/{name}": text for name, text in chip_dumps.items()})
         return known.entries[0]
 
     function = read_function(entry, reach)
