@@ -6,6 +6,8 @@ again. So cells are zero afterwards, and one signal serves any number of calls. 
 others, lies between two barriers. Sums are made in the order of the ranks, so all ranks get the same bits.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,name-defined,no-any-return,misc"
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -68,7 +70,9 @@ def _tile(shape: tuple[int, int], dtype: DType) -> tuple[int, int]:
     fits = [c for c in range(1, cols + 1) if cols % c == 0 and c * dtype.size <= _CHUNK_BYTES]
     whole = [c for c in fits if c * dtype.size % 32 == 0]
     taken = (whole or fits)[-1]
-    return max(r for r in range(1, rows + 1) if rows % r == 0 and (r == 1 or r * taken * dtype.size <= _CHUNK_BYTES)), taken
+    return max(
+        r for r in range(1, rows + 1) if rows % r == 0 and (r == 1 or r * taken * dtype.size <= _CHUNK_BYTES)
+    ), taken
 
 
 def _extents(window: WindowType) -> tuple[int, int]:
@@ -86,7 +90,7 @@ def _one_of(name: str, value: Any, known: tuple[str, ...], hint: str = "") -> No
 @cache
 def _barrier(dims: int) -> JitFunction:
     @pl.jit.inline
-    def barrier(signal):  # type: ignore[no-untyped-def]
+    def barrier(signal):
         me = pld.rank(pld.get_comm_ctx(signal))
         ranks = pld.nranks(pld.get_comm_ctx(signal))
         for peer in pl.range(ranks):
@@ -105,7 +109,7 @@ def _barrier(dims: int) -> JitFunction:
                     pld.system.notify(signal, me, [source, 0], -1, op=pld.NotifyOp.AtomicAdd)
 
     barrier.function.__name__ = f"pld.tensor.barrier.{dims}"
-    return barrier  # type: ignore[no-any-return]
+    return barrier
 
 
 @cache
@@ -114,7 +118,7 @@ def _combine(op: str) -> JitFunction:
     is_sum, is_max = op == "sum", op == "max"
 
     @pl.jit.inline
-    def combine(a, b):  # type: ignore[no-untyped-def]
+    def combine(a, b):
         if is_sum:
             both = a + b
         elif is_max:
@@ -124,7 +128,7 @@ def _combine(op: str) -> JitFunction:
         return both
 
     combine.function.__name__ = f"pld.tensor.combine.{op}"
-    return combine  # type: ignore[no-any-return]
+    return combine
 
 
 def _allreduce(meet: JitFunction, window: WindowType, *, op: str, mode: str) -> JitFunction:
@@ -133,7 +137,7 @@ def _allreduce(meet: JitFunction, window: WindowType, *, op: str, mode: str) -> 
     rows, cols = _tile((all_rows, all_cols), window.dtype)
 
     @pl.jit.inline
-    def allreduce(target, signal):  # type: ignore[no-untyped-def]
+    def allreduce(target, signal):
         ranks = pld.nranks(pld.get_comm_ctx(target))
         for row in pl.range(0, all_rows, rows):
             for col in pl.range(0, all_cols, cols):
@@ -144,7 +148,7 @@ def _allreduce(meet: JitFunction, window: WindowType, *, op: str, mode: str) -> 
                 meet(signal)  # nobody reads any more what is overwritten
                 pl.store(total, [row, col], target)
 
-    return allreduce  # type: ignore[no-any-return]
+    return allreduce
 
 
 def _reduce_scatter(meet: JitFunction, window: WindowType, *, op: str) -> JitFunction:
@@ -152,7 +156,7 @@ def _reduce_scatter(meet: JitFunction, window: WindowType, *, op: str) -> JitFun
     _, cols = _tile((1, all_cols), window.dtype)
 
     @pl.jit.inline
-    def reduce_scatter(target, signal):  # type: ignore[no-untyped-def]
+    def reduce_scatter(target, signal):
         me = pld.rank(pld.get_comm_ctx(target))
         ranks = pld.nranks(pld.get_comm_ctx(target))
         meet(signal)
@@ -163,7 +167,7 @@ def _reduce_scatter(meet: JitFunction, window: WindowType, *, op: str) -> JitFun
             pl.store(total, [me, col], target)  # which no other rank reads
         meet(signal)
 
-    return reduce_scatter  # type: ignore[no-any-return]
+    return reduce_scatter
 
 
 def _broadcast(meet: JitFunction, window: WindowType, *, root: int) -> JitFunction:
@@ -171,7 +175,7 @@ def _broadcast(meet: JitFunction, window: WindowType, *, root: int) -> JitFuncti
     rows, cols = _tile((all_rows, all_cols), window.dtype)
 
     @pl.jit.inline
-    def broadcast(target, signal):  # type: ignore[no-untyped-def]
+    def broadcast(target, signal):
         me = pld.rank(pld.get_comm_ctx(target))
         meet(signal)
         if me != root:
@@ -180,7 +184,7 @@ def _broadcast(meet: JitFunction, window: WindowType, *, root: int) -> JitFuncti
                     pl.store(pld.tile.remote_load(target, root, [row, col], [rows, cols]), [row, col], target)
         meet(signal)
 
-    return broadcast  # type: ignore[no-any-return]
+    return broadcast
 
 
 def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitFunction:
@@ -190,7 +194,7 @@ def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitF
     chunk = _tile((rows, cols), local.dtype)
 
     @pl.jit.inline
-    def allgather(local_data, target, signal):  # type: ignore[no-untyped-def]
+    def allgather(local_data, target, signal):
         me = pld.rank(pld.get_comm_ctx(target))
         meet(signal)
         for peer in pl.range(pld.nranks(pld.get_comm_ctx(target))):
@@ -199,7 +203,7 @@ def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitF
             )
         meet(signal)
 
-    return allgather  # type: ignore[no-any-return]
+    return allgather
 
 
 def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> JitFunction:
@@ -209,14 +213,14 @@ def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> Jit
     chunk = _tile((1, cols), given.dtype)
 
     @pl.jit.inline
-    def all_to_all(input, target, signal):  # type: ignore[no-untyped-def]
+    def all_to_all(input, target, signal):
         me = pld.rank(pld.get_comm_ctx(target))
         meet(signal)
         for peer in pl.range(pld.nranks(pld.get_comm_ctx(target))):
             pld.tensor.put(target, peer, input, [me, 0], [peer, 0], [1, cols], chunk_rows=1, chunk_cols=chunk[1])
         meet(signal)
 
-    return all_to_all  # type: ignore[no-any-return]
+    return all_to_all
 
 
 _MAKERS: dict[str, Callable[..., JitFunction]] = {
@@ -228,7 +232,7 @@ _MAKERS: dict[str, Callable[..., JitFunction]] = {
 }
 
 
-# --- collectives of a host program: a chip program that calls one ------------------------------------------------------
+# --- collectives of a host program: a chip program that calls one -----------------------------------------------------
 
 BUILTIN = "builtin_tensor_"
 
@@ -261,28 +265,28 @@ def _named(source: Callable[..., Any], name: str, names: dict[str, Any]) -> Call
     return FunctionType(source.__code__, {**source.__globals__, **names}, name)
 
 
-def _kernel_of_one(first: First):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
-    collective(first)  # type: ignore[name-defined]  # noqa: F821
+def _kernel_of_one(first: First):  # noqa: F821
+    collective(first)  # noqa: F821
 
 
-def _kernel_of_two(first: First, second: Second):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
-    collective(first, second)  # type: ignore[name-defined]  # noqa: F821
+def _kernel_of_two(first: First, second: Second):  # noqa: F821
+    collective(first, second)  # noqa: F821
 
 
-def _kernel_of_three(first: First, second: Second, third: Third):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
-    collective(first, second, third)  # type: ignore[name-defined]  # noqa: F821
+def _kernel_of_three(first: First, second: Second, third: Third):  # noqa: F821
+    collective(first, second, third)  # noqa: F821
 
 
-def _chip_of_one(first: First):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
-    kernel(first)  # type: ignore[name-defined]  # noqa: F821
+def _chip_of_one(first: First):  # noqa: F821
+    kernel(first)  # noqa: F821
 
 
-def _chip_of_two(first: First, second: Second):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
-    kernel(first, second)  # type: ignore[name-defined]  # noqa: F821
+def _chip_of_two(first: First, second: Second):  # noqa: F821
+    kernel(first, second)  # noqa: F821
 
 
-def _chip_of_three(first: First, second: Second, third: Third):  # type: ignore[name-defined,no-untyped-def]  # noqa: F821
-    kernel(first, second, third)  # type: ignore[name-defined]  # noqa: F821
+def _chip_of_three(first: First, second: Second, third: Third):  # noqa: F821
+    kernel(first, second, third)  # noqa: F821
 
 
 _BUILTINS = (

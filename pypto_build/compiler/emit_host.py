@@ -92,7 +92,9 @@ class _Driver(HostText):
             ]
         if not lines:
             return ""
-        return "\n".join(["", "def _alloc_intermediates(tensors, world_size=1):", *(f"    {line}" for line in lines), "", ""])
+        return "\n".join(
+            ["", "def _alloc_intermediates(tensors, world_size=1):", *(f"    {line}" for line in lines), "", ""]
+        )
 
     def domain(self, domain: Domain) -> None:
         """The windows that some ranks share, and what lies in them."""
@@ -163,7 +165,10 @@ class _Driver(HostText):
             parts = [*map(self.expression, op.items(1)), *(f"0:{self.dim(extent)}" for extent in rest)]
         else:
             starts, extents = map(self.expression, op.items(2)), map(self.expression, op.items(1))
-            parts = [f"{start}:{start} + {extent}" if start != "0" else f"0:{extent}" for start, extent in zip(starts, extents, strict=True)]
+            parts = [
+                f"{start}:{start} + {extent}" if start != "0" else f"0:{extent}"
+                for start, extent in zip(starts, extents, strict=True)
+            ]
         return f"{source}[{', '.join(parts)}]"
 
     def dispatch(self, op: Op) -> None:
@@ -204,9 +209,7 @@ class _Driver(HostText):
             raise CompileError(op.position, f"{op.callee} takes a window: which rank's is not known", "say device=rank")
         type_ = self.values.tensor(ref.name)
         buffer = self.values[self.windows[ref.name]].stem
-        return (
-            f'{self.handle(ref)}[{device}].buffers["{buffer}"].tensor(shapes={self.tuple(type_.shape)}, dtype=DataType.{type_.dtype.enum})'
-        )
+        return f'{self.handle(ref)}[{device}].buffers["{buffer}"].tensor(shapes={self.tuple(type_.shape)}, dtype=DataType.{type_.dtype.enum})'
 
     def buffer_dtype(self, name: str) -> DType:
         """What a buffer is declared to hold: what it was allocated as, else what its windows are."""

@@ -6,8 +6,8 @@ from .ir import Op, TensorParam
 from .memory import SIDES
 from .pto_lowering import SPECIAL
 from .pto_pipes import PIPE_OPS, open_pipe
-from .pto_scalars import scalar_op
 from .pto_ranks import RANK_OPS, viewed_here
+from .pto_scalars import scalar_op
 from .pto_writer import PtoWriter
 from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, signature_of
 

@@ -254,7 +254,9 @@ class ExpressionReader:
 
     def call(self, node: ast.Call, callee: JitFunction, launch: Launch) -> Op:
         if self.jit.kind == "host" and callee.kind == "kernel":
-            self.fail(node, f"{callee.name} is a kernel", "a host program calls @pl.jit functions, and they the kernels")
+            self.fail(
+                node, f"{callee.name} is a kernel", "a host program calls @pl.jit functions, and they the kernels"
+            )
         if callee.kind == "host" or (callee.kind == "orchestration" and self.jit.kind != "host"):
             self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
         if callee.kind == "kernel" and self.jit.kind == "kernel":

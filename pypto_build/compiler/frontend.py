@@ -226,7 +226,7 @@ class _Reader(ExpressionReader):
         """What `x = pl.store(…, tensor)` means: the tensor, behind the store."""
         spec = OPERATIONS.get(op.name)
         if "gives" in op.attrs:
-            return op.args[op.attrs["gives"]]
+            return op.args[int(op.attrs["gives"])]
         return op.args[spec.operands.index(spec.gives)] if spec and spec.gives else None
 
     def _return(self, node: ast.Return) -> None:

@@ -41,7 +41,9 @@ def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None =
             chip_dumps: dict[str, str] | None = None if dumps is None else {}
             chips[jit.name] = known = run_passes(build_program(jit, platform), chip_dumps)
             if dumps is not None and chip_dumps:
-                dumps.update({f"next_levels/{chip_directory(jit.name)}/{name}": text for name, text in chip_dumps.items()})
+                dumps.update(
+                    {f"next_levels/{chip_directory(jit.name)}/{name}": text for name, text in chip_dumps.items()}
+                )
         return known.entries[0]
 
     function = read_function(entry, reach)
@@ -51,7 +53,8 @@ def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None =
         program = convert_to_ssa(flatten_calls(program))
         typed = Inference(program.functions[entry.name], callees).run()
         if not any(op.name == "call" for op in typed.body.walk()):
-            raise CompileError(function.position, f"{entry.name} dispatches nothing", "call a @pl.jit function, device=rank")
+            raise CompileError(
+                function.position, f"{entry.name} dispatches nothing", "call a @pl.jit function, device=rank"
+            )
         check_entry(typed, callees)
     return HostProgram(typed, chips, entry.ranks, platform)
-

@@ -85,7 +85,7 @@ def buffer_count(values: Values, name: str) -> list[Dim]:
     if not isinstance(buffer, BufferType):
         raise TypeError(f"{name} is no buffer")
     known = math.prod(extent for extent in buffer.shape if isinstance(extent, int))
-    rest = [extent for extent in buffer.shape if not isinstance(extent, int)]
+    rest: list[Dim] = [extent for extent in buffer.shape if not isinstance(extent, int)]
     return [*rest, known] if known != 1 or not rest else rest
 
 

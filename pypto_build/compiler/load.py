@@ -50,7 +50,9 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     hosts = list(dict.fromkeys(hosts))
     if len(hosts) > 1:
         names = ", ".join(host.name for host in hosts)
-        raise CompileError(SourcePosition(str(module.__file__)), f"defines several host programs: {names}", "one a file")
+        raise CompileError(
+            SourcePosition(str(module.__file__)), f"defines several host programs: {names}", "one a file"
+        )
     if hosts:
         return hosts
     found = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "orchestration"]

@@ -33,7 +33,9 @@ def static_extents(at: RuleContext, op: Op, operand: Operand, what: str) -> tupl
     values = []
     for item in operand:
         if not isinstance(item, Const) or int(item.value) <= 0:
-            at.fail(op, f"{called(op.name)}: {what} has to be known when compiling", "load a whole tile and use valid_shape")
+            at.fail(
+                op, f"{called(op.name)}: {what} has to be known when compiling", "load a whole tile and use valid_shape"
+            )
         values.append(int(item.value))
     return tuple(values)
 
@@ -211,7 +213,8 @@ def _expand(axis: int, like: bool) -> Rule:
         wanted = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
         if narrow.shape != wanted:
             at.fail(
-                op, f"{called(op.name)}: one value a {'row' if axis == 0 else 'column'} is {list(wanted)}, found {narrow}"
+                op,
+                f"{called(op.name)}: one value a {'row' if axis == 0 else 'column'} is {list(wanted)}, found {narrow}",
             )
         if narrow.dtype != x.dtype:
             at.fail(op, f"{called(op.name)}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")

@@ -45,4 +45,6 @@ def signature_of(function: IrFunction) -> KernelSignature:
     # each block of a launched group has its own part of the pipe's buffer, so both members have to know theirs
     block = bool(used & {"get_block_idx", "get_block_num"}) or (function.spmd and function.pipe is not None)
     ids = [n for n in ("get_block_idx", "get_block_num") if block] + ["get_subblock_idx"] * ("get_subblock_idx" in used)
-    return KernelSignature(function.tensors(), function.scalars(), function.windows(), tuple(extents.values()), tuple(ids))
+    return KernelSignature(
+        function.tensors(), function.scalars(), function.windows(), tuple(extents.values()), tuple(ids)
+    )

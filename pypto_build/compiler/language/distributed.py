@@ -12,7 +12,8 @@
         for r in pl.range(pld.world_size()):
             chip(x[r], pld.window(inbox_buf, [1, 64], dtype=pl.FP32), device=r)
 
-Names are PyPTO's. Everything is found under its namespace (`pld.system`, `pld.tensor`, `pld.tile`), what PyPTO has without one too.
+Names are PyPTO's. Everything is found under its namespace (`pld.system`, `pld.tensor`, `pld.tile`), and without one
+what PyPTO has so too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from ..errors import similar
 from ..ir import WindowType
 from ..operations import OPERATIONS
-from . import Annotation, Intrinsic, Tensor
+from . import Intrinsic, Tensor
 
 __all__ = ["AtomicType", "DistributedTensor", "NotifyOp", "ReduceOp", "WaitCmp", "system", "tensor", "tile"]
 
@@ -38,11 +39,10 @@ class DistributedTensor(Generic[T]):
 
     def __class_getitem__(cls, item: Any) -> Any:
         try:
-            plain: Annotation = Tensor[item]
+            plain: Any = Tensor[item]
         except TypeError as error:
             raise TypeError(str(error).replace("pl.Tensor", "pld.DistributedTensor")) from None
-        assert not hasattr(plain.type, "window")
-        return replace(plain, type=WindowType(plain.type.shape, plain.type.dtype))  # type: ignore[union-attr]
+        return replace(plain, type=WindowType(plain.type.shape, plain.type.dtype))
 
 
 class NotifyOp:
@@ -97,7 +97,16 @@ tensor = _Namespace("pld.tensor")
 tile = _Namespace("pld.tile")
 
 #: What stands behind `pld.` alone too.
-_SHORT = {"world_size", "rank", "nranks", "get_comm_ctx", "alloc_window_buffer", "window", "remote_load", "remote_store"}
+_SHORT = {
+    "world_size",
+    "rank",
+    "nranks",
+    "get_comm_ctx",
+    "alloc_window_buffer",
+    "window",
+    "remote_load",
+    "remote_store",
+}
 
 
 def __getattr__(name: str) -> Intrinsic:
