@@ -57,6 +57,7 @@ class _Driver(HostText):
         self.domains = domains_of(host)
         self.of_buffer = {buffer: domain for domain in self.domains for buffer in domain.buffers}
         self.windows: dict[str, str] = {}  # a window -> its buffer
+        self.extents: list[str] = []
         self.intermediates: list[str] = []
         self.dispatches = 0
 
@@ -79,11 +80,13 @@ class _Driver(HostText):
             self.tensors[param.name] = f'tensors["{param.variable}"]'
             for axis, extent in enumerate(param.type.shape):
                 if isinstance(extent, Ref) and extent.name not in self.names:
-                    self.add(f"{self.name(extent.name)} = {self.tensors[param.name]}.shape[{axis}]")
+                    self.extents.append(f"{self.name(extent.name)} = {self.tensors[param.name]}.shape[{axis}]")
+        for line in self.extents:
+            self.add(line)
 
     def allocation(self) -> str:
         """`_alloc_intermediates`: tensors of the host program, and a token a rank that orders what communicates."""
-        lines = list(self.intermediates)
+        lines = [*self.extents, *self.intermediates] if self.intermediates else []
         for domain in self.domains:
             lines += [
                 f'tensors["{domain.handle}_ord"] = [',
@@ -108,9 +111,8 @@ class _Driver(HostText):
         for name, size in sizes.items():
             dtype = self.buffer_dtype(name)
             count = self.inlined(buffer_count(self.values, name))
-            self.add(
-                f'    CommBufferSpec(name="{self.values[name].stem}", dtype="{dtype.torch}", count={count}, nbytes={size}),'
-            )
+            spec = f'name="{self.values[name].stem}", dtype="{dtype.torch}", count={count}, nbytes={size}'
+            self.add(f"    CommBufferSpec({spec}),")
         self.add("],")
         self.depth -= 1
         self.add(f") as {domain.handle}:")
@@ -151,9 +153,8 @@ class _Driver(HostText):
         type_ = self.values.tensor(op.result)
         name = self.values[op.result].stem
         key = name if name not in {p.variable for p in self.function.params} else op.result
-        self.intermediates.append(
-            f'tensors["{key}"] = torch.zeros({self.tuple(type_.shape)}, dtype=torch.{type_.dtype.torch}).share_memory_()'
-        )
+        made = f"torch.zeros({self.tuple(type_.shape)}, dtype=torch.{type_.dtype.torch})"
+        self.intermediates.append(f'tensors["{key}"] = {made}.share_memory_()')
         self.tensors[op.result] = f'tensors["{key}"]'
 
     def part(self, op: Op) -> str:
@@ -209,7 +210,8 @@ class _Driver(HostText):
             raise CompileError(op.position, f"{op.callee} takes a window: which rank's is not known", "say device=rank")
         type_ = self.values.tensor(ref.name)
         buffer = self.values[self.windows[ref.name]].stem
-        return f'{self.handle(ref)}[{device}].buffers["{buffer}"].tensor(shapes={self.tuple(type_.shape)}, dtype=DataType.{type_.dtype.enum})'
+        window = f'{self.handle(ref)}[{device}].buffers["{buffer}"]'
+        return f"{window}.tensor(shapes={self.tuple(type_.shape)}, dtype=DataType.{type_.dtype.enum})"
 
     def buffer_dtype(self, name: str) -> DType:
         """What a buffer is declared to hold: what it was allocated as, else what its windows are."""

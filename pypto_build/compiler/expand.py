@@ -70,9 +70,10 @@ def _check_ranks(function: IrFunction) -> None:
     for op in function.body.walk():
         if op.name in TO_RANKS:
             raise CompileError(
-                op.position, f"{called(op.name)} in {function.name}, which runs on both cores: the other one may not have "
-                "come so far", "put it into a kernel of its own",
-            )  # fmt: skip
+                op.position,
+                f"{called(op.name)} in {function.name}, which runs on both cores: the other may not have come so far",
+                "put it into a kernel of its own",
+            )
 
 
 def _pipe(function: IrFunction) -> PipePlan:

@@ -388,9 +388,9 @@ class ExpressionReader:
         if spec is None:
             self.fail(node, f"pl.{name} cannot stand here")
         if self.jit.kind != "inline" and not spec.is_for(self.jit.kind):
+            users = " and ".join(_KINDS[kind][1] for kind in spec.where.split())
             self.fail(
-                node, f"{spec.spelled} is an operation of {' and '.join(_KINDS[kind][1] for kind in spec.where.split())}, but "
-                f"{self.jit.name} is {_KINDS[self.jit.kind][0]}",
+                node, f"{spec.spelled} is an operation of {users}, but {self.jit.name} is {_KINDS[self.jit.kind][0]}",
                 "put it into a @pl.jit.incore function and call that" if spec.where == "kernel" else "",
             )  # fmt: skip
         attrs: dict[str, Any] = {}

@@ -147,8 +147,8 @@ _define("remote_store", "src_tile target peer offsets / atomic=", "remote_store"
 _STAGED = "chunk_rows=0 chunk_cols=0 pipeline=0"
 for _name, _more in (("put", "atomic="), ("get", "")):
     _define(
-        _name, f"dst peer src dst_offsets=? src_offsets=? shape=? / {_more} {_STAGED}", "transfer", pto=f"pto.comm.t{_name}",
-        **V, **TENSOR,
+        _name, f"dst peer src dst_offsets=? src_offsets=? shape=? / {_more} {_STAGED}", "transfer",
+        pto=f"pto.comm.t{_name}", **V, **TENSOR,
     )  # fmt: skip
 #: What must not happen before the other cores of a task have come so far.
 TO_RANKS = ("notify", "put", "get")

@@ -21,7 +21,8 @@ def vector_tile(
     if extent * dtype.size % BLOCK:
         at.fail(
             op,
-            f"{called(op.name)}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, not a multiple of {BLOCK}",
+            f"{called(op.name)}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, not a multiple of "
+            f"{BLOCK}",
             "take more, and say with valid_shape what holds data",
         )
     return tile

@@ -134,7 +134,7 @@ def _fits(
 
 
 def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ...]) -> list[Ref]:
-    """The tile or tiles of vector memory that what is sent passes through, as large as chunk_rows and chunk_cols say."""
+    """The tiles of vector memory that what is sent passes through, as large as chunk_rows and chunk_cols say."""
     chunks = [int(op.attrs[name]) for name in ("chunk_rows", "chunk_cols")]
     pipelined = bool(int(op.attrs["pipeline"]))
     if pipelined and not all(chunks):

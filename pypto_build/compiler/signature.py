@@ -1,5 +1,5 @@
-"""In what order a kernel takes its arguments: tensors, numbers, the contexts of tensors in windows, dynamic extents, then
-what the launch tells it.
+"""In what order a kernel takes its arguments: tensors, numbers, the contexts of tensors in windows, dynamic extents,
+then what the launch tells it.
 
 The .pto function, the wrapper's unpacking and the orchestration's `add_*` calls all follow this one order.
 """
@@ -25,8 +25,8 @@ def context_name(window: str) -> str:
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """`contexts` has the tensors in windows, each of which comes with a context. `extents` has, for each dynamic extent, the parameter and axis it is read from; `launch_ids` the operations whose
-    values are passed."""
+    """`contexts` has the tensors in windows, each of which comes with a context; `extents`, for each dynamic extent,
+    the parameter and axis it is read from; `launch_ids` the operations whose values are passed."""
 
     tensors: tuple[TensorParam, ...]
     scalars: tuple[ScalarParam, ...]

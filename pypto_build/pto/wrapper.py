@@ -61,10 +61,10 @@ LAUNCH = {
 class Passed:
     """What `kernel_entry` passes for one parameter.
 
-    `kind` is tensor (`ctype` is that of an element), scalar, context (a scalar that is the address of a CommContext, read
-    as words of `ctype`), extent or launch; `slot` the place in the argument array of tensors, scalars and contexts;
-    `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe, of which every block has a
-    part.
+    `kind` is tensor (`ctype` is that of an element), scalar, context (a scalar that is the address of a CommContext,
+    read as words of `ctype`), extent or launch; `slot` the place in the argument array of tensors, scalars and
+    contexts; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe, of which every
+    block has a part.
     """
 
     kind: str
