@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.facts.platforms import Platform
+from pypto_build.facts.platforms import HOST_GRAPH, TENSORMAP, Platform
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
@@ -105,20 +105,22 @@ def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arc
     return [*_KERNEL_FLAGS, *gcc_only, arch_flag(arch), *macros]
 
 
-def orchestration_flags(compiler: HostCompiler, platform: Platform) -> list[str]:
-    """Flags of an orchestration's compilation."""
+def orchestration_flags(compiler: HostCompiler, platform: Platform, runtime: str = TENSORMAP) -> list[str]:
+    """Flags of an orchestration's compilation, for one of simpler's runtimes."""
     gcc_only = ("-fno-gnu-unique",) if compiler.family == "g++" else ()
-    return [*_ORCHESTRATION_FLAGS, *gcc_only, f"-DPYPTO_ARCH={platform.arch_macro}"]
+    counts_cores = ("-DPYPTO_COUNTS_CORES",) if platform.arch == "a5" and runtime != HOST_GRAPH else ()
+    return [*_ORCHESTRATION_FLAGS, *gcc_only, f"-DPYPTO_ARCH={platform.arch_macro}", *counts_cores]
 
 
 def host_recipe(
     compiler: HostCompiler,
     platform: Platform,
+    runtime: str = TENSORMAP,
     arch: str = "",
     more_kernel_flags: Sequence[str] = (),
     user_flags: Sequence[str] = (),
 ) -> Recipe:
-    """How units become libraries for the embedded runtime.
+    """How units become libraries for the embedded runtime. ``runtime`` is simpler's that the artifact was made for.
 
     With flags of the user's, which may mean anything, each kernel has its own instances of instructions.
     """
@@ -127,7 +129,7 @@ def host_recipe(
             core: [*kernel_flags(compiler, platform, core, arch), *more_kernel_flags, *user_flags]
             for core in _CORE_MACRO
         },
-        "orchestration": orchestration_flags(compiler, platform),
+        "orchestration": orchestration_flags(compiler, platform, runtime),
     }
     link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
     # clang++ stops at a stale precompiled header, where g++ reads the text instead, and it instantiates in any case.
