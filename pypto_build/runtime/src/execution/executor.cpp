@@ -40,14 +40,40 @@ private:
     const Activation &activation_;
 };
 
-Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
+/// An event of a kernel.
+FlightRecord of_kernel(const Activation &activation, int64_t now, FlightEvent event, int32_t value = 0,
+                       uint8_t detail = 0, uint64_t object = 0) {
+    return {now,
+            event,
+            activation.executor->recorder().name(activation.kernel->func_id),
+            static_cast<uint8_t>(activation.member),
+            detail,
+            static_cast<uint16_t>(activation.context.block_idx),
+            static_cast<uint32_t>(activation.task->number),
+            value,
+            object};
+}
+
+/// A slot of a pipe, which a kernel waits for or passes on.
+FlightRecord of_slot(const Activation &activation, int64_t now, FlightEvent event, const PyptoPipe &pipe, int to_vector,
+                     bool producing, uint64_t slot) {
+    const int way = (to_vector ? kToVector : 0) | (producing ? kProducing : 0);
+    return of_kernel(activation, now, event, static_cast<int32_t>(slot), static_cast<uint8_t>(way), pipe.spec.flag_id);
+}
+
+Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint64_t number,
+                      uint8_t **slot) {
     const Waiting waiting(activation);
-    return activation.group->acquire(activation.member, pipe, to_vector, producing, slot);
+    FlightWait told(activation.flight,
+                    of_slot(activation, 0, FlightEvent::WaitsForSlot, *pipe, to_vector, producing, number));
+    return activation.group->acquire(activation.member, pipe, to_vector, producing, slot, told);
 }
 
 GroupSet::Result meet(const Activation &activation, uint32_t cores) {
     const Waiting waiting(activation);
-    return activation.groups->meet(*activation.group, activation.member, static_cast<GroupSet::Cores>(cores));
+    FlightWait told(activation.flight,
+                    of_kernel(activation, 0, FlightEvent::WaitsAtBarrier, 0, static_cast<uint8_t>(cores)));
+    return activation.groups->meet(*activation.group, activation.member, static_cast<GroupSet::Cores>(cores), told);
 }
 
 int vector_count(const Task &task) {
@@ -60,7 +86,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = activation.member == 2 ? 1 : 0;
     const uint64_t number = producing ? ring.acquired[lane] : ring.fronted[lane]; // this lane's own counters
-    switch (acquire(activation, pipe, to_vector, producing, &slot)) {
+    switch (acquire(activation, pipe, to_vector, producing, number, &slot)) {
     case Group::Result::Ok:
         if (activation.check)
             activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
@@ -75,12 +101,15 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
 
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
     Activation &activation = activation_of(context);
-    if (activation.check) {
-        PipeRing &ring = pipe->rings[to_vector];
-        const int lane = activation.member == 2 ? 1 : 0;
-        activation.check->advances(ring, producing, producing ? ring.committed[lane] : ring.released[lane]);
-    }
-    if (!activation.group->advance(activation.member, pipe, to_vector, producing))
+    PipeRing &ring = pipe->rings[to_vector];
+    const int lane = activation.member == 2 ? 1 : 0;
+    const uint64_t number = producing ? ring.committed[lane] : ring.released[lane];
+    if (activation.check)
+        activation.check->advances(ring, producing, number);
+    const int64_t now = monotonic_ns();
+    note(activation.flight,
+         of_slot(activation, now, FlightEvent::PassesSlot, *pipe, to_vector, producing, number));
+    if (!activation.group->advance(activation.member, pipe, to_vector, producing, now))
         activation.executor->end_with_fault(
             activation,
             Fault(producing ? FaultKind::SlotNotAcquired : FaultKind::SlotNotPopped, {{"pipe", pipe->spec.flag_id}}));
@@ -166,11 +195,11 @@ void await(Deferred &deferred) {
     }
 }
 
-void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member) {
+void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member, int64_t now) {
     slot.func_id = kernel.func_id;
     slot.block = block;
     slot.member = member;
-    slot.start_ns = monotonic_ns();
+    slot.start_ns = now;
     std::strncpy(slot.kernel, kernel.name.c_str(), sizeof(slot.kernel) - 1);
     slot.task.store(task.number, std::memory_order_release);
 }
@@ -200,9 +229,9 @@ void build_arguments(const Task &task, const void *local_context, const void *gl
     }
 }
 
-Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, RankSignals &signals,
-                   Callbacks callbacks)
-    : platform_(platform), kernels_(kernels), report_(report), signals_(signals), callbacks_(std::move(callbacks)),
+Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report,
+                   const FlightRecorder &recorder, RankSignals &signals, Callbacks callbacks)
+    : platform_(platform), kernels_(kernels), report_(report), recorder_(recorder), signals_(signals), callbacks_(std::move(callbacks)),
       pool_([this] { return make_core(); }) {}
 
 std::unique_ptr<Core> Executor::make_core() {
@@ -213,7 +242,7 @@ std::unique_ptr<Core> Executor::make_core() {
         slot->task.store(kNoTask);
         report_->thread_count.fetch_add(1);
     }
-    auto core = std::make_unique<Core>(platform_, index, slot);
+    auto core = std::make_unique<Core>(platform_, index, slot, recorder_.core(index));
     if (!observers_.empty())
         core->memory.touch(); // times are taken, which first touches would multiply
     return core;
@@ -284,6 +313,7 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     activation.task = &task;
     activation.member = role.member;
     activation.running = core.running;
+    activation.flight = core.flight;
     PyptoCoreContext &context = activation.context;
     context.abi = PYPTO_CORE_ABI;
     context.is_vector = activation.kernel->vector ? 1 : 0;
@@ -309,8 +339,12 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
         checker_->core(core.index)->begin(activation);
 
     current_activation = &activation;
+    const bool timed = role.group != nullptr || core.taken_ns == 0; // else the scheduler has looked at the clock
+    const int64_t begun = timed ? monotonic_ns() : core.taken_ns;
+    core.taken_ns = 0;
     if (core.running)
-        announce(*core.running, task, *activation.kernel, role.block, role.member);
+        announce(*core.running, task, *activation.kernel, role.block, role.member, begun);
+    note(core.flight, of_kernel(activation, begun, FlightEvent::KernelBegins, activation.kernel->func_id));
     for (TaskObserver *observer : observers_)
         observer->starting(task, role.member, role.block, core.index);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
@@ -321,6 +355,10 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
         activation.check->end();
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
+    if (timed)
+        note(core.flight, of_kernel(activation, monotonic_ns(), FlightEvent::KernelReturns));
+    else
+        core.returned = of_kernel(activation, 0, FlightEvent::KernelReturns);
     current_activation = nullptr;
     if (role.groups && role.groups->leave(*role.group, role.member))
         report_deadlock(activation);

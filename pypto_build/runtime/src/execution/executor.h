@@ -3,6 +3,7 @@
 
 #include "base/fault.h"
 #include "chips/board.h"
+#include "crash/flight.h"
 #include "execution/core.h"
 #include "execution/group.h"
 #include "execution/kernel_library.h"
@@ -26,8 +27,8 @@ public:
         std::function<bool()> failed;
     };
 
-    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, RankSignals &signals,
-             Callbacks callbacks);
+    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, const FlightRecorder &recorder,
+             RankSignals &signals, Callbacks callbacks);
 
     /// From before the first task on.
     void observe(TaskObserver *observer) { observers_.push_back(observer); }
@@ -35,6 +36,7 @@ public:
     void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
     Report *report() const { return report_; }
+    const FlightRecorder &recorder() const { return recorder_; }
     RankSignals &signals() const { return signals_; }
 
     /// A core for a thread of the scheduler.
@@ -73,6 +75,7 @@ private:
     const Platform &platform_;
     const KernelLibrary &kernels_;
     Report *report_;
+    const FlightRecorder &recorder_;
     RankSignals &signals_;
     Callbacks callbacks_;
     std::vector<TaskObserver *> observers_;

@@ -65,7 +65,8 @@ bool Group::satisfied(const Wait &wait) const {
                           : wait.slot < ring.full();
 }
 
-Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
+Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot,
+                             FlightWait &told) {
     std::unique_lock<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
@@ -73,19 +74,21 @@ Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool pr
     Wait &wait = waits_[member];
     wait = {pipe, to_vector, producing, counter};
     while (!set_.aborted_ && !satisfied(wait)) {
+        told.begins();
         if (set_.deadlocked())
             return Result::Deadlock;
         set_.changed_.wait(lock);
     }
     if (set_.aborted_)
         return Result::Aborted;
+    told.ends();
     wait.pipe = nullptr;
     *slot = ring.slots + counter % std::max(pipe->spec.slot_count, 1u) * pipe->spec.slot_bytes;
     ++counter;
     return Result::Ok;
 }
 
-bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing) {
+bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing, int64_t now) {
     const std::lock_guard<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
@@ -93,6 +96,8 @@ bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing) 
     if (done >= (producing ? ring.acquired[lane] : ring.fronted[lane]))
         return false;
     ++done;
+    (producing ? ring.pushed_by : ring.freed_by) = member;
+    (producing ? ring.pushed_ns : ring.freed_ns) = now;
     set_.changed_.notify_all();
     return true;
 }

@@ -36,12 +36,14 @@ bool GroupSet::deadlocked() const {
     return anyone;
 }
 
-GroupSet::Result GroupSet::meet(Group &group, int member, Cores cores) {
+GroupSet::Result GroupSet::meet(Group &group, int member, Cores cores, FlightWait &told) {
     std::unique_lock<std::mutex> lock(mutex_);
     const int kind = static_cast<int>(cores);
     Meeting &meeting = meetings_[kind];
     const uint64_t number = meeting.number;
     ++meeting.arrived;
+    if (meeting.arrived < expected(kind))
+        told.begins();
     if (!aborted_ && missed())
         return Result::Deadlock;
     if (meeting.arrived >= expected(kind)) {
@@ -57,7 +59,10 @@ GroupSet::Result GroupSet::meet(Group &group, int member, Cores cores) {
     if (!aborted_ && deadlocked())
         return Result::Deadlock;
     changed_.wait(lock, [&] { return aborted_ || meeting.number != number; });
-    return meeting.number != number ? Result::Ok : Result::Aborted;
+    if (meeting.number == number)
+        return Result::Aborted;
+    told.ends();
+    return Result::Ok;
 }
 
 bool GroupSet::leave(Group &group, int member) {

@@ -15,6 +15,7 @@
 
 namespace pypto::runtime {
 
+class FlightWait;
 class Group;
 
 class GroupSet {
@@ -32,7 +33,7 @@ public:
 
     /// Returns when every member of these kinds has called. On Deadlock the caller reports; everybody else gets
     /// Aborted.
-    Result meet(Group &group, int member, Cores cores);
+    Result meet(Group &group, int member, Cores cores, FlightWait &told);
     /// A member has returned. True if others now wait for it in vain; the caller reports.
     bool leave(Group &group, int member);
     void abort();

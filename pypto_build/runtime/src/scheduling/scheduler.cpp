@@ -115,8 +115,14 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     ++running_;
     lock.unlock();
     const int64_t start = monotonic_ns();
+    core.taken_ns = hook_ ? 0 : start;
     const Service::Kind kind = execute(unit, core);
     const int64_t end = monotonic_ns();
+    if (core.returned.event != FlightEvent::None) {
+        core.returned.ns = end;
+        note(core.flight, core.returned);
+        core.returned.event = FlightEvent::None;
+    }
     lock.lock();
     --running_;
     typical_ns_ += (end - start - typical_ns_) / 8;

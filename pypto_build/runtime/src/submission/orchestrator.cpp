@@ -46,6 +46,13 @@ uint64_t heap_bytes(const ArgEntry *entries, uint32_t count) {
     return bytes;
 }
 
+int32_t first_kernel(const Task &task) {
+    for (const int32_t kernel : task.kernels)
+        if (kernel >= 0)
+            return kernel;
+    return -1;
+}
+
 uint64_t power_of_two_above(uint64_t bytes) {
     uint64_t power = 1024;
     while (power < bytes)
@@ -56,8 +63,9 @@ uint64_t power_of_two_above(uint64_t bytes) {
 } // namespace
 
 Orchestrator::Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels,
-                           TaskGraph &graph, Scheduler &scheduler, const Log &log)
-    : settings_(settings), platform_(platform), kernels_(kernels), graph_(graph), scheduler_(scheduler), log_(log) {}
+                           TaskGraph &graph, Scheduler &scheduler, const FlightRecorder &recorder, const Log &log)
+    : settings_(settings), platform_(platform), kernels_(kernels), graph_(graph), scheduler_(scheduler),
+      recorder_(recorder), log_(log) {}
 
 void Orchestrator::run(const std::function<void()> &entry) {
     for (const OrchestrationObserver *observer : observers_)
@@ -158,6 +166,9 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     }
     for (OrchestrationObserver *observer : observers_)
         observer->submitted(*task);
+    if (FlightTrack *track = recorder_.orchestration())
+        note(track, {monotonic_ns(), FlightEvent::Submits, recorder_.name(first_kernel(*task)), 0, 0, 0,
+                     static_cast<uint32_t>(task->number), static_cast<int32_t>(edges_.size()), task->id});
     start(*task);
 }
 
@@ -234,10 +245,15 @@ bool Orchestrator::make_room(Scheduler::Lock &lock, uint64_t bytes, uint32_t edg
     shortage = graph_.shortage(target, bytes, edges);
     if (shortage == Shortage::None)
         return true;
+    FlightWait told(recorder_.orchestration(), {0, FlightEvent::WaitsForRoom, 0, 0, static_cast<uint8_t>(shortage), 0,
+                                                ~0u, static_cast<int32_t>(target), bytes});
+    told.begins();
     const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
         shortage = graph_.shortage(target, bytes, edges);
         return shortage == Shortage::None;
     });
+    if (outcome == Scheduler::Outcome::Done)
+        told.ends();
     return outcome == Scheduler::Outcome::Done;
 }
 

@@ -28,7 +28,7 @@ inline bool is_new(const ArgEntry &entry) {
 class Orchestrator {
 public:
     Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, TaskGraph &graph,
-                 Scheduler &scheduler, const Log &log);
+                 Scheduler &scheduler, const FlightRecorder &recorder, const Log &log);
 
     void observe(OrchestrationObserver *observer) { observers_.push_back(observer); }
 
@@ -97,6 +97,7 @@ private:
     const KernelLibrary &kernels_;
     TaskGraph &graph_;
     Scheduler &scheduler_;
+    const FlightRecorder &recorder_;
     const Log &log_;
     std::vector<OrchestrationObserver *> observers_;
     bool keep_history_ = false;
