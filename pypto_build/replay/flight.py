@@ -55,9 +55,7 @@ class Flight(msgspec.Struct, frozen=True):
         return [event.line(self.ranks > 1) for event in self.events[-count if count else 0 :]]
 
 
-def keep_flight(
-    error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path | None, stopped_ns: int = 0
-) -> None:
+def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path | None, stopped_ns: int = 0) -> None:
     """Write the events of a run that ended with `error`, and add the last of them to it.
 
     `memory` has `size` bytes a rank; `stopped_ns` is when it was stopped (CLOCK_MONOTONIC), 0 if it ended by itself.

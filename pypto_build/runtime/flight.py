@@ -190,5 +190,3 @@ def _track(view: memoryview, track: int, names: Sequence[str]) -> Iterable[Event
                 detail,
                 object_,
             )
-
-

@@ -39,6 +39,7 @@ struct Core {
     RunningSlot *running;  // null without a report buffer
     FlightTrack *flight;   // null without a recorder
     // The scheduler looks at the clock before and after a unit, so that a lone kernel need not.
+    int64_t over_ns = 0;       // of the unit before, if nothing came in between; else 0
     int64_t taken_ns = 0;      // of the unit whose kernel is called next; 0: not known
     FlightRecord returned = {}; // of the kernel that has just returned, without its time
     Activation activation;

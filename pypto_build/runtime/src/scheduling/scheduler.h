@@ -40,17 +40,20 @@ public:
     void submitted(Lock &lock);
     /// Runs tasks until done() holds; done() is called under the lock.
     template <typename Done> Outcome run_until(Lock &lock, Done done) {
+        caller_core_->over_ns = 0;
         while (true) {
             if (failed_.load(std::memory_order_relaxed))
                 return Outcome::Failed;
             if (done())
                 return Outcome::Done;
-            if (!ready_.empty() && !ranks_)
+            if (!ready_.empty() && !ranks_) {
                 run_one(lock, *caller_core_);
-            else if (running_ == 0 && ready_.empty())
+                continue;
+            }
+            if (running_ == 0 && ready_.empty())
                 return stalled();
-            else
-                wait_for_progress(lock);
+            wait_for_progress(lock);
+            caller_core_->over_ns = 0;
         }
     }
 
@@ -70,6 +73,7 @@ public:
 
 private:
     void run_one(Lock &lock, Core &core);
+    int64_t start_of(Core &core) const;
     Service::Kind execute(const Unit &unit, Core &core);
     void run_kernels(const Unit &unit, Core &core);
     void finish(const Unit &unit);

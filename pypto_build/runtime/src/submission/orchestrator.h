@@ -109,6 +109,7 @@ private:
     std::vector<Task *> scope_tasks_;
     std::vector<ProducerEdge> edges_; // of the task being submitted
     uint64_t numbered_ = 0;
+    int64_t looked_ns_ = 0; // at the clock, for the times of submissions
 };
 
 } // namespace pypto::runtime
