@@ -50,8 +50,8 @@ struct Run {
         : signals(settings), recorder(settings.flight, settings.flight_bytes, kernels), graph(settings.limits),
           executor(platform, kernels, report, recorder, signals,
                    {[this](Fault fault) { scheduler->fail(std::move(fault)); },
-                    [this](int32_t more) { scheduler->waits_for_ranks(more); },
-                    [this] { return scheduler->failed(); }}),
+                    [this](int32_t more) { scheduler->waits_for_value(more); },
+                    [this] { return scheduler->failed(); }, [this] { return scheduler->all_wait(); }}),
           orchestrator(settings, platform, kernels, graph,
                        *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), recorder,
                        log) {}
@@ -160,7 +160,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         return scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
     }();
     if (outcome == Scheduler::Outcome::Stalled) {
-        Fault fault = stall_fault(FaultKind::Stall, {}, run->graph, kernels_, true);
+        Fault fault = stall_fault(FaultKind::Stall, {}, run->graph, kernels_, scheduler.last_over(), true);
         lock.unlock();
         scheduler.fail(std::move(fault));
     } else {

@@ -28,7 +28,7 @@ uint64_t PipeRing::freed() const {
     return min_of(released, consumers);
 }
 
-Group::Group(GroupSet &set, const std::string members[]) : set_(set) {
+Group::Group(GroupSet &set, const std::string members[], int32_t block) : set_(set), block_(block) {
     for (int i = 0; i < kMembers; ++i) {
         names_[i] = members[i];
         present_[i] = active_[i] = !members[i].empty();
@@ -122,6 +122,7 @@ const char *Group::likely_cause() const {
 }
 
 void Group::describe(JsonWriter &json) const {
+    const int64_t now = monotonic_ns();
     json.key("rings").open('[');
     for (const std::unique_ptr<PyptoPipe> &pipe : pipes_)
         for (int to_vector = 1; to_vector >= 0; --to_vector) {
@@ -131,13 +132,20 @@ void Group::describe(JsonWriter &json) const {
             json.open('{').key("pipe").number(pipe->spec.flag_id).key("to_vector").number(to_vector);
             json.key("slots").number(pipe->spec.slot_count).key("slot_bytes").number(pipe->spec.slot_bytes);
             json.key("pushed").whole(ring.full()).key("popped").whole(ring.popped());
-            json.key("freed").whole(ring.freed()).close('}');
+            json.key("freed").whole(ring.freed());
+            if (ring.pushed_by >= 0)
+                json.key("pushed_by").number(ring.pushed_by).key("pushed_ago_ns").whole(now - ring.pushed_ns);
+            if (ring.freed_by >= 0)
+                json.key("freed_by").number(ring.freed_by).key("freed_ago_ns").whole(now - ring.freed_ns);
+            json.close('}');
         }
     json.close(']').key("members").open('[');
     for (int i = 0; i < kMembers; ++i) {
         if (!present_[i])
             continue;
         json.open('{').key("member").number(i).key("kernel").text(names_[i]).key("returned").boolean(!active_[i]);
+        if (!active_[i])
+            json.key("returned_ago_ns").whole(now - returned_ns_[i]);
         json.key("meets").boolean(meeting_[i] != kNowhere);
         if (const Wait &wait = waits_[i]; wait.pipe) {
             json.key("waits").boolean(true).key("pipe").number(wait.pipe->spec.flag_id).key("slot").whole(wait.slot);

@@ -64,8 +64,8 @@ public:
     };
     using Result = GroupSet::Result;
 
-    /// `members[i]`: kernel name of member i, empty if there is none.
-    Group(GroupSet &set, const std::string members[]);
+    /// `members[i]`: kernel name of member i of the block, empty if there is none.
+    Group(GroupSet &set, const std::string members[], int32_t block);
 
     PyptoPipe *open(const PyptoPipeSpec &spec);
     /// Slot to fill (producing) or to read; blocks. On Deadlock the caller reports, everybody else gets Aborted.
@@ -87,11 +87,14 @@ private:
     const char *likely_cause() const;
 
     GroupSet &set_;
+    const int32_t block_;
     std::vector<std::unique_ptr<PyptoPipe>> pipes_;
     std::string names_[kMembers];
     bool present_[kMembers] = {};
     bool active_[kMembers] = {};
     Wait waits_[kMembers];
+    int64_t returned_ns_[kMembers] = {};
+    int32_t met_[kMembers] = {};          // barriers that each has passed
     int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // GroupSet::Cores each waits for at the barrier
     int lanes_ = 0;
 };

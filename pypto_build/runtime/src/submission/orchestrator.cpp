@@ -1,6 +1,7 @@
 // Scopes, submissions and their memory.
 #include "submission/orchestrator.h"
 
+#include "base/json_writer.h"
 #include "data/poison.h"
 #include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
@@ -285,34 +286,66 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     const RingLimits &limits = settings_.limits;
     bool scope_holds_all = false;
     TaskGraph::Usage usage;
+    Fault fault;
+    const auto end = [&](FaultKind kind, std::initializer_list<FaultField> facts) {
+        Fault told(kind, facts);
+        told.details = fault.details;
+        end_with(std::move(told));
+    };
     {
         const Scheduler::Lock lock = scheduler_.lock();
         usage = graph_.usage(target);
         // Of scopes that share a ring, the last alone may not be what fills it.
         const size_t in_scope = scope_tasks_.size() - scope.first_task;
         scope_holds_all = graph_.unfinished() == 0 && in_scope + 1 >= limits.task_window[target];
+        add_oldest(fault, target);
     }
     const FaultField ring{"ring", target}, file{"file", scope.file}, line{"line", scope.line};
     switch (shortage) {
     case Shortage::Heap:
-        end_with(FaultKind::HeapFull, {ring,
-                                       file,
-                                       line,
-                                       {"bytes", bytes},
-                                       {"used", usage.heap},
-                                       {"limit", limits.heap_bytes[target]},
-                                       {"enough", power_of_two_above(usage.heap + bytes)}});
+        end(FaultKind::HeapFull, {ring,
+                                  file,
+                                  line,
+                                  {"bytes", bytes},
+                                  {"used", usage.heap},
+                                  {"limit", limits.heap_bytes[target]},
+                                  {"enough", power_of_two_above(usage.heap + bytes)}});
+        break;
     case Shortage::Dependencies:
-        end_with(FaultKind::DependencyPoolFull, {ring,
-                                                 file,
-                                                 line,
-                                                 {"used", usage.dependencies},
-                                                 {"limit", limits.dependency_pool[target]},
-                                                 {"count", edges_.size()}});
+        end(FaultKind::DependencyPoolFull, {ring,
+                                            file,
+                                            line,
+                                            {"used", usage.dependencies},
+                                            {"limit", limits.dependency_pool[target]},
+                                            {"count", edges_.size()}});
+        break;
     default:
-        end_with(scope_holds_all ? FaultKind::ScopeFillsWindow : FaultKind::WindowFull,
-                 {ring, file, line, {"limit", limits.task_window[target]}});
+        end(scope_holds_all ? FaultKind::ScopeFillsWindow : FaultKind::WindowFull,
+            {ring, file, line, {"limit", limits.task_window[target]}});
     }
+    leave();
+}
+
+// What keeps the others of its ring from being released: slots and heap are given back in the order of submission.
+void Orchestrator::add_oldest(Fault &fault, uint32_t ring) const {
+    const Task *oldest = graph_.oldest(ring);
+    if (oldest == nullptr)
+        return;
+    JsonWriter json;
+    json.open('{').key("over").boolean(oldest->state == TaskState::Done);
+    json.key("running").boolean(oldest->state == TaskState::Running);
+    json.key("users").number(oldest->unfinished_consumers);
+    if (oldest->number != kNoNumber)
+        json.key("number").whole(oldest->number).key("kernels").text(kernels_.names(oldest->kernels));
+    const auto held = std::find(scope_tasks_.begin(), scope_tasks_.end(), oldest);
+    if (held != scope_tasks_.end()) {
+        const size_t place = static_cast<size_t>(held - scope_tasks_.begin());
+        size_t depth = scopes_.size() - 1;
+        while (depth > 0 && scopes_[depth].first_task > place)
+            --depth;
+        json.key("scope").boolean(true).key("file").text(scopes_[depth].file).key("line").number(scopes_[depth].line);
+    }
+    fault.details = ",\"oldest\":" + json.close('}').str();
 }
 
 ChipTensor Orchestrator::allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const {

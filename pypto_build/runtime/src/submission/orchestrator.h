@@ -84,6 +84,7 @@ private:
     void strict_edges(const Task &task);
     Task *create(uint64_t heap_bytes);
     bool make_room(Scheduler::Lock &lock, uint64_t heap_bytes, uint32_t edges, Shortage &shortage);
+    void add_oldest(Fault &fault, uint32_t ring) const;
     [[noreturn]] void out_of(Shortage shortage, uint64_t heap_bytes);
     void fill(Task &task, const ArgEntry *entries, uint32_t count, Outputs &outputs);
     ChipTensor allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const;

@@ -36,7 +36,7 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
     const bool stalled = outcome == Scheduler::Outcome::Stalled;
     Fault fault;
     if (stalled)
-        fault = stall_fault(FaultKind::TensorWait, {{"name", what}}, graph_, kernels_, false);
+        fault = stall_fault(FaultKind::TensorWait, {{"name", what}}, graph_, kernels_, scheduler_.last_over(), false);
     lock.unlock();
     if (stalled)
         end_with(std::move(fault));
