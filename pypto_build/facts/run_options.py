@@ -206,6 +206,7 @@ _TOLD = (
     Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
+    Setting("flight", None, "shared memory for the last events of every core"),
     Setting("board", None, "shared memory in which the ranks of several chips tell what they wait for"),
     Setting("windows", (), "address and size of the windows of all ranks"),
     Setting("rank", 0, "of this run, where there is a board"),
