@@ -109,7 +109,7 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why")  # tools that make runs of their own
+_ONE_RUN = ("diverge", "hazards", "flaky", "why", "extract")  # tools that make runs of their own
 _COMPARING = ("bisect", "scene_test", "diverge", "why")
 
 # fmt: off

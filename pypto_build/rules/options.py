@@ -125,9 +125,13 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also builds and results that were not used for so many days (0: none)"),
         Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
-        Option("TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas"),
+        Option(
+            "TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas; extract: also 3-7"
+        ),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
-        Option("KERNEL", TEXT, "", "dump: a kernel by name or func_id; passes: a function"),
+        Option("KERNEL", TEXT, "", "dump, extract: a kernel by name or func_id; passes: a function"),
+        Option("FROM", TEXT, "", "extract: the first task; all after it are taken too"),
+        Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the run's kernels, or PyTorch"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),
         Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: input, output or inout"),

@@ -97,6 +97,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "diverge",
         "why",
         "flaky",
+        "extract",
         "passes",
         "pto_check",
         "pto_diff",

@@ -167,6 +167,13 @@ VERBS: dict[str, Verb] = {
             required=("AT",),
         ),
         Verb(
+            "extract",
+            "pypto_build.diagnose.extract",
+            "some tasks as an artifact of their own, with the arguments they had as data",
+            Needs.BINARIES,
+            {**_flags("TASK", "KERNEL", "GOLDEN"), "FROM": "--from", "BUILD_OUTPUT": "--output"},
+        ),
+        Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
             "outputs that depend on the order of the tasks",
