@@ -58,9 +58,9 @@ def _extract(given: argparse.Namespace) -> int:
         return EXIT_STATUS[fault.status]
     tasks = written.tasks
     named = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} of {found.count} tasks"
-    sizes = sum(one.initial.nbytes for one in written.parameters)
-    print(f"[extract] {named}: {len(written.parameters)} tensors, {sizes} bytes")
-    for one in written.parameters:
+    sizes = sum(one.initial.nbytes for one in written.external)
+    print(f"[extract] {named}: {len(written.external)} tensors, {sizes} bytes")
+    for one in written.external:
         print(f"    {one.direction:5} {one.name} {one.dtype}[{', '.join(map(str, one.shape))}]")
     for note in found.notes:
         print(f"    note: {note}")

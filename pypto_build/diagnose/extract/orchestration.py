@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pypto_build.compiler.vintages import ApiVintage
 from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter, Step
+from pypto_build.facts.dtypes import DTYPES
 
 _ADD = {"IN": "add_input", "OUT": "add_output", "INOUT": "add_inout", "NO_DEP": "add_no_dep"}
 _HEAD = """\
@@ -61,12 +62,15 @@ class Text:
 
     def render(self, name: str, origin: str) -> str:
         """The whole file."""
-        head = _HEAD.format(name=name, origin=origin, args=self.vintage.entry_args, count=len(self.parameters))
+        external = [one for one in self.parameters if not one.scratch]
+        head = _HEAD.format(name=name, origin=origin, args=self.vintage.entry_args, count=len(external))
         kind = f"{self.vintage.tensor} " if self.vintage.by_value else f"const {self.vintage.tensor}& "
         lines = ["// External tensors"]
-        for number, one in enumerate(self.parameters):
+        for number, one in enumerate(external):
             lines.append(f"{kind}ext_{one.name} = {self.vintage.external.format(i=number)};")
         lines += ["", "PTO2_SCOPE() {"]
+        for one in self.parameters:
+            lines += [f"    {line}" for line in self._allocated(one)] if one.scratch else []
         awaited = {number for numbers in self.after.values() for number in numbers}
         lines += [f"    PTO2TaskId id_{number};" for number in sorted(awaited)]
         for at, task in enumerate(self.tasks):
@@ -77,6 +81,14 @@ class Text:
         lines.append("}")
         text = "\n".join(f"    {line}" if line else "" for line in lines if line is not None)
         return f'{head}{text}\n}}\n\n}}  // extern "C"\n'
+
+    def _allocated(self, one: Parameter) -> Iterator[str]:
+        info = f"{one.name}_ci"
+        dtype = next(row.enum for row in DTYPES.values() if row.torch == one.dtype)
+        yield f"uint32_t {info}_shapes[{len(one.shape)}] = {{{_numbers(one.shape)}}};"
+        yield f"TensorCreateInfo {info}({info}_shapes, {len(one.shape)}, DataType::{dtype}, /*manual_dep=*/true);"
+        yield f"TaskOutputTensors {one.name}_alloc = alloc_tensors({info});"
+        yield f"const {self.vintage.tensor}& ext_{one.name} = {one.name}_alloc.get_ref(0);"
 
     def _task(self, at: int, task: RecordedTask, awaited: bool) -> Iterator[str]:
         names = {use.index: "" for use in task.tensors}

@@ -16,6 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, View, elements
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay.values import STORAGE, decode
 
 Elements = np.ndarray[Any, Any]
 #: What an orchestration can make of a tensor (simpler's MAX_TENSOR_DIMS).
@@ -27,7 +28,8 @@ class Parameter:
     """A tensor of the extracted artifact: ``shape`` row-major from element ``base`` of its allocation.
 
     ``initial`` is its content before the first extracted task, ``final`` after the last; ``direction`` is IN, OUT or
-    INOUT, and OUT only where the tasks write every element and read none before.
+    INOUT, and OUT only where the tasks write every element and read none before. ``scratch`` is what members of a group
+    work in: the artifact allocates it.
     """
 
     key: tuple[int, int, str]
@@ -37,6 +39,7 @@ class Parameter:
     initial: Elements
     final: Elements
     name: str = ""
+    scratch: bool = False
     uses: list[tuple[int, TensorUse]] = field(default_factory=list)  # with the number of the task
 
     @property
@@ -61,13 +64,15 @@ class Step:
 class _Growing:
     """A parameter while its tasks are looked at."""
 
-    def __init__(self, key: tuple[int, int, str], first: int, last: int) -> None:
-        self.key, self.first = key, first
+    def __init__(self, key: tuple[int, int, str], first: int, last: int, *, scratch: bool = False) -> None:
+        self.key, self.first, self.scratch = key, first, scratch
         dtype = np.dtype(f"<u{ITEMSIZE[key[2]]}")  # bits are compared, since a NaN is not equal to itself
         self.initial, self.now = np.zeros(last - first, dtype), np.zeros(last - first, dtype)
         self.known, self.written = np.zeros(last - first, bool), np.zeros(last - first, bool)
         self.seen = np.zeros(last - first, bool)  # of a window, whether in a view or beside it
         self.needed = np.zeros(last - first, bool)  # read, or perhaps not written, before it was written here
+        self.read = np.zeros(last - first, bool)
+        self.changed = np.zeros(last - first, bool)
         self.uses: list[tuple[int, TensorUse]] = []
 
     def follows(self, use: TensorUse) -> bool:
@@ -94,6 +99,8 @@ class _Growing:
         unwritten = ~elements(view, self.written, self.first)
         reads = use.direction != "OUT"
         elements(view, self.needed, self.first)[...] |= unwritten & (reads | ~changed)
+        elements(view, self.read, self.first)[...] |= reads
+        elements(view, self.changed, self.first)[...] |= changed
         elements(view, self.now, self.first)[...] = elements(view, after, start)
         elements(view, self.known, self.first)[...] = True
 
@@ -103,6 +110,8 @@ class _Growing:
             elements(use.view, self.written, self.first)[...] = True
 
     def done(self) -> Parameter:
+        """What it has become."""
+        self._forget_poison()
         shape, base = _shape([use.view for _, use in self.uses], self.first, self.first + len(self.now))
         count = int(np.prod(shape, dtype=np.int64))
         initial, final = (self._resized(content, base, count) for content in (self.initial, self.now))
@@ -110,7 +119,14 @@ class _Growing:
         writes |= any(use.direction == "NO_DEP" and use.after is not use.before for _, use in self.uses)
         covered = len(self.now) == count and bool(self.written.all()) and not self.needed.any()
         direction = "IN" if not writes else "OUT" if covered else "INOUT"
-        return Parameter(self.key, base, shape, direction, initial, final, uses=self.uses)
+        return Parameter(self.key, base, shape, direction, initial, final, scratch=self.scratch, uses=self.uses)
+
+    def _forget_poison(self) -> None:
+        """Zeros in place of the NaN that the run had put where no task has written, which equal nothing."""
+        dtype = self.key[2]
+        if "float" in dtype:
+            nan = np.isnan(decode(self.now.view(STORAGE[dtype]), dtype)) & ~(self.changed | self.read)
+            self.initial[nan] = self.now[nan] = 0
 
     def _window(self, use: TensorUse, data: bytes) -> Elements:
         return np.frombuffer(data, self.initial.dtype)
@@ -130,11 +146,17 @@ def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
     """
     growing: list[_Growing] = []
     current: dict[tuple[tuple[int, int, str], int], _Growing] = {}
+    groups = {task.number for task in tasks if len({name for _, _, name in task.kernels}) > 1}
     ranges = _merged(use for task in tasks for use in task.tensors)
     for task in tasks:
         used: list[tuple[_Growing, TensorUse]] = []
         for use in task.tensors:
             key = _key(use.view)
+            if task.number in groups and use.direction == "OUT" and use.after is use.before:
+                # What the members of a group work in. Each task has its own, though one allocation may follow another.
+                growing.append(_Growing(key, *use.view.window, scratch=True))
+                growing[-1].add(task.number, use)
+                continue
             first, last = next(one for one in ranges[key] if one[0] <= use.view.window[0] <= one[1])
             one = current.get((key, first))
             if one is None or not (use.view.empty or one.follows(use) or _again(one, task)):
@@ -157,7 +179,7 @@ def _key(view: View) -> tuple[int, int, str]:
 
 
 def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[int, int]]]:
-    """By allocation and element type, the windows that do not overlap."""
+    """By allocation and element type, the windows, joined where they touch."""
     found: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
     for use in uses:
         found.setdefault(_key(use.view), []).append(use.view.window if not use.view.empty else (0, 0))
@@ -165,7 +187,7 @@ def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[
     for key, windows in found.items():
         parts: list[tuple[int, int]] = []
         for first, last in sorted(windows):
-            if parts and first < parts[-1][1]:
+            if parts and first <= parts[-1][1]:  # neighbours too: rows of one tensor
                 parts[-1] = parts[-1][0], max(last, parts[-1][1])
             else:
                 parts.append((first, last))

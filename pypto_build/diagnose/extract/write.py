@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ _HEADERS = (".h", ".hpp", ".inc", ".inl")
 
 @dataclass(frozen=True)
 class Extracted:
-    """What goes into the artifact ``name``; ``golden`` is False where nobody knows the outputs."""
+    """What goes into the artifact ``name``; ``golden`` says who made the outputs, empty where nobody did."""
 
     name: str
     source: Artifact
@@ -41,6 +40,11 @@ class Extracted:
     parameters: Sequence[Parameter]
     order: Order
     golden: str
+
+    @property
+    def external(self) -> list[Parameter]:
+        """The parameters of its orchestration."""
+        return [one for one in self.parameters if not one.scratch]
 
 
 def api_of(vintage: str, where: Path) -> ApiVintage:
@@ -85,7 +89,7 @@ def _write(given: Extracted, root: Path) -> None:
     write_bytes(root / "orchestration" / f"{program}.cpp", text.render(program, origin).encode())
     write_bytes(root / "kernel_config.py", _manifest(given, kernels, places, program).encode())
     write_bytes(root / "compiled_meta.json", _meta(given).encode())
-    write_data(given.parameters, root / "data", golden=bool(given.golden))
+    write_data(given.external, root / "data", golden=bool(given.golden))
     record = {
         "schema": 1,
         "artifact": str(given.source.root),
@@ -138,7 +142,7 @@ def _modules(source: Path) -> Iterator[Path]:
 
 def _manifest(given: Extracted, kernels: Sequence[Kernel], places: dict[int, Path], program: str) -> str:
     config = "".join(f"\t{quoted(key)}: {value!r},\n" for key, value in given.source.runtime_config.items())
-    directions = ", ".join(f"_D.{one.direction}" for one in given.parameters)
+    directions = ", ".join(f"_D.{one.direction}" for one in given.external)
     rows = "".join(_kernel(kernel, places[kernel.func_id]) for kernel in kernels)
     return f"""\
 # Kernel and Orchestration Configuration
@@ -189,22 +193,17 @@ def _meta(given: Extracted) -> str:
             "shape": list(one.shape),
             "dtype": names.get(one.dtype, one.dtype),
         }
-        for one in given.parameters
+        for one in given.external
     ]
     meta = given.source.meta
     document = {
         "schema": 1,
         "params": params,
-        "num_return_types": sum(one.direction != "IN" for one in given.parameters),
+        "num_return_types": sum(one.direction != "IN" for one in given.external),
         "platform": (meta.platform if meta else None) or given.platform,
         "backend_type": meta.backend_type if meta else None,
     }
     return json.dumps(document, indent=2) + "\n"
-
-
-def plain_name(text: str) -> str:
-    """``text`` as part of a C++ and of a file's name."""
-    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
 
 
 def needs_torch(golden: str) -> None:
