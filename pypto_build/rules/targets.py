@@ -98,6 +98,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "why",
         "flaky",
         "extract",
+        "reduce",
         "passes",
         "pto_check",
         "pto_diff",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError
 from pypto_build.artifact.atomic import write_bytes
@@ -61,9 +62,7 @@ def write_artifact(given: Extracted, root: Path) -> None:
 
     Raises ArtifactError where something else is there.
     """
-    if root.exists() and any(root.iterdir()) and not (root / ORIGIN_NAME).is_file():
-        hint = "move it away, or name another place with BUILD_OUTPUT="
-        raise ArtifactError(root, "is there, and was not written by extract", hint)
+    require_own(root)
     temporary = root.with_name(f".{root.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     _write(given, temporary)
@@ -71,24 +70,29 @@ def write_artifact(given: Extracted, root: Path) -> None:
     temporary.rename(root)
 
 
+def require_own(root: Path) -> None:
+    """Raise where something stands in the way that extract or reduce did not write."""
+    if root.exists() and any(root.iterdir()) and not (root / ORIGIN_NAME).is_file():
+        hint = "move it away, or name another place with BUILD_OUTPUT="
+        raise ArtifactError(root, "is there, and nothing here wrote it", hint)
+
+
 def _write(given: Extracted, root: Path) -> None:
     used = {func_id for task in given.tasks for _, func_id, _ in task.kernels}
     kernels = [kernel for kernel in given.source.kernels if kernel.func_id in used]
-    program = given.name.removeprefix("_jit_")
-    places = {kernel.func_id: _copy_kernel(kernel, given.source.root, root) for kernel in kernels}
+    places = [(kernel, _copy_kernel(kernel, given.source.root, root)) for kernel in kernels]
     copy_modules(kernels, given.source.root, root)
+    frame = frame_of(given.source, given.platform, given.name)
     text = Text(
         given.tasks,
         given.parameters,
         api_of(given.vintage, given.source.orchestration.source),
         after=given.order.after,
         manual=given.order.manual,
-        a5=given.platform.startswith("a5"),
+        a5=frame.a5,
     )
     origin = f"{given.source.name}: task {numbers(given.tasks)}"
-    write_bytes(root / "orchestration" / f"{program}.cpp", text.render(program, origin).encode())
-    write_bytes(root / "kernel_config.py", _manifest(given, kernels, places, program).encode())
-    write_bytes(root / "compiled_meta.json", _meta(given).encode())
+    write_texts(root, frame, text.render(frame.program, origin), places, given.external)
     write_data(given.external, root / "data", golden=bool(given.golden))
     record = {
         "schema": 1,
@@ -97,6 +101,41 @@ def _write(given: Extracted, root: Path) -> None:
         "golden": given.golden,
     }
     write_bytes(root / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What an artifact has besides tasks: names, the runtime's configuration, what it was compiled for."""
+
+    program: str
+    platform: str
+    runtime_config: Mapping[str, Any]
+    backend: str | None = None
+
+    @property
+    def a5(self) -> bool:
+        """Whether it is for a5, whose API has other words in places."""
+        return self.platform.startswith("a5")
+
+
+def frame_of(source: Artifact, platform: str, name: str) -> Frame:
+    """That of ``source`` for an artifact called ``name``."""
+    meta = source.meta
+    declared = (meta.platform if meta else None) or platform
+    return Frame(name.removeprefix("_jit_"), declared, source.runtime_config, meta.backend_type if meta else None)
+
+
+def write_texts(
+    root: Path,
+    frame: Frame,
+    orchestration: str,
+    kernels: Sequence[tuple[Kernel, Path]],
+    external: Sequence[Parameter],
+) -> None:
+    """Write orchestration, manifest and metadata; ``kernels`` with their places below ``root``."""
+    write_bytes(root / "orchestration" / f"{frame.program}.cpp", orchestration.encode())
+    write_bytes(root / "kernel_config.py", _manifest(frame, kernels, external).encode())
+    write_bytes(root / "compiled_meta.json", _meta(frame, external).encode())
 
 
 def write_data(parameters: Sequence[Parameter], data: Path, *, golden: bool) -> None:
@@ -140,10 +179,10 @@ def _modules(source: Path) -> Iterator[Path]:
     return iter(sorted(source.glob("ptoas/**/*.pto")))
 
 
-def _manifest(given: Extracted, kernels: Sequence[Kernel], places: dict[int, Path], program: str) -> str:
-    config = "".join(f"\t{quoted(key)}: {value!r},\n" for key, value in given.source.runtime_config.items())
-    directions = ", ".join(f"_D.{one.direction}" for one in given.external)
-    rows = "".join(_kernel(kernel, places[kernel.func_id]) for kernel in kernels)
+def _manifest(frame: Frame, kernels: Sequence[tuple[Kernel, Path]], external: Sequence[Parameter]) -> str:
+    config = "".join(f"\t{quoted(key)}: {value!r},\n" for key, value in frame.runtime_config.items())
+    directions = ", ".join(f"_D.{one.direction}" for one in external)
+    rows = "".join(_kernel(kernel, place) for kernel, place in kernels)
     return f"""\
 # Kernel and Orchestration Configuration
 
@@ -157,7 +196,7 @@ RUNTIME_CONFIG = {{
 {config}}}
 
 ORCHESTRATION = {{
-	"source": str(_ROOT_DIR / "orchestration" / {quoted(program + ".cpp")}),
+	"source": str(_ROOT_DIR / "orchestration" / {quoted(frame.program + ".cpp")}),
 	"function_name": "aicpu_orchestration_entry",
 	"signature": [{directions}],
 }}
@@ -183,7 +222,7 @@ def _kernel(kernel: Kernel, place: Path) -> str:
     return f"\t{{{', '.join(words)}}},\n"
 
 
-def _meta(given: Extracted) -> str:
+def _meta(frame: Frame, external: Sequence[Parameter]) -> str:
     words = {"IN": "In", "OUT": "Out", "INOUT": "InOut"}
     names = {row.torch: row.meta for row in DTYPES.values()}
     params = [
@@ -193,15 +232,14 @@ def _meta(given: Extracted) -> str:
             "shape": list(one.shape),
             "dtype": names.get(one.dtype, one.dtype),
         }
-        for one in given.external
+        for one in external
     ]
-    meta = given.source.meta
     document = {
         "schema": 1,
         "params": params,
-        "num_return_types": sum(one.direction != "IN" for one in given.external),
-        "platform": (meta.platform if meta else None) or given.platform,
-        "backend_type": meta.backend_type if meta else None,
+        "num_return_types": sum(one.direction != "IN" for one in external),
+        "platform": frame.platform,
+        "backend_type": frame.backend,
     }
     return json.dumps(document, indent=2) + "\n"
 
