@@ -6,8 +6,9 @@ All that is done to it is done to both, so that the fault is the only thing in w
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -28,6 +29,12 @@ from pypto_build.pto.splice import replace_body
 
 class Invalid(Exception):
     """A candidate that is not one: its module is refused, or the fault has no place in it."""
+
+
+_NAME = re.compile(r"%?[A-Za-z_]\w*")
+_TILE = re.compile(r"\s*(?:(%\w+) = pto\.alloc_tile\b|Tile<[^;]*?> (\w+)\b)")
+_OPERATION = re.compile(r"pto\.\w+ ins\(([^:]*):.*?\)(?: outs\(([^:]*):)?")
+_INSTRUCTION = re.compile(r"\s*(T[A-Z0-9_]+)\s*(?:<.*?>)?\((.*)\);")
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,7 @@ class Case:
     def with_module(self, name: str, clean: Sequence[str]) -> Case:
         """The same with another clean module; the faulty one, and the C++ of both, follow. Raises Invalid."""
         unit = self.units[name]
+        refuse_stale(unit.clean, clean)
         try:
             made = replace(unit, clean=tuple(clean), faulty=tuple(carry(unit.clean, unit.faulty, clean)))
             raw = assembled(made.clean, name, self.platform)
@@ -143,6 +151,7 @@ class Case:
     def with_body(self, func_id: int, clean: Sequence[str]) -> Case:
         """The same with other C++ of a kernel that no module is reduced for. Raises Invalid."""
         code = self.codes[func_id]
+        refuse_stale(code.clean, clean)
         try:
             faulty = carry(code.clean, code.faulty, clean)
         except FaultLost:
@@ -174,17 +183,29 @@ def assembled(lines: Sequence[str], name: str, platform: str) -> str:
         raise Invalid(str(error)) from None
 
 
+def refuse_stale(before: Sequence[str], now: Sequence[str]) -> None:
+    """Raise Invalid where a tile is read that nothing has written, and was before: that would be another fault."""
+    if reads_unwritten(now) - reads_unwritten(before):
+        raise Invalid("a tile is read that nothing has written")
+
+
+def reads_unwritten(lines: Sequence[str]) -> set[str]:
+    """The tiles of a module, or of a kernel's C++, that are read before any line writes them."""
+    tiles: set[str] = set()
+    written: set[str] = set()
+    found: set[str] = set()
+    for line in lines:
+        if tile := _TILE.match(line):
+            tiles.add(tile[1] or tile[2])
+        elif operands := _OPERATION.search(line):
+            found |= (tiles & set(_NAME.findall(operands[1]))) - written
+            written |= tiles & set(_NAME.findall(operands[2] or ""))
+        elif (call := _INSTRUCTION.match(line)) and call[1] != "TASSIGN":
+            first, *others = _NAME.findall(call[2]) or [""]
+            found |= (tiles & set([first, *others] if call[1].startswith("TSTORE") else others)) - written
+            written |= tiles & {first}
+    return found
+
+
 def _counted(lines: Sequence[str]) -> int:
     return sum(bool(line.strip(" {}")) for line in lines)
-
-
-@dataclass
-class Sizes:
-    """What a case was at the beginning and is now, for people."""
-
-    first: str
-    now: str = ""
-    tried: int = 0
-    kept: int = 0
-    remembered: int = 0
-    steps: list[str] = field(default_factory=list)

@@ -32,6 +32,8 @@ from pypto_build.toolchain.python import own_environment, own_tool
 #: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
 FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": ("diverge", False)}
 ENDS = ("crash", "hang")
+#: A mismatch in which wherever the outputs differ one of them is no finite number.
+NOT_FINITE = "mismatch-of-no-numbers"
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Wanted:
     kind: str
     name: str = ""
     cause: str = ""
+    finite: bool = False  # whether numbers have to differ, not only what is none
 
     @property
     def twofold(self) -> bool:
@@ -54,10 +57,11 @@ class Wanted:
     def holds(self, ending: str) -> bool:
         """Whether a candidate that ended so is kept."""
         word, _, rest = ending.partition(" ")
+        if self.kind == "mismatch":
+            kinds = ("mismatch",) if self.finite else ("mismatch", NOT_FINITE)
+            return word in kinds and (not self.name or self.name in rest.split())
         if word != self.kind:
             return False
-        if self.kind == "mismatch":
-            return not self.name or self.name in rest.split()
         return not self.cause or rest == self.cause
 
 
@@ -105,8 +109,14 @@ class Judge:
             faulty = self._run(case, libraries, faulty=True)
         except RunFault as fault:
             return described(fault)
-        names = [one.name for one, a, e in zip(case.external, faulty, clean, strict=False) if self._differ(one, a, e)]
-        return f"mismatch {' '.join(names)}" if names else "pass"
+        found = {
+            one.name: self._differ(one, a, e) for one, a, e in zip(case.external, faulty, clean, strict=False)
+        }
+        for word in ("mismatch", NOT_FINITE):
+            names = [name for name, how in found.items() if how == word]
+            if names:
+                return f"{word} {' '.join(names)}"
+        return "pass"
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
         """What the parameters hold after a run. Raises RunFault and Refused."""
@@ -166,14 +176,19 @@ class Judge:
             worker.finish_round()
         return [bytes(arena.tensor(index)) for index in range(len(tensors))]
 
-    def _differ(self, one: Parameter, faulty: bytes, clean: bytes) -> bool:
+    def _differ(self, one: Parameter, faulty: bytes, clean: bytes) -> str:
+        """How two contents of a parameter differ; empty where they do not."""
         if one.direction == "IN" or faulty == clean:
-            return False
+            return ""
         a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))
         mask: Any = difference(a, e, one.dtype, self.limits.rtol, self.limits.atol).mask
-        if is_float(one.dtype):  # nobody wrote what is not a number on both sides
-            mask = mask & ~(np.isnan(decode(a, one.dtype)) & np.isnan(decode(e, one.dtype)))
-        return bool(mask.any())
+        if not is_float(one.dtype):
+            return "mismatch" if mask.any() else ""
+        left, right = (decode(side, one.dtype).astype(np.float64) for side in (a, e))
+        if (mask & np.isfinite(left) & np.isfinite(right)).any():
+            return "mismatch"
+        both = np.isnan(left) & np.isnan(right)  # nobody wrote what is not a number on both sides
+        return NOT_FINITE if (mask & ~both).any() else ""
 
     def _finding(self, case: Case, libraries: Mapping[tuple[str, str], Path]) -> str:
         """The rule and the kernel of the finding that is looked for, if an instrument has it."""

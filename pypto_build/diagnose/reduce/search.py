@@ -83,12 +83,12 @@ class Search:
 
     def keep(self, case: Case, attempts: Callable[[Case], Iterable[Attempt]], what: str) -> Case:
         """Go on from what was kept until no candidate is; ``attempts`` are those that a case has."""
-        before = case
+        before, tried = case, self.tried
         while (smaller := self.first(attempts(case))) is not None:
             case = smaller
             self.kept += 1
         if case is not before:
-            self.say(f"{what}: {before.summary()} -> {case.summary()}")
+            self.say(f"{what}: {self.tried - tried} tried; {before.summary()} -> {case.summary()}")
         return case
 
     def _made(self, attempts: Iterable[Attempt]) -> Iterator[Case]:

@@ -31,7 +31,8 @@ _SET = re.compile(r"\s*const int64_t (\w+) = \d+;")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _DEFINES = re.compile(r"\s*(%[\w$.-]+) = ")
 _VALUE = re.compile(r"%[\w$.-]+")
-_LOOP = re.compile(r"(\bscf\.for %[\w$.-]+ = (%[\w$.-]+) to )(%[\w$.-]+)( step (%[\w$.-]+))")
+#: index, first, last, step
+_LOOP = re.compile(r"\bscf\.for (%[\w$.-]+) = (?P<first>%[\w$.-]+) to (?P<last>%[\w$.-]+) step (?P<step>%[\w$.-]+)")
 _IN_OUT = re.compile(r"pto\.\w+ ins\((%[\w$.-]+)[^:]*: (![^)]*)\) outs\((%[\w$.-]+) : (![^)]*)\)")
 
 
@@ -179,13 +180,30 @@ def _view(view: View, one: Parameter, shape: tuple[int, ...], changes: Mapping[i
 
 
 def loops(case: Case) -> Iterator[Attempt]:
-    """Loops of one turn."""
+    """Loops of one turn, and such loops without the loop."""
     for name, lines in _modules(case):
         for at, line in enumerate(lines):
             found = _LOOP.search(line)
-            if found and found[3] != found[5] and _is_zero(lines, found[2]):
-                once = _LOOP.sub(rf"\g<1>{found[5]}\g<4>", line)
+            if found and found["last"] != found["step"] and _is_zero(lines, found["first"]):
+                once = f"{line[: found.start('last')]}{found['step']}{line[found.end('last') :]}"
                 yield partial(case.with_module, name, [*lines[:at], once, *lines[at + 1 :]])
+            if found and (end := _closing(lines, at)) is not None:
+                index = re.compile(rf"{re.escape(found[1])}(?![\w$.-])")
+                body = [index.sub(found["first"], one) for one in lines[at + 1 : end]]
+                yield partial(_tidied, case, name, [*lines[:at], *body, *lines[end + 1 :]])
+
+
+def _closing(lines: Sequence[str], at: int) -> int | None:
+    """The line that ends the block which begins in line ``at``; None where the block has results or another shape."""
+    if not lines[at].rstrip().endswith("{") or "iter_args" in lines[at]:
+        return None
+    depth = 0
+    for number in range(at, len(lines)):
+        text = lines[number].strip()
+        depth += text.endswith("{") - text.startswith("}")
+        if depth == 0:
+            return number if text == "}" else None
+    return None
 
 
 def _is_zero(lines: Sequence[str], value: str) -> bool:
@@ -210,7 +228,7 @@ def _bypassed(case: Case, name: str, lines: Sequence[str]) -> Iterator[Attempt]:
     """An operation's first operand in place of its result."""
     for at in range(len(lines) - 1, -1, -1):
         found = _IN_OUT.search(lines[at])
-        if found and found[2].split(", ")[0].strip() == found[4].strip() and found[1] != found[3]:
+        if found and found[2].startswith(found[4].strip()) and found[1] != found[3]:
             result, operand = re.compile(rf"{re.escape(found[3])}(?![\w$.-])"), found[1]
             later = [result.sub(operand, line) for line in lines[at + 1 :]]
             yield partial(_tidied, case, name, [*lines[:at], *later])

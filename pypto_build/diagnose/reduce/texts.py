@@ -7,7 +7,7 @@ go, and from one assembler to another. The fault is lost where a line of it has 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 _TOKEN = re.compile(r"%?[A-Za-z_]\w*|\d+|\S")
@@ -49,18 +49,41 @@ def carry(clean: Sequence[str], faulty: Sequence[str], now: Sequence[str]) -> li
 
 
 def _aligned(clean: Sequence[str], now: Sequence[str]) -> tuple[dict[int, int], dict[str, str]]:
-    """By line of ``clean`` its counterpart, and what variables have become."""
+    """By line of ``clean`` its counterpart, and what variables have become.
+
+    Lines that say the same but for numbers belong together; between those, lines that do the same with other values.
+    """
     places: dict[int, int] = {}
+    _match(clean, now, _numberless, range(len(clean)), range(len(now)), places)
+    known = sorted(places.items())
+    for (a, c), (b, d) in zip([(-1, -1), *known], [*known, (len(clean), len(now))], strict=True):
+        _match(clean, now, _plain, range(a + 1, b), range(c + 1, d), places)
     names: dict[str, str] = {}
-    matcher = SequenceMatcher(None, [_plain(line) for line in clean], [_plain(line) for line in now], autojunk=False)
-    for a, b, size in matcher.get_matching_blocks():
-        for step in range(size):
-            places[a + step] = b + step
-            changed = _renamed(clean[a + step], now[b + step])
-            for name, other in changed.items():
-                if _VARIABLE.match(name):
-                    names.setdefault(name, other)
+    for line, place in places.items():
+        for name, other in _renamed(clean[line], now[place]).items():
+            if _VARIABLE.match(name):
+                names.setdefault(name, other)
     return places, names
+
+
+def _match(
+    clean: Sequence[str],
+    now: Sequence[str],
+    key: Callable[[str], str],
+    ours: range,
+    theirs: range,
+    places: dict[int, int],
+) -> None:
+    """Add the lines of two parts that have the same key."""
+    if not ours or not theirs:
+        return
+    keys = [[key(text[line]) for line in part] for text, part in ((clean, ours), (now, theirs))]
+    for a, b, size in SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks():
+        places.update((ours[a + step], theirs[b + step]) for step in range(size))
+
+
+def _numberless(line: str) -> str:
+    return " ".join("0" if token.isdigit() else token for token in _tokens(line))
 
 
 def _where(places: dict[int, int], a: int, b: int, count: int, length: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
@@ -69,6 +70,7 @@ def reduce(given: argparse.Namespace) -> int:
     if case is None:
         _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
         return 1
+    judge.wanted = replace(judge.wanted, finite=search.ending(case).startswith("mismatch "))
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
     return _finish(given, root, case, judge, search)
