@@ -109,8 +109,8 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge", "why")
+_ONE_RUN = ("diverge", "hazards", "flaky", "why", "extract", "reduce")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "reduce")
 
 # fmt: off
 _ORDER_AND_DATA = (

@@ -97,6 +97,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "diverge",
         "why",
         "flaky",
+        "extract",
+        "reduce",
         "passes",
         "pto_check",
         "pto_diff",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from SCons.Action import Action
-from SCons.Script import ARGUMENTS
+from SCons.Script import ARGUMENTS, GetOption
 
 from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.facts.run_options import OF_SIMPLER
@@ -46,6 +46,7 @@ def declare_verb(
             words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         needed += verdict
+    words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []
     tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:

@@ -33,7 +33,7 @@ class Verb(msgspec.Struct, frozen=True):
 
     ``options`` maps the options it takes to their flags, besides those of the run that name it in their own table; one
     that has its default is not passed on, and one in ``required`` must be given. ``replay_with`` are options of the
-    replay that a tool with Needs.REPLAY looks at.
+    replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Verb(msgspec.Struct, frozen=True):
     options: Mapping[str, str] = {}
     required: tuple[str, ...] = ()
     replay_with: Mapping[str, Any] = {}
+    parallel: bool = False
 
     @property
     def usage(self) -> str:
@@ -165,6 +166,22 @@ VERBS: dict[str, Verb] = {
             Needs.CHECKED,
             _flags("OUT", "AT", "JSON"),
             required=("AT",),
+        ),
+        Verb(
+            "extract",
+            "pypto_build.diagnose.extract",
+            "some tasks as an artifact of their own, with the arguments they had as data",
+            Needs.BINARIES,
+            {**_flags("TASK", "KERNEL", "GOLDEN"), "FROM": "--from", "BUILD_OUTPUT": "--output"},
+        ),
+        Verb(
+            "reduce",
+            "pypto_build.diagnose.reduce",
+            "the smallest artifact that fails in the same way, and its pack",
+            Needs.BINARIES,
+            {**_flags("KEEP", "AGAINST", "CXX", "ARCH", "KERNEL_FLAGS"), "BUILD_OUTPUT": "--output"},
+            required=("KEEP",),
+            parallel=True,
         ),
         Verb(
             "flaky",
