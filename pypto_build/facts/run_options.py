@@ -13,6 +13,10 @@ import msgspec
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)
 
+#: Whose results an instruction gives where the two are known to differ.
+NUMERICS = ("device", "simulator")
+SIMULATOR = NUMERICS[1]
+
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
     "debug": 10,
@@ -129,6 +133,9 @@ _ORDER_AND_DATA = (
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
         flag="--world", runtimes=_OURS, verbs=("hazards",)),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
+    RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
+        "whose results instructions give where they differ: the device's, or those of upstream's simulator",
+        flag="--numerics", runtimes=_OURS, verbs=_ONE_RUN),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),
     RunOption("SHUFFLE", SWITCH, False, "1: run ready tasks in a random legal order, seeded by SEED",

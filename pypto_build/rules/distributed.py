@@ -23,7 +23,6 @@ from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_o
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.splice import Spliced, Splices
-from pypto_build.rules.variants import CHECKED
 from pypto_build.rules.verb_targets import verb_flags
 from pypto_build.rules.verbs import VERBS
 from pypto_build.toolchain.python import own_tool
@@ -65,10 +64,11 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
 def _declare_hazards(env: Environment, root: Path) -> None:
     """The target that replays the checked build of all chip programs, and looks at what ranks touch of windows."""
     verb = VERBS["hazards"]
-    targets = distributed_targets(env, load_distributed(root), variant=CHECKED.directory)
+    targets = distributed_targets(env, load_distributed(root), variant=workspace_of(env).checked)
     assert targets.embedded is not None
     words = [*own_tool("pypto_build.diagnose.hazards.ranks"), str(root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
+    words += ["--binaries", str(targets.binaries_dir)]
     words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
     actions = [
         Action(tell_all_built, None),
@@ -78,7 +78,7 @@ def _declare_hazards(env: Environment, root: Path) -> None:
 
 
 def distributed_targets(
-    env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str = ""
+    env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str | None = None
 ) -> ArtifactTargets:
     """The nodes of all chip programs and of the interface by which a replay binds host tensors.
 
@@ -88,6 +88,7 @@ def distributed_targets(
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     _require_embedded(workspace, platform, distributed)
+    variant = workspace.variant(platform) if variant is None else variant
     output = workspace.output(distributed.name, distributed.root, platform)
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
     declared = artifacts.by_output.setdefault(output, {})

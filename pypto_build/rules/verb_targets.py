@@ -43,7 +43,9 @@ def declare_verb(
         if verb.needs is not Needs.INTERFACE:
             embedded = targets.embedded if verb.needs is not Needs.FOR_SIMPLER else None
             words += ["--embedded", embedded.get_abspath()] if embedded else []
-            words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+            words += (
+                ["--binaries", str(targets.binaries_dir)] if targets.variant and verb.needs is not Needs.REPLAY else []
+            )
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         needed += verdict
     words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []

@@ -21,7 +21,7 @@ class Needs(Enum):
     FILES = "files that an option names; the artifact where JIT= names one, and --build-dir where it was replayed"
     ARTIFACT = "nothing but the artifact: no --build-dir"
     INTERFACE = "the signed manifest and interface.json: --build-dir"
-    BINARIES = "all that a replay needs: --build-dir, --embedded"
+    BINARIES = "all that a replay needs: --build-dir, --embedded; --binaries where they are elsewhere"
     CHECKED = "the same with the binaries of CHECK=1: --build-dir, --embedded, --binaries"
     FOR_SIMPLER = "the same with binaries that simpler loads: --build-dir, --binaries"
     TRIAGE = "a replay that ran, whatever came of it; the binaries of CHECK=1 when they are asked for"
