@@ -125,9 +125,14 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also builds and results that were not used for so many days (0: none)"),
         Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
-        Option("TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas"),
+        Option(
+            "TASK", TEXT, "", "dump, deps: a task by number, ring:count or id, several with commas; step: one number"
+        ),
+        Option("BLOCK", whole(0), 0, "step: the task's block"),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
-        Option("KERNEL", TEXT, "", "dump: a kernel by name or func_id; passes: a function"),
+        Option(
+            "KERNEL", TEXT, "", "dump: a kernel by name or func_id; passes: a function; step: a name, aic, aiv0 or aiv1"
+        ),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),
         Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: input, output or inout"),
@@ -136,12 +141,18 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "EXPORT",
             one_of("", "pt", "npy", "txt", "dot", "html", "trace"),
             "",
-            "dump: pt, npy, txt; deps: dot, html, trace",
+            "dump: pt, npy, txt; deps: dot, html, trace; step: html",
         ),
         Option("AGAINST", TEXT, "", "dump: a .pt file to compare with; diverge: a recorded dump to examine"),
         Option("TRAP", TEXT, "", "hazards: end at the instruction that makes nan, inf, saturate or denormal (commas)"),
         Option("OUT", TEXT, "", "why: an output of the program by name; the only one needs none"),
-        Option("AT", TEXT, "", "why: its element, I,J; of ranges (I:J) the element that is most wrong"),
+        Option(
+            "AT",
+            TEXT,
+            "",
+            "why: its element, I,J; of ranges (I:J) the element that is most wrong; step: 69, TADD#4, v17",
+        ),
+        Option("SCRIPT", TEXT, "", "step: commands such as 'next 3; print v17', or a file of them"),
         Option("LOG", TEXT, "", "hang: a log, or the directory of the host's and the device's logs"),
         Option(
             "AXIS",

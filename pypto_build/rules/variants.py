@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS
+
 
 class Variant(msgspec.Struct, frozen=True):
     """One way to build: its directory below OUT, and what it adds to a kernel's flags."""
@@ -17,8 +19,10 @@ class Variant(msgspec.Struct, frozen=True):
 
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
-CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"))
+CHECKED = Variant("check", CHECKED_FLAGS)
+# Kernels as a debugger wants them: every variable there, no line of another.
+DEBUGGED = Variant("debug", DEBUG_FLAGS)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, FOR_SIMPLER)}
+VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, DEBUGGED, FOR_SIMPLER)}
