@@ -113,8 +113,8 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why", "extract", "reduce")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge", "why", "reduce")
+_ONE_RUN = ("diverge", "hazards", "flaky", "why", "step", "extract", "reduce")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce")
 
 # fmt: off
 _ORDER_AND_DATA = (
@@ -211,6 +211,7 @@ _TOLD = (
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
     Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
     Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
+    Setting("trace_block", -1, "the block of that task that does; -1: all of them"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
     Setting("flight", None, "shared memory for the last events of every core"),

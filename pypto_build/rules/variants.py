@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from pypto_build.facts.run_options import SIMULATOR
-from pypto_build.toolchain.host import kernel_numerics
+from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numerics
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -23,20 +23,23 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 USUAL = Variant("")
-_CHECK = ("-DPYPTO_CHECK=1", "-g1")  # with line numbers
-CHECKED = Variant("check", _CHECK, checked=True)
-# The same two with the results of upstream's simulator, where the device gives others: NUMERICS=simulator.
-_SIMULATOR = kernel_numerics(SIMULATOR)
-AS_SIMULATOR = Variant("simulator", _SIMULATOR)
-CHECKED_AS_SIMULATOR = Variant("check-simulator", (*_CHECK, *_SIMULATOR), checked=True)
+# Kernels that record what every instruction touches, with line numbers.
+CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
+# Kernels as a debugger wants them: every variable there, no line of another.
+DEBUGGED = Variant("debug", DEBUG_FLAGS)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, AS_SIMULATOR, CHECKED_AS_SIMULATOR, FOR_SIMPLER)}
+
+def with_numerics(variant: Variant, numerics: str) -> Variant:
+    """The same with the results that ``NUMERICS=`` asks for, where the device and upstream's simulator differ."""
+    if numerics != SIMULATOR:
+        return variant
+    directory = f"{variant.directory}-{SIMULATOR}" if variant.directory else SIMULATOR
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(SIMULATOR)), variant.checked)
 
 
-def own_variant(checked: bool, numerics: str) -> Variant:
-    """How binaries for the embedded runtime are built."""
-    if numerics == SIMULATOR:
-        return CHECKED_AS_SIMULATOR if checked else AS_SIMULATOR
-    return CHECKED if checked else USUAL
+_OWN = (USUAL, CHECKED, DEBUGGED)
+VARIANTS = {
+    variant.directory: variant for variant in (*_OWN, *(with_numerics(own, SIMULATOR) for own in _OWN), FOR_SIMPLER)
+}

@@ -23,6 +23,8 @@ class Needs(Enum):
     INTERFACE = "the signed manifest and interface.json: --build-dir"
     BINARIES = "all that a replay needs: --build-dir, --embedded; --binaries where they are elsewhere"
     CHECKED = "the same with the binaries of CHECK=1: --build-dir, --embedded, --binaries"
+    TRACED = "both: all that a replay needs, and in --binaries those of CHECK=1"
+    DEBUGGED = "all that a replay needs, and in --binaries those for a debugger"
     FOR_SIMPLER = "the same with binaries that simpler loads: --build-dir, --binaries"
     TRIAGE = "a replay that ran, whatever came of it; the binaries of CHECK=1 when they are asked for"
     REPLAY = "a replay that ran, whatever came of it: --build-dir, --embedded"
@@ -163,9 +165,17 @@ VERBS: dict[str, Verb] = {
             "why",
             "pypto_build.diagnose.why",
             "what an element of an output was made of, back to the inputs",
-            Needs.CHECKED,
+            Needs.TRACED,
             _flags("OUT", "AT", "JSON"),
             required=("AT",),
+        ),
+        Verb(
+            "step",
+            "pypto_build.diagnose.step",
+            "instruction by instruction through a kernel of a task, forward and back, beside PyTorch",
+            Needs.TRACED,
+            _flags("TASK", "BLOCK", "KERNEL", "AT", "SCRIPT", "EXPORT"),
+            required=("TASK",),
         ),
         Verb(
             "extract",
