@@ -17,18 +17,24 @@ from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.python_tools import python_tool
-from pypto_build.rules.machinery.scons_types import Environment
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
-from pypto_build.rules.replay import declare_replay, finish_replays
+from pypto_build.rules.replay import declare_replay, finish_replays, show_results
 from pypto_build.rules.splice import Spliced, Splices
 from pypto_build.rules.variants import CHECKED
 from pypto_build.rules.verb_targets import verb_flags
-from pypto_build.rules.verbs import VERBS
+from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.toolchain.python import own_tool
 
-_TARGETS = ("build", "replay", "graph", "hazards")
+#: What looks at a distributed artifact: the module in the place of a verb's own.
+_TOOLS = {
+    "hazards": "pypto_build.diagnose.hazards.ranks",
+    "deps": "pypto_build.diagnose.ranks.deps",
+}
+_TARGETS = ("build", "replay", "graph", *_TOOLS)
 
 
 def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None:
@@ -40,12 +46,26 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         raise ArtifactError(
             root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
         )
-    if "hazards" in wanted:
-        _declare_hazards(env, root)
-        wanted = [target for target in wanted if target != "hazards"]
-        if not wanted:
-            return
-    targets = distributed_targets(env, load_distributed(root))
+    distributed = load_distributed(root)
+    verbs = [VERBS[target] for target in wanted if target in _TOOLS]
+    looking = [verb for verb in verbs if verb.needs is Needs.REPLAY]
+    replays = "replay" in wanted or not wanted or bool(looking)
+    if replays or set(wanted) - {verb.name for verb in verbs}:
+        targets = distributed_targets(env, distributed)
+        verdict = _declare_usual(env, targets, wanted, looking, replays)
+        for verb in looking:
+            _declare_tool(env, verb, targets, verdict)
+    for verb in verbs:
+        if verb.needs is not Needs.REPLAY:
+            variant = CHECKED.directory if verb.needs is Needs.CHECKED else ""
+            _declare_tool(env, verb, distributed_targets(env, distributed, variant=variant))
+
+
+def _declare_usual(
+    env: Environment, targets: ArtifactTargets, wanted: list[str], looking: list[Verb], replays: bool
+) -> Nodes:
+    """What every artifact has; the node of its replay, which leaves what the verbs that are ``looking`` need."""
+    workspace = workspace_of(env)
     for part in targets.parts:
         update_compile_commands(workspace, part)
     env.Alias("build", targets.all)
@@ -55,26 +75,26 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         from pypto_build.rules.graph import declare_graph
 
         declare_graph(env, list(targets.parts))
-    if "replay" in wanted and wants_files(workspace):
+    if not replays:
+        return ()
+    if "replay" in wanted and wants_files(workspace) and not looking:
         outcomes_of(workspace)
-    if "replay" in wanted or not wanted:
-        verdict = declare_replay(env, targets)
-        env.AlwaysBuild(env.Alias("replay", [*verdict, *targets.all], Action(finish_replays, None)))
+    wished = {name: value for verb in looking for name, value in verb.replay_with.items()}
+    chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
+    verdict = declare_replay(env, targets, chosen=chosen, tolerant=bool(looking))
+    env.AlwaysBuild(env.Alias("replay", [*verdict, *targets.all], Action(finish_replays, None)))
+    return verdict
 
 
-def _declare_hazards(env: Environment, root: Path) -> None:
-    """The target that replays the checked build of all chip programs, and looks at what ranks touch of windows."""
-    verb = VERBS["hazards"]
-    targets = distributed_targets(env, load_distributed(root), variant=CHECKED.directory)
+def _declare_tool(env: Environment, verb: Verb, targets: ArtifactTargets, verdict: Nodes = ()) -> None:
+    """The target that looks at all chip programs together, after the replay whose node is ``verdict`` where it has one."""
     assert targets.embedded is not None
-    words = [*own_tool("pypto_build.diagnose.hazards.ranks"), str(root), "--platform", targets.platform.name]
+    words = [*own_tool(_TOOLS[verb.name]), str(targets.artifact.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
     words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
-    actions = [
-        Action(tell_all_built, None),
-        Action([[escape(word) for word in [*words, *verb_flags(env, verb)]]], None),
-    ]
-    env.AlwaysBuild(env.Alias(verb.name, targets.all, actions, PYPTO_BUILT=[targets]))
+    actions = [Action(tell_all_built, None), *([Action(show_results, None)] if verdict else [])]
+    actions.append(Action([[escape(word) for word in [*words, *verb_flags(env, verb)]]], None))
+    env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *verdict], actions, PYPTO_BUILT=[targets]))
 
 
 def distributed_targets(

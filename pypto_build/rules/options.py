@@ -127,6 +127,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
         Option("TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas"),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
+        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program, 1, or one of its dispatches, 1/d0"),
         Option("KERNEL", TEXT, "", "dump: a kernel by name or func_id; passes: a function"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),
