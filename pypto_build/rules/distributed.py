@@ -33,13 +33,13 @@ from pypto_build.toolchain.python import own_tool
 _TOOLS = {
     "hazards": "pypto_build.diagnose.hazards.ranks",
     "deps": "pypto_build.diagnose.ranks.deps",
+    "dump": "pypto_build.diagnose.ranks.dump",
 }
 _TARGETS = ("build", "replay", "graph", *_TOOLS)
 
 
 def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None:
     """The nodes of the distributed artifact in ``root``, and those of the ``wanted`` targets that it has."""
-    workspace = workspace_of(env)
     other = next((target for target in wanted if target not in _TARGETS), None)
     if other is not None:
         chips = ", ".join(f"{root.name}/next_levels/{name}" for name in load_distributed(root).chips)
@@ -87,7 +87,7 @@ def _declare_usual(
 
 
 def _declare_tool(env: Environment, verb: Verb, targets: ArtifactTargets, verdict: Nodes = ()) -> None:
-    """The target that looks at all chip programs together, after the replay whose node is ``verdict`` where it has one."""
+    """The target that looks at all chip programs together, after the replay whose node is ``verdict`` if it has one."""
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(targets.artifact.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]

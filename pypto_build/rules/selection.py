@@ -113,8 +113,16 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
 
         declare_distributed(env, root, wanted)
         return
+    _refuse_ranks(workspace_of(env), root)
     artifacts = open_artifacts(workspace_of(env), root)
     _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)
+
+
+def _refuse_ranks(workspace: Workspace, root: Path) -> None:
+    """Raise for options that only distributed programs take; where several artifacts are named, others may be meant."""
+    for name in ("WORLD", "RANK"):
+        if workspace.options[name] != OPTIONS[name].default and not workspace.of_batch:
+            raise ArtifactError(f"{name}={workspace.options[name]}", f"{root.name} runs on one chip", "leave it out")
 
 
 def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:

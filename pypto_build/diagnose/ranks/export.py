@@ -1,4 +1,4 @@
-"""All ranks in the forms of other tools: Chrome's trace format, a process a rank, and Graphviz DOT of the dispatches."""
+"""All ranks in the forms of other tools: Chrome's trace format, a process a rank; Graphviz DOT of the dispatches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,14 @@ def _meta(process: int, what: str, name: str, thread: int = 0) -> dict[str, Any]
 
 
 def _slice(name: str, process: int, thread: int, begun: float, ended: float) -> dict[str, Any]:
-    return {"name": name, "ph": "X", "pid": process, "tid": thread, "ts": round(begun, 3), "dur": round(ended - begun, 3)}
+    return {
+        "name": name,
+        "ph": "X",
+        "pid": process,
+        "tid": thread,
+        "ts": round(begun, 3),
+        "dur": round(ended - begun, 3),
+    }
 
 
 def dot(run: RanksRun) -> str:
@@ -78,5 +85,7 @@ def dot(run: RanksRun) -> str:
         if message.between_ranks:
             ends = (message.sent.dispatch.number, message.taken.dispatch.number)
             sent[ends] = sent.get(ends, 0) + 1
-    lines += [f'  d{one} -> d{other} [style=dashed, constraint=false, label="{n}"];' for (one, other), n in sent.items()]
+    lines += [
+        f'  d{one} -> d{other} [style=dashed, constraint=false, label="{n}"];' for (one, other), n in sent.items()
+    ]
     return "\n".join([*lines, "}", ""])

@@ -1,4 +1,4 @@
-"""Messages between ranks: which notification let which wait go on, and the chain of them that decided when a run ended."""
+"""Messages between ranks: which notification let which wait go on, and what decided when a run ended."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def notifications(run: RanksRun) -> list[Notification]:
     for number, record in run.messages.items():
         row = run.by_number[number]
         for time, address, value, sets, after, task, kernel in record.notifications:
-            found.append(
-                Notification(row, task, record.kernels[kernel], address, value, sets, after, run.at(time))
-            )
+            found.append(Notification(row, task, record.kernels[kernel], address, value, sets, after, run.at(time)))
     return sorted(found, key=lambda one: one.at)
 
 

@@ -1,4 +1,4 @@
-"""A run of several ranks as it was recorded: `ranks.json`, and the directory of each dispatch with the files of one chip."""
+"""A run of several ranks as it was recorded: `ranks.json`, and a directory a dispatch with the files of one chip."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
     if not 1 <= record.world <= _MOST_RANKS:
         raise wrong(f"{record.world} ranks")
     for row in record.dispatches:
-        if not HOST <= row.rank < record.world or not 0 <= row.index:
+        if not HOST <= row.rank < record.world or row.index < 0:
             raise wrong(f"a dispatch of rank {row.rank}")
         if "/" in row.program or row.program.startswith("."):
             raise wrong(f"a program called {row.program!r}")
@@ -182,7 +182,9 @@ class RanksRun:
     def _choose(self, word: str) -> list[DispatchRow]:
         match = _CHOICE.match(word)
         if match is None:
-            raise ArtifactError(f"RANK={word}", "names no rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first")
+            raise ArtifactError(
+                f"RANK={word}", "names no rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
+            )
         rank = int(match[1])
         own = [row for row in self.dispatches if row.rank == rank]
         if not own:

@@ -21,7 +21,9 @@ def summary_lines(run: RanksRun) -> list[str]:
     record, messages = run.record, messages_of(run)
     programs = {row.program for row in run.dispatches if row.rank != HOST}
     counts = [_count(record.world, "rank"), f"{_count(len(run.dispatches), 'dispatch', 'dispatches')} of"]
-    domains = ", ".join(f"{domain.name} ({len(domain.ranks)} ranks, {domain.size:,} bytes)" for domain in record.domains)
+    domains = ", ".join(
+        f"{domain.name} ({len(domain.ranks)} ranks, {domain.size:,} bytes)" for domain in record.domains
+    )
     lines = [f"{counts[0]}, {counts[1]} {_count(len(programs), 'program')}, domains: {domains or 'none'}"]
     lines += [f"note: {SIMULATED}"] if run.simulated else []
     lines += ["", *_dispatch_lines(run, messages)]
@@ -50,7 +52,7 @@ def _dispatch_lines(run: RanksRun, messages: Sequence[Message]) -> list[str]:
 
 
 def _times(run: RanksRun, row: DispatchRow, messages: Sequence[Message]) -> list[str]:
-    """After which dispatches it came, when it began, how long it took, how much of that its kernels waited, its tasks."""
+    """After which dispatches it came, when it began, how long it took, how long its kernels waited, its tasks."""
     begun, ended = run.span(row)
     before = (run.by_number.get(number) for number in row.producers)
     after = ", ".join(f"{'host' if other.rank == HOST else other.rank}/d{other.index}" for other in before if other)
@@ -99,7 +101,10 @@ def _message_lines(run: RanksRun, messages: Sequence[Message]) -> list[str]:
 def _chain_lines(run: RanksRun, chain: Sequence[Step]) -> list[str]:
     shown = chain[-_SHOWN_STEPS:]
     more = f", the last {len(shown)}" if len(chain) > len(shown) else ""
-    rows = [[run.title(step.dispatch), f"{step.begun:.1f}", f"{step.ended - step.begun:.1f}", why(run, step)] for step in shown]
+    rows = [
+        [run.title(step.dispatch), f"{step.begun:.1f}", f"{step.ended - step.begun:.1f}", why(run, step)]
+        for step in shown
+    ]
     heading = f"what decided when the run ended, {_count(len(chain), 'step')}{more}"
     return [heading, *table(rows, ("dispatch", "from us", "span us", "because of"))]
 
@@ -120,7 +125,12 @@ def why(run: RanksRun, step: Step) -> str:
 def waiting_lines(run: RanksRun) -> list[str]:
     """What kernels waited for when the run ended."""
     rows = [
-        [str(wait.rank), wait.kernel, f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}", str(wait.value)]
+        [
+            str(wait.rank),
+            wait.kernel,
+            f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}",
+            str(wait.value),
+        ]
         for wait in run.record.waiting
     ]
     return table(rows, ("rank", "kernel", "waits for", "it is"))

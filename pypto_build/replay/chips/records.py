@@ -100,9 +100,9 @@ class RanksRecord(msgspec.Struct, frozen=True):
 
 
 class MessagesRecord(msgspec.Struct, frozen=True):
-    """`messages.json`: notifications as (ns, address, value, set, value afterwards, task, kernel) and waits as (ns from,
-    ns to, address, expected, comparison, held, task, kernel). Tasks are ids, kernels places in `kernels`; the timeline of
-    the dispatch counts from `origin_ns`.
+    """`messages.json`: notifications as (ns, address, value, set, value afterwards, task, kernel), waits as (ns
+    from, ns to, address, expected, comparison, held, task, kernel). Tasks are ids, kernels places in `kernels`; the
+    timeline of the dispatch counts from `origin_ns`.
     """
 
     origin_ns: int
