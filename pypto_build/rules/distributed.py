@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from SCons.Action import Action
 
 from pypto_build.artifact import Artifact, ArtifactError, Orchestration
@@ -25,7 +26,7 @@ from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, show_results
 from pypto_build.rules.splice import Spliced, Splices
 from pypto_build.rules.variants import CHECKED
-from pypto_build.rules.verb_targets import verb_flags
+from pypto_build.rules.verb_targets import declare_verb, verb_flags
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.toolchain.python import own_tool
 
@@ -34,36 +35,53 @@ _TOOLS = {
     "hazards": "pypto_build.diagnose.hazards.ranks",
     "deps": "pypto_build.diagnose.ranks.deps",
     "dump": "pypto_build.diagnose.ranks.dump",
+    "report": "pypto_build.diagnose.ranks.report",
+    "lint": "pypto_build.diagnose.ranks.lint",
 }
-_TARGETS = ("build", "replay", "graph", *_TOOLS)
+#: Verbs that look at one chip program after the other.
+_OF_EACH_CHIP = ("pto_check", "passes", "torch", "splice")
+_USUAL = ("build", "replay", "graph")
 
 
 def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None:
-    """The nodes of the distributed artifact in ``root``, and those of the ``wanted`` targets that it has."""
-    other = next((target for target in wanted if target not in _TARGETS), None)
+    """The nodes of the distributed artifact in ``root``, and those of the ``wanted`` targets that it has.
+
+    Raises:
+        ArtifactError: it cannot be read, or there is a target that looks at one chip program.
+    """
+    distributed = load_distributed(root)
+    other = next((target for target in wanted if target not in (*_USUAL, *_TOOLS, *_OF_EACH_CHIP)), None)
     if other is not None:
-        chips = ", ".join(f"{root.name}/next_levels/{name}" for name in load_distributed(root).chips)
+        chips = ", ".join(f"{root.name}/next_levels/{name}" for name in distributed.chips)
         raise ArtifactError(
             root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
         )
-    distributed = load_distributed(root)
-    verbs = [VERBS[target] for target in wanted if target in _TOOLS]
-    looking = [verb for verb in verbs if verb.needs is Needs.REPLAY]
-    replays = "replay" in wanted or not wanted or bool(looking)
-    if replays or set(wanted) - {verb.name for verb in verbs}:
-        targets = distributed_targets(env, distributed)
-        verdict = _declare_usual(env, targets, wanted, looking, replays)
-        for verb in looking:
-            _declare_tool(env, verb, targets, verdict)
-    for verb in verbs:
-        if verb.needs is not Needs.REPLAY:
-            variant = CHECKED.directory if verb.needs is Needs.CHECKED else ""
-            _declare_tool(env, verb, distributed_targets(env, distributed, variant=variant))
+    looking = [VERBS[target] for target in wanted if target in _TOOLS and VERBS[target].needs is Needs.REPLAY]
+    verdict: Nodes = ()
+    if not wanted or looking or set(wanted) & set(_USUAL):
+        verdict = _declare_usual(env, distributed_targets(env, distributed), wanted, looking)
+    for target in wanted:
+        if target in _TOOLS:
+            _declare_tool(env, VERBS[target], distributed, verdict)
+        elif target in _OF_EACH_CHIP:
+            _declare_each(env, target, distributed)
 
 
-def _declare_usual(
-    env: Environment, targets: ArtifactTargets, wanted: list[str], looking: list[Verb], replays: bool
-) -> Nodes:
+def _declare_each(env: Environment, target: str, distributed: Distributed) -> None:
+    """The target of a verb that knows one chip, on each chip program."""
+    if target == "splice":
+        from pypto_build.rules.pto_targets import declare_splice
+
+        declare_splice(env, list(distributed_targets(env, distributed).parts))
+    elif VERBS[target].needs is Needs.ARTIFACT:
+        for chip in distributed.chips.values():
+            declare_verb(env, VERBS[target], chip)
+    else:
+        for part in distributed_targets(env, distributed).parts:
+            declare_verb(env, VERBS[target], part.artifact.root, part)
+
+
+def _declare_usual(env: Environment, targets: ArtifactTargets, wanted: list[str], looking: list[Verb]) -> Nodes:
     """What every artifact has; the node of its replay, which leaves what the verbs that are ``looking`` need."""
     workspace = workspace_of(env)
     for part in targets.parts:
@@ -75,7 +93,7 @@ def _declare_usual(
         from pypto_build.rules.graph import declare_graph
 
         declare_graph(env, list(targets.parts))
-    if not replays:
+    if wanted and not looking and "replay" not in wanted:
         return ()
     if "replay" in wanted and wants_files(workspace) and not looking:
         outcomes_of(workspace)
@@ -86,15 +104,20 @@ def _declare_usual(
     return verdict
 
 
-def _declare_tool(env: Environment, verb: Verb, targets: ArtifactTargets, verdict: Nodes = ()) -> None:
-    """The target that looks at all chip programs together, after the replay whose node is ``verdict`` if it has one."""
+def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdict: Nodes) -> None:
+    """The target that looks at all chip programs together; at a replay, whose node is ``verdict``, if it needs one."""
+    if verb.needs is Needs.ARTIFACT:
+        declare_verb(env, msgspec.structs.replace(verb, module=_TOOLS[verb.name]), distributed.root)
+        return
+    targets = distributed_targets(env, distributed, variant=CHECKED.directory if verb.needs is Needs.CHECKED else "")
     assert targets.embedded is not None
-    words = [*own_tool(_TOOLS[verb.name]), str(targets.artifact.root), "--platform", targets.platform.name]
+    words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
     words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
-    actions = [Action(tell_all_built, None), *([Action(show_results, None)] if verdict else [])]
+    looked = verdict if verb.needs is Needs.REPLAY else ()
+    actions = [Action(tell_all_built, None), *([Action(show_results, None)] if looked else [])]
     actions.append(Action([[escape(word) for word in [*words, *verb_flags(env, verb)]]], None))
-    env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *verdict], actions, PYPTO_BUILT=[targets]))
+    env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *looked], actions, PYPTO_BUILT=[targets]))
 
 
 def distributed_targets(

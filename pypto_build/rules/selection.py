@@ -52,6 +52,12 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     root = workspace.selected = resolve_jit(jit, *places)
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
     verdicts.concern(workspace.options, [output] if output != root else [])
+    if is_distributed(root):
+        from pypto_build.rules.distributed import declare_distributed
+
+        declare_distributed(env, root, wanted)
+        verdicts.concern(workspace.options, workspace.outputs)
+        return
     _declare_verbs(env, without_nodes, root)
     if "pto_diff" in wanted:
         from pypto_build.rules.pto_targets import declare_pto_diff
@@ -108,11 +114,6 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
 
 def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
-    if is_distributed(root):
-        from pypto_build.rules.distributed import declare_distributed
-
-        declare_distributed(env, root, wanted)
-        return
     _refuse_ranks(workspace_of(env), root)
     artifacts = open_artifacts(workspace_of(env), root)
     _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)

@@ -15,24 +15,31 @@ _SHOWN_DISPATCHES = 64
 _SHOWN_PAIRS = 40
 _SHOWN_STEPS = 25
 
+#: Headings and rows.
+Table = tuple[list[str], list[list[str]]]
+
 
 def summary_lines(run: RanksRun) -> list[str]:
     """The whole run: who dispatched what when, who waited for whom, and what decided when it ended."""
     record, messages = run.record, messages_of(run)
     programs = {row.program for row in run.dispatches if row.rank != HOST}
     counts = [_count(record.world, "rank"), f"{_count(len(run.dispatches), 'dispatch', 'dispatches')} of"]
-    domains = ", ".join(
-        f"{domain.name} ({len(domain.ranks)} ranks, {domain.size:,} bytes)" for domain in record.domains
-    )
+    domains = ", ".join(f"{one.name} ({len(one.ranks)} ranks, {one.size:,} bytes)" for one in record.domains)
     lines = [f"{counts[0]}, {counts[1]} {_count(len(programs), 'program')}, domains: {domains or 'none'}"]
     lines += [f"note: {SIMULATED}"] if run.simulated else []
-    lines += ["", *_dispatch_lines(run, messages)]
-    lines += ["", *_message_lines(run, messages)]
-    chain = critical_chain(run, messages)
-    if chain:
-        lines += ["", *_chain_lines(run, chain)]
+    lines += ["", *_shown("dispatches", dispatch_table(run, messages), _SHOWN_DISPATCHES)]
+    if not run.messages:
+        lines += ["", "no messages on record: SWIMLANE=4 records them"]
+    elif total := sum(message.between_ranks for message in messages):
+        lines += ["", *_shown(f"messages between ranks: {total:,}", message_table(run, messages), _SHOWN_PAIRS)]
+    else:
+        lines += ["", "no messages between ranks: no kernel waited for a signal of another rank"]
+    if chain := critical_chain(run, messages):
+        title = f"what decided when the run ended, {_count(len(chain), 'step')}"
+        lines += ["", *_shown(title, chain_table(run, chain), _SHOWN_STEPS, last=True)]
     if record.waiting:
-        lines += ["", "waiting when the run ended", *waiting_lines(run)]
+        headings, rows = waiting_table(run)
+        lines += ["", "waiting when the run ended", *table(rows, headings)]
     return lines
 
 
@@ -40,47 +47,43 @@ def _count(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-def _dispatch_lines(run: RanksRun, messages: Sequence[Message]) -> list[str]:
-    shown = run.dispatches[:_SHOWN_DISPATCHES]
-    rows = [
-        ["host" if row.rank == HOST else str(row.rank), f"d{row.index}", row.program, *_times(run, row, messages)]
-        for row in shown
-    ]
-    more = f", the first {len(shown)}" if len(run.dispatches) > len(shown) else ""
-    headings = ("rank", "", "program", "after", "begun us", "took us", "waited us", "tasks", "submitted at")
-    return [f"dispatches{more}", *table(rows, headings)]
+def _shown(title: str, found: Table, most: int, last: bool = False) -> list[str]:
+    """A table under its title, the first rows of it where there are many, or the last."""
+    headings, rows = found
+    more = f", the {'last' if last else 'first'} {most}" if len(rows) > most else ""
+    return [title + more, *table(rows[-most:] if last else rows[:most], headings)]
 
 
-def _times(run: RanksRun, row: DispatchRow, messages: Sequence[Message]) -> list[str]:
-    """After which dispatches it came, when it began, how long it took, how long its kernels waited, its tasks."""
+def dispatch_table(run: RanksRun, messages: Sequence[Message]) -> Table:
+    """A row a dispatch: where, what, after which others, when, how much its kernels waited, its tasks."""
+    headings = ["rank", "", "program", "after", "begun us", "took us", "waited us", "tasks", "submitted at"]
+    waited: dict[int, float] = {}
+    for message in messages:
+        number = message.taken.dispatch.number
+        waited[number] = waited.get(number, 0.0) + message.waited
+    return headings, [_dispatch(run, row, waited.get(row.number, 0.0)) for row in run.dispatches]
+
+
+def _dispatch(run: RanksRun, row: DispatchRow, waited: float) -> list[str]:
     begun, ended = run.span(row)
     before = (run.by_number.get(number) for number in row.producers)
     after = ", ".join(f"{'host' if other.rank == HOST else other.rank}/d{other.index}" for other in before if other)
-    waited = sum(message.waited for message in messages if message.taken.dispatch.number == row.number)
     timeline = run.evidence(row).timeline if row.rank != HOST else None
     tasks = str(len({one.task for one in timeline.rows})) if timeline else "-"
     took = "did not end" if row.ended_s is None else f"{ended - begun:.1f}"
-    return [after or "-", f"{begun:.1f}", took, f"{waited:.1f}", tasks, run.submitted_at(row)]
+    rank = "host" if row.rank == HOST else str(row.rank)
+    place = [rank, f"d{row.index}", row.program, after or "-"]
+    return [*place, f"{begun:.1f}", took, f"{waited:.1f}", tasks, run.submitted_at(row)]
 
 
-def pairs_of(messages: Sequence[Message]) -> dict[tuple[int, int], list[Message]]:
-    """Messages between ranks by sender and receiver, in the order of ranks."""
-    found: dict[tuple[int, int], list[Message]] = {}
+def message_table(run: RanksRun, messages: Sequence[Message]) -> Table:
+    """A row for each pair of ranks of which one let the other go on."""
+    pairs: dict[tuple[int, int], list[Message]] = {}
     for message in messages:
         if message.between_ranks:
-            found.setdefault((message.sent.dispatch.rank, message.taken.dispatch.rank), []).append(message)
-    return dict(sorted(found.items()))
-
-
-def _message_lines(run: RanksRun, messages: Sequence[Message]) -> list[str]:
-    if not run.messages:
-        return ["no messages on record: SWIMLANE=4 records them"]
-    pairs = pairs_of(messages)
-    total = sum(map(len, pairs.values()))
-    if not total:
-        return ["no messages between ranks: no kernel waited for a signal of another rank"]
+            pairs.setdefault((message.sent.dispatch.rank, message.taken.dispatch.rank), []).append(message)
     rows = []
-    for (sender, receiver), listed in list(pairs.items())[:_SHOWN_PAIRS]:
+    for (sender, receiver), listed in sorted(pairs.items()):
         longest = max(listed, key=lambda message: message.waited)
         rows.append(
             [
@@ -93,20 +96,16 @@ def _message_lines(run: RanksRun, messages: Sequence[Message]) -> list[str]:
                 f"{longest.sent.kernel} -> {longest.taken.kernel}",
             ]
         )
-    more = f", the first {_SHOWN_PAIRS} pairs" if len(pairs) > _SHOWN_PAIRS else ""
-    headings = ("from", "to", "count", "waited us", "longest us", "of the longest: signal", "kernels")
-    return [f"messages between ranks: {total:,}{more}", *table(rows, headings)]
+    return ["from", "to", "count", "waited us", "longest us", "of the longest: signal", "kernels"], rows
 
 
-def _chain_lines(run: RanksRun, chain: Sequence[Step]) -> list[str]:
-    shown = chain[-_SHOWN_STEPS:]
-    more = f", the last {len(shown)}" if len(chain) > len(shown) else ""
+def chain_table(run: RanksRun, chain: Sequence[Step]) -> Table:
+    """A row a step, the last one the end of the run."""
     rows = [
         [run.title(step.dispatch), f"{step.begun:.1f}", f"{step.ended - step.begun:.1f}", why(run, step)]
-        for step in shown
+        for step in chain
     ]
-    heading = f"what decided when the run ended, {_count(len(chain), 'step')}{more}"
-    return [heading, *table(rows, ("dispatch", "from us", "span us", "because of"))]
+    return ["dispatch", "from us", "span us", "because of"], rows
 
 
 def why(run: RanksRun, step: Step) -> str:
@@ -122,15 +121,10 @@ def why(run: RanksRun, step: Step) -> str:
     return f"its rank was taken by {run.title(step.after)}"
 
 
-def waiting_lines(run: RanksRun) -> list[str]:
+def waiting_table(run: RanksRun) -> Table:
     """What kernels waited for when the run ended."""
-    rows = [
-        [
-            str(wait.rank),
-            wait.kernel,
-            f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}",
-            str(wait.value),
-        ]
-        for wait in run.record.waiting
-    ]
-    return table(rows, ("rank", "kernel", "waits for", "it is"))
+    rows = []
+    for wait in run.record.waiting:
+        condition = f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}"
+        rows.append([str(wait.rank), wait.kernel, condition, str(wait.value)])
+    return ["rank", "kernel", "waits for", "it is"], rows
