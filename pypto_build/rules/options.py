@@ -133,6 +133,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("BLOCK", whole(0), 0, "step: the task's block"),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
+        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program, 1, or one of its dispatches, 1/d0"),
         Option(
             "KERNEL",
             TEXT,
@@ -141,7 +142,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("FROM", TEXT, "", "extract: the first task; all after it are taken too"),
         Option("KEEP", TEXT, "", "reduce: what has to stay: mismatch:OUTPUT, crash, hang, or the rule of a finding"),
-        Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the run's kernels, or PyTorch"),
+        Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the run's kernels, PyTorch"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),
         Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: input, output or inout"),

@@ -143,7 +143,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.dump",
             "arguments of tasks: list, show, export, compare",
             Needs.REPLAY,
-            _flags("TASK", "KERNEL", "ARG", "ROLE", "STAGE", "EXPORT", "AGAINST"),
+            _flags("RANK", "TASK", "KERNEL", "ARG", "ROLE", "STAGE", "EXPORT", "AGAINST"),
             replay_with={"DUMP": 2},
         ),
         Verb(
@@ -151,7 +151,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.deps",
             "who waits for whom through which tensor, critical path, occupancy",
             Needs.REPLAY,
-            _flags("TASK", "TO", "EXPORT"),
+            _flags("RANK", "TASK", "TO", "EXPORT"),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
         Verb(

@@ -353,7 +353,7 @@ def _dump(path: Path) -> None:
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
     viewer = open_viewer(path.parent, None)
     records = viewer.select(parser().parse_args([str(path)]))
-    viewer.listing(records)
+    viewer.rows(records)
     for number, record in enumerate(records[:20]):
         with contextlib.suppress(ArtifactError):
             viewer.describe(record)
