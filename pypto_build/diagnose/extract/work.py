@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.diagnose.extract.choice import Choice
 from pypto_build.diagnose.extract.order import kept_graph, name_parameters, order_of
 from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
+from pypto_build.diagnose.extract.sources import as_built
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
 from pypto_build.replay.reference.launch import Launch
@@ -40,7 +41,7 @@ def write_tasks(
     launch: Launch, plan: Plan, recording: Recording, tasks: list[RecordedTask], golden: str
 ) -> Extracted:
     """Write some of the tasks of a recording as an artifact."""
-    source = load_artifact(launch.artifact)
+    source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
     made = parameters(tasks)
     if len(made) > _MOST_PARAMETERS:
         what = f"these {len(tasks)} tasks use {len(made)} tensors, and an orchestration takes {_MOST_PARAMETERS}"
@@ -49,11 +50,6 @@ def write_tasks(
     name_parameters(made, tasks, source, graph)
     order = order_of(graph, tasks, made)
     name, vintage = plan.root.name, launch.interface.vintage
-    written = Extracted(name, source, launch.platform, vintage, tasks, made, order, golden)
+    written = Extracted(name, source, launch.platform, vintage, tasks, made, order, golden, raw)
     write_artifact(written, plan.root)
     return written
-
-
-def renamed(written: Extracted, name: str) -> Extracted:
-    """The same under another name."""
-    return replace(written, name=name)

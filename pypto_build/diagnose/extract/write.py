@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Extracted:
     parameters: Sequence[Parameter]
     order: Order
     golden: str
+    raw: Mapping[str, Path] = field(default_factory=dict)  # what edited modules were assembled to
 
     @property
     def external(self) -> list[Parameter]:
@@ -81,7 +82,7 @@ def _write(given: Extracted, root: Path) -> None:
     used = {func_id for task in given.tasks for _, func_id, _ in task.kernels}
     kernels = [kernel for kernel in given.source.kernels if kernel.func_id in used]
     places = [(kernel, _copy_kernel(kernel, given.source.root, root)) for kernel in kernels]
-    copy_modules(kernels, given.source.root, root)
+    copy_modules(kernels, given.source.root, root, given.raw)
     frame = frame_of(given.source, given.platform, given.name)
     text = Text(
         given.tasks,
@@ -159,8 +160,8 @@ def _copy_kernel(kernel: Kernel, source: Path, root: Path) -> Path:
     return place
 
 
-def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path) -> None:
-    """Copy the .pto modules that the kernels were made from, and what was assembled from them."""
+def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path, raw: Mapping[str, Path]) -> None:
+    """Copy the .pto modules that the kernels were made from, and what was assembled from them (``raw``: elsewhere)."""
     modules = {path: function_names(path.read_text("utf-8", "replace")) for path in _modules(source)}
     functions = [name for names in modules.values() for name in names]
     for kernel in kernels:
@@ -170,9 +171,10 @@ def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path) -> None:
         for path in (path for path, names in modules.items() if name in names):
             target = root / path.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
-            for suffix in (".pto", ".cpp"):
-                if path.with_suffix(suffix).is_file():
-                    shutil.copyfile(path.with_suffix(suffix), target.with_suffix(suffix))
+            shutil.copyfile(path, target)
+            output = raw.get(path.stem, path.with_suffix(".cpp"))
+            if output.is_file():
+                shutil.copyfile(output, target.with_suffix(".cpp"))
 
 
 def _modules(source: Path) -> Iterator[Path]:

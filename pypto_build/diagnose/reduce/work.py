@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.diagnose.extract.sources import as_built
 from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
 from pypto_build.diagnose.reduce import shrink
 from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
@@ -43,7 +44,7 @@ _STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
 
 def reduce(given: argparse.Namespace) -> int:
     """What ``given`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
-    artifact = load_artifact(given.artifact)
+    artifact, _ = as_built(load_artifact(given.artifact), given.build_dir)
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
     require_own(root)

@@ -119,6 +119,11 @@ template <class M> PTO_INLINE uint8_t *mask_bytes(const M &mask) {
     return (uint8_t *)mask.data();
 }
 template <class M> inline constexpr int64_t mask_stride = int64_t(M::Cols) * int64_t(sizeof(typename M::DType));
+// Upstream's simulator clears the whole mask first.
+template <class M> PTO_INLINE void clear_mask(M &mask) {
+    if constexpr (as_simulator)
+        __builtin_memset(mask.data(), 0, uint64_t(M::Rows) * uint64_t(mask_stride<M>));
+}
 
 // The vector unit of a2a3 has no ordered comparison of int32: whatever the mode, it compares for equality.
 template <class T> PTO_INLINE CmpMode effective_mode(CmpMode mode) {
@@ -142,6 +147,7 @@ PTO_INST RecordEvent TCMP(M &mask, const A &src0, const B &src1, CmpMode mode, R
     static_assert(detail::is_number<T> && detail::is_same<T, detail::ElementType<B>>,
                   "TCMP: operands of one element type, which is a number");
     PTO_CHECK(TCMP, PIPE_V, reads(src0), reads(src1, valid(src0)), writes(mask, bits_of(mask, src0)));
+    detail::clear_mask(mask);
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src0.data(), A::Cols,
                          detail::as_matrix(src1), detail::effective_mode<T>(mode), src0.GetValidRow(),
                          src0.GetValidCol());
@@ -156,6 +162,7 @@ PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode 
     T value;
     static_assert(detail::is_number<T>, "TCMPS: unsupported element type");
     PTO_CHECK(TCMPS, PIPE_V, reads(src), writes(mask, bits_of(mask, src)));
+    detail::clear_mask(mask);
     if constexpr (detail::is_tile<Scalar>)
         value = scalar.data()[0];
     else

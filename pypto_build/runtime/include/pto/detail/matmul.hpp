@@ -16,19 +16,31 @@ constexpr int64_t block_rows = 128;  // of M
 constexpr int64_t block_cols = 64;   // of N at the full depth, more at a lesser one
 constexpr int64_t row_panels = 4;    // that a row by itself is multiplied with side by side
 
-// A line of a panel of sums.
-struct Sums {
-    f32x8 first, second;
+// Where the sums of some rows of panels are: a line of 16 each, from what it begins with to where it goes. Lines that C
+// has not side by side are kept here meanwhile.
+alignas(32) inline constexpr float no_sums[panel_cols] = {};
+struct Lines {
+    static constexpr int most = 6;
+    float *to[most];
+    const float *from[most];
+    alignas(32) float kept[most][panel_cols];
+
+    PTO_INLINE void keep(int i) {
+        to[i] = kept[i];
+        from[i] = no_sums;
+    }
 };
 
-// result[i * Panels + p] [j] += a[i * depth + k] * b[(p * depth + k) * 16 + j], for one k after the other. Compiled
-// once for all types.
-template <int Rows, int Panels>
-PTO_NOINLINE void multiply_panels(Sums *result, const float *a, const float *b, int64_t depth) {
-    Sums sum[Rows * Panels];
+// The line of row i and panel p grows by a[i * depth + k] * b[(p * depth + k) * 16 + j], for one k after the other.
+// Sums that are `apart` begin with zero, and are kept. Compiled once for all types.
+template <int Rows, int Panels, bool apart>
+PTO_NOINLINE void multiply_panels(Lines &lines, const float *a, const float *b, int64_t depth) {
+    f32x8 left_sums[Rows * Panels], right_sums[Rows * Panels];
     PTO_UNROLL
-    for (int i = 0; i < Rows * Panels; ++i)
-        sum[i] = result[i];
+    for (int i = 0; i < Rows * Panels; ++i) {
+        left_sums[i] = apart ? f32x8{} : load(lines.from[i]);
+        right_sums[i] = apart ? f32x8{} : load(lines.from[i] + 8);
+    }
     for (int64_t k = 0; k < depth; ++k) {
         PTO_UNROLL
         for (int p = 0; p < Panels; ++p) {
@@ -37,14 +49,18 @@ PTO_NOINLINE void multiply_panels(Sums *result, const float *a, const float *b, 
             PTO_UNROLL
             for (int i = 0; i < Rows; ++i) {
                 const f32x8 left = splat<float>(a[i * depth + k]);
-                Sums &s = sum[i * Panels + p];
-                s = {fma(left, first, s.first), fma(left, second, s.second)};
+                const int at = i * Panels + p;
+                left_sums[at] = fma(left, first, left_sums[at]);
+                right_sums[at] = fma(left, second, right_sums[at]);
             }
         }
     }
     PTO_UNROLL
-    for (int i = 0; i < Rows * Panels; ++i)
-        result[i] = sum[i];
+    for (int i = 0; i < Rows * Panels; ++i) {
+        float *const to = apart ? lines.kept[i] : lines.to[i];
+        __builtin_memcpy(to, &left_sums[i], sizeof(f32x8));
+        __builtin_memcpy(to + 8, &right_sums[i], sizeof(f32x8));
+    }
 }
 
 // Operands of a multiplication: C[M, N] = base + A[row.., K] B[K, col..], where base is a matrix like C, a row, or
@@ -66,95 +82,101 @@ template <class TC> struct ResultPanel {
     const Plane &c_plane, &base_plane;
     int64_t col, cols;
 
-    // What sums start from. Products of int8 are summed apart: they are exact in float up to a depth of 1024.
-    PTO_INLINE void start(int64_t row, int64_t end, Sums *sums) const {
+    // Lines `at`.. are those of rows [row, end). Products of int8 are summed apart: they are exact in float up to a
+    // depth of 1024.
+    PTO_INLINE void begin(int64_t row, int64_t end, Lines &lines, int at) const {
         if constexpr (is_float<TC>) {
-            if (base || bias)
-                return read(row, end, sums);
+            const bool direct = whole(c_plane) && (!base || whole(base_plane)) && (!bias || cols == panel_cols);
+            const int64_t c_col = c_plane.col_offset(col), base_col = direct && base ? base_plane.col_offset(col) : 0;
+            for (; direct && row < end; ++row, ++at) {
+                lines.to[at] = c + c_plane.row_offset(row) + c_col;
+                lines.from[at] = base ? base + base_plane.row_offset(row) + base_col : bias ? bias + col : no_sums;
+            }
+            for (; row < end; ++row, ++at) {
+                lines.keep(at);
+                if (base || bias)
+                    lines.from[at] = line_of(row, lines.kept[at]);
+            }
         }
-        for (; row < end; ++row, ++sums)
-            *sums = Sums{};
     }
-    PTO_INLINE void finish(int64_t row, int64_t end, const Sums *sums) const {
-        if constexpr (is_float<TC>)
-            write(row, end, sums);
-        else
-            add(row, end, sums);
+    PTO_INLINE void finish(int64_t row, int64_t end, const Lines &lines, int at) const {
+        if constexpr (!is_float<TC>)
+            add(row, end, lines, at);
+        else if (lines.to[at] == lines.kept[at])
+            write(row, end, lines, at);
     }
 
 private:
     PTO_INLINE bool whole(const Plane &plane) const {
         return cols == panel_cols && plane.col_stride == 1 && plane.cols_left(col) >= panel_cols;
     }
-    PTO_INLINE TC was(int64_t row, int64_t j) const {
-        return base ? base[base_plane.row_offset(row) + base_plane.col_offset(col + j)] : bias ? bias[col + j] : TC(0);
+    PTO_NOINLINE const TC *line_of(int64_t row, TC *line) const {
+        for (int64_t j = 0; j < panel_cols; ++j)
+            line[j] = j >= cols ? TC(0)
+                      : base    ? base[base_plane.row_offset(row) + base_plane.col_offset(col + j)]
+                      : bias    ? bias[col + j]
+                                : TC(0);
+        return line;
     }
-
-    PTO_NOINLINE void read(int64_t row, int64_t end, Sums *sums) const {
-        const bool direct = base && whole(base_plane);
-        for (; row < end; ++row, ++sums) {
-            if (direct) {
-                __builtin_memcpy(sums, base + base_plane.row_offset(row) + base_plane.col_offset(col), sizeof(Sums));
-                continue;
-            }
-            float line[panel_cols] = {};
+    PTO_NOINLINE void write(int64_t row, int64_t end, const Lines &lines, int at) const {
+        for (; row < end; ++row, ++at)
             for (int64_t j = 0; j < cols; ++j)
-                line[j] = was(row, j);
-            __builtin_memcpy(sums, line, sizeof(Sums));
+                c[c_plane.row_offset(row) + c_plane.col_offset(col + j)] = TC(lines.kept[at][j]);
+    }
+    // Eight sums added to what was there.
+    static PTO_INLINE void add_eight(TC *to, const TC *from, const float *sums) {
+        using V = Vector<TC, 8>;
+        V value;
+        __builtin_memcpy(&value, from, sizeof(value));
+        const V sum = __builtin_convertvector(load(sums), V);
+        value = bit_cast<V>(bit_cast<u32x8>(value) + bit_cast<u32x8>(sum));
+        __builtin_memcpy(to, &value, sizeof(value));
+    }
+    PTO_NOINLINE void add(int64_t row, int64_t end, const Lines &lines, int at) const {
+        const bool direct = base && !bias && whole(c_plane) && whole(base_plane);
+        const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
+        for (; direct && row < end; ++row, ++at) {
+            TC *const to = c + c_plane.row_offset(row) + c_col;
+            const TC *const from = base + base_plane.row_offset(row) + base_col;
+            add_eight(to, from, lines.kept[at]);
+            add_eight(to + 8, from + 8, lines.kept[at] + 8);
         }
-    }
-
-    PTO_NOINLINE void write(int64_t row, int64_t end, const Sums *sums) const {
-        const bool direct = whole(c_plane);
-        for (; row < end; ++row, ++sums) {
-            TC *const to = c + c_plane.row_offset(row);
-            if (direct) {
-                __builtin_memcpy(to + c_plane.col_offset(col), sums, sizeof(Sums));
-                continue;
-            }
-            float line[panel_cols];
-            __builtin_memcpy(line, sums, sizeof(Sums));
+        for (; row < end; ++row, ++at) {
+            TC line[panel_cols];
+            line_of(row, line);
+            add_eight(line, line, lines.kept[at]);
+            add_eight(line + 8, line + 8, lines.kept[at] + 8);
             for (int64_t j = 0; j < cols; ++j)
-                to[c_plane.col_offset(col + j)] = line[j];
-        }
-    }
-
-    PTO_NOINLINE void add(int64_t row, int64_t end, const Sums *sums) const {
-        for (; row < end; ++row, ++sums) {
-            float line[panel_cols];
-            __builtin_memcpy(line, sums, sizeof(Sums));
-            TC *const to = c + c_plane.row_offset(row);
-            for (int64_t j = 0; j < cols; ++j)
-                to[c_plane.col_offset(col + j)] = TC(uint32_t(was(row, j)) + uint32_t(int32_t(line[j])));
+                c[c_plane.row_offset(row) + c_plane.col_offset(col + j)] = line[j];
         }
     }
 };
 
 // The block of C at row `row`: `left` has `rows` rows of A, `right` panels of B.
-template <class At>
+template <bool apart, class At>
 PTO_INLINE void multiply_block(const float *left, const float *right, int64_t depth, int64_t row, int64_t rows,
                                int64_t panels, At panel_at) {
-    Sums sums[6];
+    Lines lines;
     const int64_t alone = rows % 6 < 4 ? rows % 6 : rows % 6 - 4, together = rows - alone;
     for (int64_t n = 0; n < panels && together > 0; ++n) {
         const auto panel = panel_at(n);
         for (int64_t i = 0, step; i < together; i += step) {
             step = together - i >= 6 ? 6 : 4;
-            const auto multiply = step == 6 ? multiply_panels<6, 1> : multiply_panels<4, 1>;
-            panel.start(row + i, row + i + step, sums);
-            multiply(sums, left + i * depth, right + n * depth * panel_cols, depth);
-            panel.finish(row + i, row + i + step, sums);
+            const auto multiply = step == 6 ? multiply_panels<6, 1, apart> : multiply_panels<4, 1, apart>;
+            panel.begin(row + i, row + i + step, lines, 0);
+            multiply(lines, left + i * depth, right + n * depth * panel_cols, depth);
+            panel.finish(row + i, row + i + step, lines, 0);
         }
     }
     for (int64_t i = together; i < rows; ++i)
         for (int64_t n = 0, step; n < panels; n += step) {
             step = panels - n >= row_panels ? row_panels : 1;
-            const auto multiply = step > 1 ? multiply_panels<1, row_panels> : multiply_panels<1, 1>;
+            const auto multiply = step > 1 ? multiply_panels<1, row_panels, apart> : multiply_panels<1, 1, apart>;
             for (int64_t p = 0; p < step; ++p)
-                panel_at(n + p).start(row + i, row + i + 1, sums + p);
-            multiply(sums, left + i * depth, right + n * depth * panel_cols, depth);
+                panel_at(n + p).begin(row + i, row + i + 1, lines, int(p));
+            multiply(lines, left + i * depth, right + n * depth * panel_cols, depth);
             for (int64_t p = 0; p < step; ++p)
-                panel_at(n + p).finish(row + i, row + i + 1, sums + p);
+                panel_at(n + p).finish(row + i, row + i + 1, lines, int(p));
         }
 }
 
@@ -183,7 +205,7 @@ template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multipl
                     return ResultPanel<TC>{p.c,        base, k0 ? nullptr : p.bias,       p.c_plane,
                                            base_plane, col,  least(p.n - col, panel_cols)};
                 };
-                multiply_block(left, right, depth, m0, rows, panels, panel_at);
+                multiply_block<!is_float<TC>>(left, right, depth, m0, rows, panels, panel_at);
             }
         }
     }
