@@ -18,7 +18,7 @@ TILE = (
 )
 HEADER = "static __aicore__ void k(__gm__ float* g, int64_t n) {\n#if defined(__DAV_VEC__)\n"
 START = "    set_mask_norm();\n    set_vector_mask(-1, -1);\n"
-END = "#endif // __DAV_VEC__\n}\n"
+END = "    pipe_barrier(PIPE_ALL);\n#endif // __DAV_VEC__\n}\n"
 
 CONSTANTS = """\
   %c0 = arith.constant 0 : index
@@ -149,7 +149,7 @@ INSTRUCTIONS = [
         "pto.tdivs ins(%t, %f : {T}, f32) outs(%t : {T}) {{precisionType = #pto<div_precision high_precision>}}",
         "TDIVS<pto::DivAlgorithm::HIGH_PRECISION>(t, t, f);",
     ),
-    ("pto.barrier <PIPE_ALL>", ""),
+    ("pto.barrier <PIPE_ALL>", "pipe_barrier(PIPE_ALL);"),
     (
         "%w = pto.subview %t[%c4, %c0] sizes [4, 64] : {T} -> {W}",
         "{TILE} w(4, 64);\nTASSIGN(w, (uint64_t)(t.data() + decltype(t)::GetOffset(4, 0)));",

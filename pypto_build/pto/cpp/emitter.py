@@ -121,6 +121,8 @@ class Emitter:
             self.out.add("set_vector_mask(-1, -1);")
         assert self.function.body is not None
         self.region(self.function.body)
+        if guard:
+            self.out.add("pipe_barrier(PIPE_ALL);")  # what it has stored is there when the task is over
         self.out.indent = 0
         if guard:
             self.out.add(f"#endif // {guard}")

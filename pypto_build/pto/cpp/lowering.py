@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..model import Operation
 from ..ops import TABLE
+from ..types import PtrType
 from . import communication, control, pipes, scalars, tiles  # noqa: F401  (they register what they lower)
 from .emitter import LOWERINGS, Emit, Emitter
 from .instructions import INSTRUCTIONS, instruction
@@ -16,9 +17,29 @@ def refuse(e: Emitter, op: Operation) -> None:
     e.fail(op, TABLE[op.name].refused)
 
 
-@LOWERINGS.of("none", "fence")
-def nothing(e: Emitter, op: Operation) -> None:
-    """Orders pipelines, prefetches or hints: instructions complete in order on a simulated platform."""
+@LOWERINGS.of("none")
+def order(e: Emitter, op: Operation) -> None:
+    """Flags and barriers between a core's pipelines, which say something where memory is weak; hints say nothing."""
+    if TABLE[op.name].cpp:
+        instruction(e, op)
+
+
+@LOWERINGS.of("fence:all")
+def fence(e: Emitter, op: Operation) -> None:
+    """What the core has stored is there for others, whichever pipeline did it."""
+    e.out.add("pipe_barrier(PIPE_ALL);")
+    e.out.add("dsb(DSB_DDR);")
+
+
+@LOWERINGS.of("fence:cache")
+def cache(e: Emitter, op: Operation) -> None:
+    """A line of the data cache, or all of it, is written back and dropped."""
+    if "addr" not in op.operands:
+        e.out.add("dcci((__gm__ void*)0, cache_line_t::ENTIRE_DATA_CACHE);")
+        return
+    value = e.resolved.value(op, "addr")
+    place = e.text(op, "addr") + ("" if value is not None and isinstance(value.type, PtrType) else ".data()")
+    e.out.add(f"dcci((__gm__ void*){place}, cache_line_t::SINGLE_CACHE_LINE);")
 
 
 def find_lowering(op: Operation) -> Emit | None:

@@ -36,6 +36,7 @@ static __aicore__ void scale(__gm__ float* arg0, __gm__ float* arg1, int64_t arg
     TMULS(tmp2__ssa_v0, t__ssa_v0, arg3);
     GlobalTensor<float, pto::Shape<1, 1, 1, -1, 64>, pto::Stride<64, 64, 64, 64, 1>, pto::Layout::ND> out__ssa_v0_pview_1_tensor(arg1 + arg2 * 64, pto::Shape<1, 1, 1, -1, 64>(tmp0__ssa_v0), pto::Stride<64, 64, 64, 64, 1>());
     TSTORE(out__ssa_v0_pview_1_tensor, tmp2__ssa_v0);
+    pipe_barrier(PIPE_ALL);
 #endif // __DAV_VEC__
 }
 

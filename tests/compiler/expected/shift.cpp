@@ -41,6 +41,7 @@ static __aicore__ void shift(__gm__ float* arg0, __gm__ float* arg1, int64_t arg
     TADD(tmp1__ssa_v0, tmp2__ssa_v0, tmp3__ssa_v0);
     GlobalTensor<float, pto::Shape<1, 1, 1, 8, 64>, pto::Stride<512, 512, 512, 64, 1>, pto::Layout::ND> out__ssa_v0_pview_2_tensor(arg1 + first__ssa_v0 * 64, pto::Shape<1, 1, 1, 8, 64>(), pto::Stride<512, 512, 512, 64, 1>());
     TSTORE(out__ssa_v0_pview_2_tensor, tmp1__ssa_v0);
+    pipe_barrier(PIPE_ALL);
 #endif // __DAV_VEC__
 }
 

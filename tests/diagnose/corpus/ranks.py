@@ -98,7 +98,7 @@ BUGS = (
     # --- what never ends
     RankBug("more is waited for than is sent", "pipeline", ((_FULL, _FULL.replace("row + 1", "row + 2")),), "rank 1 d0 'stage_two' kernel 'receive_and_shift' (task 0) waits for comm_d0.full_buf+0 >= 5, it is 4 (notified 4 times by rank 0 'scale_and_send'", tool="replay"),
     RankBug("the sender tells itself that a slot is full", "pipeline", ((_SENT, _SENT.replace("peer=1", "peer=0")),), "waits for comm_d0.full_buf+0 >= 1, it is 0 (nobody ever notified it)", tool="replay"),
-    RankBug("both stages on one rank", "pipeline", (("free, y, device=1)", "free, y, device=0)"),), "rank 0 d0 'stage_one' kernel 'scale_and_send' (task 0) waits for comm_d0.free_buf+0 >= 1", tool="replay"),
+    RankBug("both stages on one rank", "pipeline", (("free, y, device=1)", "free, y, device=0)"),), "rank 0, d0 'stage_one': kernel 'scale_and_send' crashed at", tool="replay"),
     RankBug("no order between dispatches of one rank is enough", "pipeline", ((f"    {_CHIP}\n    stage_two(slots, full, free, y, device=1)", f"    stage_two(slots, full, free, y, device=0)\n    {_CHIP}"),), "rank 0 d0 'stage_two' kernel 'receive_and_shift' (task 0) waits for comm_d0.full_buf+0 >= 1", tool="replay"),
     RankBug("a collective that one rank leaves out", "allreduce_two_shot", (("    me = pld.rank(pld.get_comm_ctx(parts))\n" + _BARRIER, "    me = pld.rank(pld.get_comm_ctx(parts))\n    if me != 3:\n    " + _BARRIER),), "waits for comm_d0.signal_buf+12 >= 1, it is 0", tool="replay"),
     RankBug("ranks call collectives in another order", "feed_forward", (("    partial = pld.tensor.allreduce(partial, signal, op=pld.ReduceOp.Sum)\n", "    me = pld.rank(pld.get_comm_ctx(partial))\n    if me == 0:\n        signal = pld.tensor.barrier(signal)\n    partial = pld.tensor.allreduce(partial, signal, op=pld.ReduceOp.Sum)\n"),), "rank 0 d0 'feed_forward' kernel 'sum_up'", tool="replay"),
@@ -106,7 +106,8 @@ BUGS = (
     RankBug("a cell beside the one that is waited for", "all_to_all", (("peer=peer, offsets=[0, me], value=1", "peer=peer, offsets=[0, me + 1], value=1"),), "waits for comm_d0.arrived_buf+0 >= 1, it is 0 (nobody ever notified it)", tool="replay"),
     RankBug("a credit that is never given", "all_to_all", (("offsets=[0, me], value=1, op", "offsets=[0, me], value=0, op"),), "waits for comm_d0.arrived_buf+0 >= 1, it is 0", tool="replay"),
     # --- what is written where nothing is
-    RankBug("a share behind the ring's inbox", "allreduce_ring", ((_PUT, _PUT.replace("dst_offsets=[step, 0]", "dst_offsets=[step + 4096, 0]")),), "kernel 'ring' crashed", tool="replay"),
+    RankBug("a share far behind the window", "allreduce_ring", ((_PUT, _PUT.replace("dst_offsets=[step, 0]", "dst_offsets=[step + 4096, 0]")),), "TPUT: writes 1024 bytes of global memory that belong to no argument of the task"),
+    RankBug("a share one row further, on top of the signals", "allreduce_ring", ((_PUT, _PUT.replace("dst_offsets=[step, 0]", "dst_offsets=[step + 1, 0]")),), "waits for comm_d0.arrived_buf+0 >= ", tool="replay"),
 )
 # fmt: on
 
