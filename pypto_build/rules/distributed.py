@@ -110,7 +110,8 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
         declare_verb(env, msgspec.structs.replace(verb, module=_TOOLS[verb.name]), distributed.root)
         return
     checked = verb.needs is Needs.CHECKED
-    targets = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED if checked else USUAL))
+    variant = workspace_of(env).own_variant(CHECKED if checked else USUAL)
+    targets = distributed_targets(env, distributed, variant=variant)
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]

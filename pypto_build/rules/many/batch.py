@@ -325,7 +325,8 @@ def text_of(log: Path, most: int = 200_000) -> str:
 def _finding(text: str) -> str:
     """The line of a tool's output that says what it found: its first error, else its last line."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("scons: ")]
-    return next((line for line in lines if re.search(r"\b(?:error|warning): ", line)), lines[-1] if lines else "")
+    last = lines[-1] if lines else ""
+    return next((line for line in lines if re.search(r"\b(?:error|warning|[A-Z]\w*Error): ?", line)), last)
 
 
 def revision_of(top: Path) -> str:
