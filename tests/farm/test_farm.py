@@ -191,6 +191,33 @@ def test_scons_with_local_workers(project: Project) -> None:
     assert 'failures="1"' in (project.root / "j.xml").read_text(encoding="utf-8")
 
 
+def test_declared_tests(project: Project) -> None:
+    """What is unchanged here is not sent, nor what needs data of this machine; the others are told as any test."""
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "env.ReplayTest(name='one', artifact='build_output/_jit_chain', platform='a2a3sim')\n"
+        "env.ReplayTest(name='two', artifact='build_output/_jit_chain', platform='a5sim')\n"
+        "env.ReplayTest(name='own', artifact='build_output/_jit_chain', platform='a5sim', rtol=1,\n"
+        "               data='build_output/_jit_chain/data')\n",
+    )
+    assert "3 passed in" in project.quiet("test").output
+    unchanged = project.quiet("test", "SCHEDULER=local", "-j2").output
+    assert "3 passed (3 cached)" in unchanged and "[farm]" not in unchanged
+    project.write_kernel("twice", "3.0f * in[i]")
+    run = project.quiet("test", "SCHEDULER=local", "-j2", "JUNIT=j.xml")
+    assert "[farm] 2 workers" in run.output and "=== 3 failed in" in run.output, run.output
+    told = {line.split()[2]: line.split()[1] for line in run.output.splitlines() if line.startswith("[test] ")}
+    assert told == {"one": "FAIL", "two": "FAIL", "own": "FAIL"}
+    assert f"why: pypto-build triage {project.artifact}" in run.output
+    assert {path.name for path in (project.root / "build/logs").glob("*.json")} == {
+        "one.test.verdict.json",
+        "two.test.verdict.json",
+    }
+    assert 'failures="3"' in (project.root / "j.xml").read_text(encoding="utf-8")
+
+
 def test_rounds_are_shared_out(project: Project) -> None:
     """Together the shares run the orders of the one job: those of the seeds from SEED on."""
     run = project.quiet("flaky", "JIT=_jit_chain", "ROUNDS=25", "SEED=3", "SCHEDULER=local", "-j2")

@@ -48,8 +48,11 @@ class Farm:
         self._scheduler, self._verb, self._given = scheduler, targets[0], dict(given)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
-    def start(self, jobs: Sequence[Job]) -> tuple[int, int]:
-        """Start the process that hands them out; its number, and the descriptor by which it tells results."""
+    def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
+        """Start the process that hands them out; its number, and the descriptor by which it tells results.
+
+        One that is ``apart`` gets no Ctrl-C; who started it ends it.
+        """
         order = Order(self._scheduler, self._workers, [self._job(job) for job in jobs], self._memory)
         terminal.step_aside()
         process = subprocess.Popen(
@@ -57,7 +60,7 @@ class Farm:
             env=own_environment(os.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
+            start_new_session=apart,
         )
         assert process.stdin and process.stdout
         with process.stdin:
