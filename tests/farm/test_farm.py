@@ -199,7 +199,7 @@ def test_declared_tests(project: Project) -> None:
         "env = Environment(tools=[pypto])\n"
         "env.ReplayTest(name='one', artifact='build_output/_jit_chain', platform='a2a3sim')\n"
         "env.ReplayTest(name='two', artifact='build_output/_jit_chain', platform='a5sim')\n"
-        "env.ReplayTest(name='own', artifact='build_output/_jit_chain', platform='a5sim', rtol=1,\n"
+        "env.ReplayTest(name='own', artifact='build_output/_jit_chain', platform='a5sim', rtol=1e-3,\n"
         "               data='build_output/_jit_chain/data')\n",
     )
     assert "3 passed in" in project.quiet("test").output
