@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pypto_build.facts.run_options import SIMULATOR
+from pypto_build.facts.run_options import FAST, NUMERICS
 from pypto_build.toolchain.host import kernel_numerics
 
 
@@ -23,20 +23,19 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 USUAL = Variant("")
-_CHECK = ("-DPYPTO_CHECK=1", "-g1")  # with line numbers
-CHECKED = Variant("check", _CHECK, checked=True)
-# The same two with the results of upstream's simulator, where the device gives others: NUMERICS=simulator.
-_SIMULATOR = kernel_numerics(SIMULATOR)
-AS_SIMULATOR = Variant("simulator", _SIMULATOR)
-CHECKED_AS_SIMULATOR = Variant("check-simulator", (*_CHECK, *_SIMULATOR), checked=True)
+CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"), checked=True)  # with line numbers
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, AS_SIMULATOR, CHECKED_AS_SIMULATOR, FOR_SIMPLER)}
-
 
 def own_variant(checked: bool, numerics: str) -> Variant:
-    """How binaries for the embedded runtime are built."""
-    if numerics == SIMULATOR:
-        return CHECKED_AS_SIMULATOR if checked else AS_SIMULATOR
-    return CHECKED if checked else USUAL
+    """How binaries for the embedded runtime are built, with the results of ``NUMERICS=``."""
+    usual = CHECKED if checked else USUAL
+    if numerics == FAST:
+        return usual
+    directory = f"{usual.directory}-{numerics}" if checked else numerics
+    return Variant(directory, (*usual.kernel_flags, *kernel_numerics(numerics)), checked)
+
+
+_OWN = (own_variant(checked, numerics) for numerics in NUMERICS for checked in (False, True))
+VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}
