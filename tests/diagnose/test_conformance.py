@@ -139,11 +139,11 @@ WRONG = {
     ),
     "no question": (
         write_results(results(nothing=Given("float32", ""))),
-        "results of 'nothing', which is no question of the kit; send the file again",
+        "has results of 'nothing', which is no question of the kit; send the file again",
     ),
     "of another size": (
         write_results(results(root=Given("float32", "00"))),
-        "'root' has 1 bytes of float32, not 2048 of float32; run the kit again as it was written",
+        "'root' has 1 bytes of 'float32', not 2048 of 'float32'; run the kit again as it was written",
     ),
 }  # fmt: skip
 
