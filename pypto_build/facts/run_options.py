@@ -114,8 +114,8 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge", "why")
+_ONE_RUN = ("diverge", "hazards", "flaky", "why", "step", "extract", "reduce")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce")
 
 # fmt: off
 _ORDER_AND_DATA = (
@@ -212,8 +212,10 @@ _TOLD = (
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
     Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
     Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
+    Setting("trace_block", -1, "the block of that task that does; -1: all of them"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
+    Setting("flight", None, "shared memory for the last events of every core"),
     Setting("board", None, "shared memory in which the ranks of several chips tell what they wait for"),
     Setting("windows", (), "address and size of the windows of all ranks"),
     Setting("rank", 0, "of this run, where there is a board"),

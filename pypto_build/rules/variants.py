@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from pypto_build.facts.run_options import FAST, NUMERICS
-from pypto_build.toolchain.host import kernel_numerics
+from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numerics
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -23,19 +23,21 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 USUAL = Variant("")
-CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"), checked=True)  # with line numbers
+# Kernels that record what every instruction touches, with line numbers.
+CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
+# Kernels as a debugger wants them: every variable there, no line of another.
+DEBUGGED = Variant("debug", DEBUG_FLAGS)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
 
-def own_variant(checked: bool, numerics: str) -> Variant:
-    """How binaries for the embedded runtime are built, with the results of ``NUMERICS=``."""
-    usual = CHECKED if checked else USUAL
+def with_numerics(variant: Variant, numerics: str) -> Variant:
+    """The same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
     if numerics == FAST:
-        return usual
-    directory = f"{usual.directory}-{numerics}" if checked else numerics
-    return Variant(directory, (*usual.kernel_flags, *kernel_numerics(numerics)), checked)
+        return variant
+    directory = f"{variant.directory}-{numerics}" if variant.directory else numerics
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
 
 
-_OWN = (own_variant(checked, numerics) for numerics in NUMERICS for checked in (False, True))
+_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, DEBUGGED) for numerics in NUMERICS)
 VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}

@@ -144,11 +144,15 @@ def _within(address: int, tensors: Sequence[object]) -> int:
 
 
 class Recorder:
-    """What the generated PyTorch calls as `_probe`; events by function and vector core: `gemm_aiv1`."""
+    """What the generated PyTorch calls as `_probe`; events by function and vector core: `gemm_aiv1`.
 
-    def __init__(self) -> None:
+    `scalars` are the numbers that the function's variables held then, by name, if they are asked for.
+    """
+
+    def __init__(self, with_scalars: bool = False) -> None:
         self.events: dict[str, list[Event]] = {}
         self.dtypes: dict[str, list[str]] = {}
+        self.scalars: dict[str, list[dict[str, float | int]]] | None = {} if with_scalars else None
 
     def __call__(self, line: int, name: str, target: object) -> None:
         import sys
@@ -158,6 +162,9 @@ class Recorder:
         event, dtype = _event(line, name, target)
         self.events.setdefault(key, []).append(event)
         self.dtypes.setdefault(key, []).append(dtype)
+        if self.scalars is not None:
+            numbers = {name: value for name, value in frame.f_locals.items() if isinstance(value, int | float)}
+            self.scalars.setdefault(key, []).append(numbers)
 
 
 def _event(line: int, name: str, target: Any) -> tuple[Event, str]:

@@ -116,14 +116,16 @@ class Progress:
         return int(struct.unpack("<q", self._memory[:8])[0])
 
 
-def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float) -> Result:
+def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float, *, loads: str = "torch") -> Result:
     """What `work` returns, done in a forked child that has loaded PyTorch, which the time limit does not count.
+
+    `loads` names a smaller package where no reference is needed.
 
     Raises RunFault for a crash, the time limit, and what else it raised than ArtifactError.
     """
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=_serve, args=(work, send), daemon=True)
+    child = context.Process(target=_serve, args=(work, send, loads), daemon=True)
     child.start()
     send.close()
     try:
@@ -155,11 +157,11 @@ def _where(progress: Progress) -> str:
     return f"in task {progress.task}" if progress.task >= 0 else "before the first task"
 
 
-def _serve(work: Callable[[], Any], send: Connection) -> None:
+def _serve(work: Callable[[], Any], send: Connection, loads: str) -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)  # the threads of a parent that has used torch are not here, and would be waited for
     else:
-        importlib.import_module("torch")
+        importlib.import_module(loads)
     send.send("loaded")
     try:
         send.send(("result", work()))

@@ -25,7 +25,7 @@ from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
-from pypto_build.rules.variants import FOR_SIMPLER, USUAL, own_variant
+from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, Variant, with_numerics
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
@@ -134,12 +134,11 @@ class Workspace:
         """How binaries are built unless a rule says otherwise."""
         if self.runtime(platform) == SIMPLER:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
-        return own_variant(self.options["CHECK"], self.options["NUMERICS"]).directory
+        return self.own_variant(CHECKED if self.options["CHECK"] else USUAL)
 
-    @property
-    def checked(self) -> str:
-        """How binaries are built whose kernels record what every instruction touches."""
-        return own_variant(True, self.options["NUMERICS"]).directory
+    def own_variant(self, variant: Variant) -> str:
+        """How binaries for the embedded runtime are built this way, with the results that were asked for."""
+        return with_numerics(variant, self.options["NUMERICS"]).directory
 
     @cached_property
     def simpler(self) -> SimplerHome:
