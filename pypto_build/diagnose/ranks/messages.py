@@ -79,7 +79,7 @@ def messages_of(run: RanksRun) -> list[Message]:
         told.setdefault(one.address, []).append(one)
     found = []
     for wait in waits(run):
-        sent = _answer(told.get(wait.address, ()), wait) if wait.held else None
+        sent = answer(told.get(wait.address, ()), wait) if wait.held else None
         if sent is not None:
             found.append(Message(sent, wait))
     return sorted(found, key=lambda message: message.taken.ended)
@@ -109,7 +109,7 @@ def waits(run: RanksRun) -> list[SignalWait]:
     return sorted(found, key=lambda wait: wait.begun)
 
 
-def _answer(told: Sequence[Notification], wait: SignalWait) -> Notification | None:
+def answer(told: Sequence[Notification], wait: SignalWait) -> Notification | None:
     """The notification since which the signal has been what `wait` wants, when it went on; None if it always was."""
     answer: Notification | None = None
     for place in range(bisect_right(told, wait.ended, key=lambda one: one.at) - 1, -1, -1):
