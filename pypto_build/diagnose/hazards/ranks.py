@@ -261,6 +261,7 @@ def parser() -> argparse.ArgumentParser:
     add_run_options(options, 60.0)
     options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+    options.add_argument("--binaries", help=argparse.SUPPRESS)  # where the checked ones of the whole would be
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)
     return options
