@@ -24,6 +24,7 @@ from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
+from pypto_build.trace import span
 
 ARTIFACT = Rule(
     "PtoArtifact",
@@ -81,7 +82,8 @@ class ArtifactTargets:
 
         The status of the first step that fails.
         """
-        failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+        with span("look at what is used"):
+            failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
         failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
 
