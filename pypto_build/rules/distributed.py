@@ -138,6 +138,11 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *looked], actions, PYPTO_BUILT=[targets]))
 
 
+def declare_whole(env: Environment, root: Path, platform_name: str | None) -> ArtifactTargets:
+    """The nodes of the distributed artifact in ``root``; raises as ``distributed_targets``."""
+    return distributed_targets(env, load_distributed(root), platform_name)
+
+
 def distributed_targets(
     env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str = ""
 ) -> ArtifactTargets:

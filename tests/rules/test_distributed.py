@@ -106,6 +106,31 @@ def test_what_one_chip_does_not_take(project: Project) -> None:
         )
 
 
+def test_replay_tests_have_ranks(allreduce: Project) -> None:
+    """Two tests of one artifact share its binaries; one of a program on one chip has no ranks."""
+    allreduce.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+        f"dist = 'build_output/{allreduce.artifact.name}'\n"
+        "env.ReplayTest(name='two', artifact=dist, world=2, signature=['IN', 'OUT'], tags=['ranks'])\n"
+        "env.ReplayTest(name='three', artifact=dist, world=3, tags=['ranks'])\n"
+        "env.ReplayTest(name='wrong', artifact=dist, signature=['IN'], tags=['ranks'])\n"
+        "env.ReplayTest(name='one', artifact='build_output/_jit_chain', world=2, tags=['ranks'])\n",
+    )
+    run = allreduce.quiet("test", "TAGS=ranks")
+    said = run.output
+    words = [line.split() for line in said.splitlines() if line.startswith("[test] ")]
+    assert {(line[2], line[1]) for line in words} == {
+        ("two", "PASS"),
+        ("three", "ERROR"),
+        ("wrong", "ERROR"),
+        ("one", "ERROR"),
+    }
+    assert "one: world=2: _jit_chain runs on one chip; leave it out" in said
+    assert "wrong: signature: has 1 tensor, the artifact 2; the artifact says x: IN, total: OUT" in said
+    assert "orchestration/host_orch.py:25: IndexError: index 2 is out of bounds" in said  # data of two ranks
+
+
 def test_triage_finds_what_is_unordered(allreduce: Project) -> None:
     allreduce.edit(_SUM, _WAIT, "(void)v12;")
     run = allreduce.quiet("triage", f"JIT={allreduce.artifact.name}")
