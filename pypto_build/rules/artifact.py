@@ -250,10 +250,12 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     if not files:
         named = ": ".join(filter(None, [targets.artifact.name if several else "", why]))
         because = f"  ({named})" if named else ""
-        terminal.say(f"[cpp->.so] no cpp edits since last build; reusing cached binaries{because}")
+        kept = f"reusing cached binaries{f' of {targets.variant}/' if targets.variant else ''}"
+        terminal.say(f"[cpp->.so] no cpp edits since last build; {kept}{because}")
         return
     listed = f"({len(files)} file(s)): {several}{few(list(files), 5)}"
-    done = "rebuilding" if built else "restored as they were made before"
+    place = f" in {targets.variant}/" if targets.variant else ""
+    done = f"rebuilding{place}" if built else f"restored{place} as they were made before"
     reasons = few(list(dict.fromkeys(filter(None, files.values()))), 2)
     terminal.say(
         f"[cpp->.so] cpp edits or missing binaries detected {listed}; {done}" + (f"  ({reasons})" if reasons else "")

@@ -32,7 +32,7 @@ from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, show_results
 from pypto_build.rules.splice import Spliced, Splices
-from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.variants import CHECKED, USUAL
 from pypto_build.rules.verb_targets import declare_verb, verb_flags
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.toolchain.python import own_tool
@@ -123,14 +123,16 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     if verb.needs is Needs.TRIAGE:
         from pypto_build.rules.triage import declare_triage
 
-        checked = distributed_targets(env, distributed, variant=CHECKED.directory)
+        of_check = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED))
         own = msgspec.structs.replace(verb, module=_TOOLS[verb.name])
-        declare_triage(env, own, distributed_targets(env, distributed), checked, verdict)
+        declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
         return
-    targets = distributed_targets(env, distributed, variant=CHECKED.directory if verb.needs is Needs.CHECKED else "")
+    checked = verb.needs is Needs.CHECKED
+    targets = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED if checked else USUAL))
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
+    words += ["--binaries", str(targets.binaries_dir)] if checked else []
     words += chip_words(targets)
     looked = verdict if verb.needs is Needs.REPLAY else ()
     actions = [Action(tell_all_built, None), *([Action(show_results, None)] if looked else [])]
@@ -144,7 +146,7 @@ def declare_whole(env: Environment, root: Path, platform_name: str | None) -> Ar
 
 
 def distributed_targets(
-    env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str = ""
+    env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str | None = None
 ) -> ArtifactTargets:
     """The nodes of all chip programs and of the interface by which a replay binds host tensors.
 
@@ -154,6 +156,7 @@ def distributed_targets(
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     _require_embedded(workspace, platform, distributed)
+    variant = workspace.variant(platform) if variant is None else variant
     output = workspace.output(distributed.name, distributed.root, platform)
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
     declared = artifacts.by_output.setdefault(output, {})

@@ -19,11 +19,13 @@ from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import OF_AN_ARTIFACT
-from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
+from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 
 # Tools that need nothing built.
 _WITHOUT_NODES = (Needs.FILES, Needs.ARTIFACT)
+# Tools that need the usual binaries besides those of their own.
+_BESIDE_A_REPLAY = (Needs.TRACED, Needs.DEBUGGED)
 
 
 def declare_selected(env: Environment, verdicts: Verdicts) -> None:
@@ -166,7 +168,10 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 declare_triage(env, verb, targets, needed, verdict, subject.data)
                 continue
             looked = verdict if verb.needs is Needs.REPLAY else ()
-            declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data)
+            beside = None
+            if verb.needs in _BESIDE_A_REPLAY:
+                beside = declare_loaded(env, subject.artifact, variant=USUAL.directory, needed=builds)
+            declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data, beside)
     for targets in _once(selected):
         update_compile_commands(workspace, targets)
     env.Alias("build", built)
@@ -194,8 +199,10 @@ def _once(selected: list[ArtifactTargets]) -> list[ArtifactTargets]:
 def _variant(workspace: Workspace, verb: Verb) -> str | None:
     """How the binaries that ``verb`` needs are built, None if as the options say."""
     match verb.needs:
-        case Needs.CHECKED | Needs.TRIAGE:
-            return CHECKED.directory
+        case Needs.CHECKED | Needs.TRACED | Needs.TRIAGE:
+            return workspace.own_variant(CHECKED)
+        case Needs.DEBUGGED:
+            return workspace.own_variant(DEBUGGED)
         case Needs.FOR_SIMPLER:
             return FOR_SIMPLER.directory if workspace.platform().simulated else USUAL.directory
     return None

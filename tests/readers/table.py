@@ -560,7 +560,7 @@ def _trace(path: Path) -> None:
     from pypto_build.diagnose.why.trace import read_trace
 
     path.with_suffix(".bin").write_bytes(bytes(64 + 1024))
-    found = read_trace(path.with_suffix(""))
+    found = read_trace(path.with_suffix("")).instructions
     last_store(found, len(found), 4096)
     for one in found:
         for tile in one.written:

@@ -232,7 +232,7 @@ def _run(given: argparse.Namespace) -> int:
         timeout_s=given.timeout,
         options={"accesses": True},
         all_goldens=False,
-        engine=ChipsEngine(chips, given.world, "check"),
+        engine=ChipsEngine(chips, given.world, (given.binaries or Path("check")).name),
     )
     with taking_long("replaying the checked build"):
         verdict = replay(request, write=None)
@@ -261,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     add_run_options(options, 60.0)
     options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
-    options.add_argument("--binaries", help=argparse.SUPPRESS)  # where the checked ones of the whole would be
+    options.add_argument("--binaries", type=Path, metavar="DIR", help="the directory of the checked binaries, by its name")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)
     return options

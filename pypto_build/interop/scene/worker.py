@@ -310,12 +310,12 @@ class Worker:
     def _replay(self, root: Path, data: Path, config: CallConfig) -> tuple[Verdict | None, str]:
         out = _BUILD_DIR / self.platform / root.name
         (out / "verdict.json").unlink(missing_ok=True)
-        words = [str(root), "-p", self.platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "--force"]
+        words = [str(root), "-p", self.platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "LOG_LEVEL=timing", "--force"]
         words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
         limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
         environment = {**os.environ, **{name: value for name, value in limits.items() if value}}
         _, output = run_tool([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
-        print(output, flush=True)
+        _show(output)
         try:
             return read_verdict(out / "verdict.json"), output
         except ArtifactError:
@@ -350,6 +350,14 @@ def _ring(value: Any) -> str:
     """A size of rings as the variable has it; empty for the default."""
     numbers = list(value) if isinstance(value, (list, tuple)) else [value]
     return ",".join(map(str, numbers)) if any(numbers) else ""
+
+
+def _show(printed: str) -> None:
+    """What a replay printed; lines of the log, spans of time among them, go where simpler's log goes."""
+    for line in printed.splitlines(keepends=True):
+        (sys.stderr if line.startswith("[mono_ns=") else sys.stdout).write(line)
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def _failure(verdict: Verdict | None, printed: str) -> str:

@@ -33,6 +33,8 @@ from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 #: Size of the runtime's report buffer; the host has the first, each rank one after it.
 REPORT_BYTES = 1 << 16
+#: Size of its flight recorder; each rank has one.
+FLIGHT_BYTES = 4268160
 
 _LOOK_S = 0.02  # how often it is looked at whether ranks can go on
 
@@ -88,7 +90,9 @@ class RankFault(Exception):
         self.reply = reply
 
 
-def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview) -> None:
+def serve_chips(
+    module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview, flight: memoryview
+) -> None:
     """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service."""
     process = os.getpid()
 
@@ -100,7 +104,7 @@ def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report:
         except OSError:
             os._exit(UNHEARD)
 
-    host = _Host(module, job, tensors, report)
+    host = _Host(module, job, tensors, report, flight)
     try:
         while os.read(module.COMMANDS, 1) == RUN:
             reply(host.run())
@@ -116,8 +120,10 @@ def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report:
 class _Host:
     """One service: programs are loaded once, ranks are started anew for every round."""
 
-    def __init__(self, module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview) -> None:
-        self._module, self._job, self._report = module, job, report
+    def __init__(
+        self, module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview, flight: memoryview
+    ) -> None:
+        self._module, self._job, self._report, self._flight = module, job, report, flight
         self._note = LoadingNote(report[:REPORT_BYTES])
         self._runtimes: dict[str, Any] = {}
         self._tensors = {
@@ -182,6 +188,7 @@ class _Host:
             "parameter_order": self._job.programs[dispatch.program].parameter_order,
             "output_dir": str(directory),
             "report": self._report[start : start + REPORT_BYTES],
+            "flight": self._flight[rank * FLIGHT_BYTES : (rank + 1) * FLIGHT_BYTES],
             "board": self._board.memory,
             "rank": rank,
             "windows": self._windows,

@@ -238,7 +238,7 @@ void RankSignals::sleep(uint32_t epoch) {
     board_->waiters.fetch_sub(1);
 }
 
-void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set) {
+void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now) {
     const uint64_t address = reinterpret_cast<uint64_t>(signal);
     const uint64_t start = slot_of(address, rank_);
     for (uint32_t probe = 0; probe < kProbes; ++probe) {
@@ -252,12 +252,13 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
         }
         note.count.fetch_add(1);
         copy_name(note.kernel, activation);
-        if (set) {
+        note.last = value;
+        note.last_ns = now;
+        note.task = activation.task->number;
+        if (set)
             note.sets.fetch_add(1);
-            note.last = value;
-        } else {
+        else
             note.sum.fetch_add(value);
-        }
         break;
     }
     hold_back();

@@ -49,7 +49,9 @@ struct SignalNote {
     std::atomic<uint32_t> count;
     std::atomic<int64_t> sum; // of what was added
     std::atomic<uint32_t> sets;
-    int32_t last; // what it was set to
+    int32_t last;    // what it was set to, or what was added
+    int64_t last_ns; // CLOCK_MONOTONIC
+    uint64_t task;   // of the last
     char kernel[64];
 };
 
@@ -110,7 +112,7 @@ public:
     void end();
 
     /// Adds to a signal, or sets it, and wakes who waits.
-    void notify(const Activation &activation, int32_t *signal, int32_t value, bool set);
+    void notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now);
     /// Sleeps until a signal is as expected, or `ended` says that the run is over: then false.
     template <typename Ended>
     bool wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison, Ended ended);
