@@ -268,7 +268,7 @@ def test_what_contradicts_the_driver(tmp_path: Path, old: str, new: str, said: s
 
 
 def test_nothing_contradicts_the_examples() -> None:
-    for example in sorted(_EXAMPLE.parent.iterdir()):
+    for example in sorted(_EXAMPLE.parent.glob("_jit_*")):
         assert _said(example) == [], example.name
 
 

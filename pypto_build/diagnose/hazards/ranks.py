@@ -261,7 +261,6 @@ def parser() -> argparse.ArgumentParser:
     add_run_options(options, 60.0)
     options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
-    options.add_argument("--binaries", type=Path, metavar="DIR", help="the directory of the checked binaries, by its name")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)
     return options
