@@ -88,6 +88,11 @@ class ArtifactTargets:
         return failed or perform(workspace, self.signing).status
 
 
+def chip_words(targets: ArtifactTargets) -> list[str]:
+    """By which a tool learns where the chip programs of a distributed artifact are built; none for other artifacts."""
+    return [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
+
+
 class Artifacts:
     """What has been declared in one environment: the nodes of each OUT, by variant."""
 
