@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "crash/crash.h"
+#include "crash/samples.h"
 #include "scheduling/predicate.h"
 #include "scheduling/stall.h"
 
@@ -235,8 +236,10 @@ void Scheduler::record(Fault fault) {
         return;
     fault_ = std::move(fault);
     if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed ||
-        fault_.kind == FaultKind::ValueWait) // noticed inside one task
+        fault_.kind == FaultKind::ValueWait) { // noticed inside one task
         add_occupancy(fault_, graph_, orchestration_done_.load());
+        sample_threads(); // while those still wait who do
+    }
     if (report_)
         write_fault(report_->fault, fault_);
     failed_.store(true, std::memory_order_release);
