@@ -1,4 +1,4 @@
-"""Bugs planted in the example programs for several chips: one of each kind is planted here, all by the module's command."""
+"""Bugs planted in the example programs for several chips: one of each kind here, all by the module's command."""
 
 from __future__ import annotations
 
