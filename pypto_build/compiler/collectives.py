@@ -53,7 +53,7 @@ def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str
     meet = _barrier(len(signal.shape))
     if name == "barrier":
         return meet
-    made = _MAKERS[name](meet, *data, **dict(options))
+    made = _MAKERS[name](meet, *data, *([signal] if name == "allreduce" else []), **dict(options))
     made.function.__name__ = f"pld.tensor.{name}.{'.'.join(map(_word, (*types, *options)))}"
     return made
 
@@ -131,8 +131,10 @@ def _combine(op: str) -> JitFunction:
     return combine
 
 
-def _allreduce(meet: JitFunction, window: WindowType, *, op: str, mode: str) -> JitFunction:
-    _one_of("mode", mode, ("mesh",), "; a ring is written with put, notify and wait")
+def _allreduce(meet: JitFunction, window: WindowType, signal: WindowType, *, op: str, mode: str) -> JitFunction:
+    _one_of("mode", mode, ("mesh", "ring"))
+    if mode == "ring":
+        return _ring(window, signal, op)
     (all_rows, all_cols), combine = _extents(window), _combine(op)
     rows, cols = _tile((all_rows, all_cols), window.dtype)
 
@@ -149,6 +151,60 @@ def _allreduce(meet: JitFunction, window: WindowType, *, op: str, mode: str) -> 
                 pl.store(total, [row, col], target)
 
     return allreduce
+
+
+def _ring(window: WindowType, signal: WindowType, op: str) -> JitFunction:
+    """Each rank reads from the one before it alone: shares are added up on their way round, then the sums go round."""
+    if len(signal.shape) != 2 or not isinstance(signal.shape[1], int) or signal.shape[1] < 2:
+        raise WrongCollective(f"signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found {signal}")
+    ranks, (rows, all_cols), combine, meet = signal.shape[1], _extents(window), _combine(op), _barrier_in_a_row()
+    if all_cols % ranks:
+        raise WrongCollective(f"the columns of {window} are not a multiple of the {ranks} ranks")
+    share = all_cols // ranks
+    cols = _tile((rows, share), window.dtype)[1]
+
+    @pl.jit.inline
+    def ring(target, signal):
+        me = pld.rank(pld.get_comm_ctx(target))
+        before = (me + ranks - 1) % ranks
+        meet(signal)
+        for step in pl.range(ranks - 1):
+            first = ((me + ranks - 1 - step) % ranks) * share
+            for row in pl.range(rows):
+                for col in pl.range(0, share, cols):
+                    taken = pld.tile.remote_load(target, before, [row, first + col], [1, cols])
+                    own = pl.load(target, [row, first + col], [1, cols])
+                    pl.store(combine(taken, own), [row, first + col], target)
+            meet(signal)
+        for step in pl.range(ranks - 1):
+            first = ((me + ranks - step) % ranks) * share
+            for row in pl.range(rows):
+                for col in pl.range(0, share, cols):
+                    taken = pld.tile.remote_load(target, before, [row, first + col], [1, cols])
+                    pl.store(taken, [row, first + col], target)
+            meet(signal)
+
+    return ring
+
+
+@cache
+def _barrier_in_a_row() -> JitFunction:
+    """A barrier whose cells lie in the first row of the signal."""
+
+    @pl.jit.inline
+    def barrier(signal):
+        me = pld.rank(pld.get_comm_ctx(signal))
+        ranks = pld.nranks(pld.get_comm_ctx(signal))
+        for peer in pl.range(ranks):
+            if peer != me:
+                pld.system.notify(signal, peer, [0, me], 1, op=pld.NotifyOp.AtomicAdd)
+        for source in pl.range(ranks):
+            if source != me:
+                pld.system.wait(signal, [0, source], 1, cmp=pld.WaitCmp.Ge)
+                pld.system.notify(signal, me, [0, source], -1, op=pld.NotifyOp.AtomicAdd)
+
+    barrier.function.__name__ = "pld.tensor.barrier.row"
+    return barrier
 
 
 def _reduce_scatter(meet: JitFunction, window: WindowType, *, op: str) -> JitFunction:

@@ -97,7 +97,8 @@ def compile_host(
         with own_faults("emission", chip):
             own = name.startswith(BUILTIN)  # the lines would be ours
             texts = generate(chip, output_dir / root, replace(options, locations=False) if own else options)
-        texts.pop(SCENE_TEST_NAME, None)  # it could not say what lies in windows
+        for path in (SCENE_TEST_NAME, "compiled_meta.json"):  # what lies in windows cannot be said in them
+            texts.pop(path, None)
         files |= {f"{root}/{path}": text for path, text in texts.items()}
     files["orchestration/host_orch.py"] = generate_driver(host)
     files["distributed_meta.json"] = generate_distributed_meta(host, options.vintage)

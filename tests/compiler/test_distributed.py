@@ -358,10 +358,16 @@ ERRORS = {
         CALL,
         "9:5: pld.tensor.allreduce: target is no window of k; pass a parameter of its own",
     ),
+    "mode": (
+        "pld.tensor.allreduce(w, s, mode='tree')",
+        CALL,
+        "9:5: pld.tensor.allreduce: mode is one of mesh, ring, found 'tree'",
+    ),
     "ring": (
         "pld.tensor.allreduce(w, s, mode='ring')",
         CALL,
-        "9:5: pld.tensor.allreduce: mode is one of mesh, found 'ring'; a ring is written with put, notify and wait",
+        "9:5: pld.tensor.allreduce: signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found "
+        "DistributedTensor[[2, 1], INT32]",
     ),
     "all to all": (
         "pld.tensor.all_to_all(w, s, s)",

@@ -1,5 +1,5 @@
-"""The example programs for several chips: each agrees with its reference in PyTorch, and nothing that ranks touch is
-unordered."""
+"""The example programs for several chips, and one of all collectives: each agrees with its reference in PyTorch, and
+nothing that ranks touch is unordered."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from pypto_build.compiler.write import write_files
 from tests.rules.project import Project
 
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "distributed"
-_NAMES = sorted(path.stem for path in _EXAMPLES.glob("*.py"))
+_PROGRAMS = [*sorted(_EXAMPLES.glob("*.py")), Path(__file__).parent / "programs" / "dist_collectives.py"]
 
 
 def test_programs_agree_with_their_references(project: Project) -> None:
-    for name in _NAMES:
-        root = project.root / "build_output" / f"_jit_{name}"
-        write_files(root, compile_file(str(_EXAMPLES / f"{name}.py"), root, "a2a3sim").files)
+    for program in _PROGRAMS:
+        root = project.root / "build_output" / f"_jit_{program.stem}"
+        write_files(root, compile_file(str(program), root, "a2a3sim").files)
         compute(root)
-    assert len(_NAMES) == 8
+    assert len(_PROGRAMS) == 9
     run = project.quiet("replay", "JIT=_jit_dist_*", "TIMEOUT=60")
     assert run.status == 0, run.output
-    assert f"=== {len(_NAMES)} passed" in run.output
-    run = project.quiet("hazards", "JIT=_jit_dist_*")
-    assert run.status == 0, run.output
-    assert "[hazards/" not in run.output
+    assert f"=== {len(_PROGRAMS)} passed" in run.output
+    # `python -m tests.diagnose.corpus.ranks` looks at all of them
+    for target, names in (("lint", "_jit_dist_*"), ("hazards", "_jit_dist_collectives,_jit_dist_experts")):
+        run = project.quiet(target, f"JIT={names}")
+        assert run.status == 0, run.output
+        assert f"[{target}/" not in run.output
 
 
 def test_an_edit_of_the_program_is_compiled_and_replayed(project: Project) -> None:

@@ -140,9 +140,21 @@ def _retag(given: Given, wanted: str) -> tuple[Edit, ...]:
 def _derived(chip: Path) -> Derived | None:
     """What a program's orchestration does with its arguments; None where that is a finding of its own."""
     try:
-        return derive(load_artifact(chip))
+        artifact = load_artifact(chip)
+        derived = derive(artifact)
     except ArtifactError:
         return None
+    declared = artifact.orchestration.signature if artifact.orchestration else None
+    if not declared or len(declared) != len(derived.tensors):
+        return derived
+    # A tensor that is written part by part counts as read where nothing says that it is an output.
+    tensors = tuple(
+        msgspec.structs.replace(one, direction=said)
+        if said is ArgDirection.OUT and one.direction is ArgDirection.INOUT
+        else one
+        for one, said in zip(derived.tensors, declared, strict=True)
+    )
+    return msgspec.structs.replace(derived, tensors=tensors)
 
 
 def _tokens(text: DriverText) -> Iterator[Finding]:
