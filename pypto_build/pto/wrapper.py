@@ -279,7 +279,10 @@ def write_wrapper(
         _PREAMBLE,
         *([_BRIDGE] if bridge else []),
         "#include <pto/pto-inst.hpp>\n"
-        '#include "tensor.h"\n' + ('#include "intrinsic.h"\n' if ids else "") + "\nusing namespace pto;\n",
+        + ('#include "pto/comm/pto_comm_inst.hpp"\n' if any(p.kind == "context" for p in passed) else "")
+        + '#include "tensor.h"\n'
+        + ('#include "intrinsic.h"\n' if ids else "")
+        + "\nusing namespace pto;\n",
         f"{BODY_SENTINEL}\n{body.strip(chr(10))}\n",
         write_entry(function, passed, tensor_class, bridge=bridge),
     ]
