@@ -44,6 +44,7 @@ _TOOLS = {
     "dump": "pypto_build.diagnose.ranks.dump",
     "report": "pypto_build.diagnose.ranks.report",
     "lint": "pypto_build.diagnose.ranks.lint",
+    "diverge": "pypto_build.diagnose.ranks.diverge",
     "flaky": "pypto_build.diagnose.ranks.flaky",
     "pack": "pypto_build.diagnose.ranks.pack",
     "triage": "pypto_build.diagnose.ranks.triage",
@@ -123,12 +124,14 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     if verb.needs is Needs.TRIAGE:
         from pypto_build.rules.triage import declare_triage
 
-        of_check = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED))
+        of_check = distributed_targets(env, distributed, variant=workspace_of(env).own_variant(CHECKED))
         own = msgspec.structs.replace(verb, module=_TOOLS[verb.name])
         declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
         return
     checked = verb.needs is Needs.CHECKED
-    targets = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED if checked else USUAL))
+    targets = distributed_targets(
+        env, distributed, variant=workspace_of(env).own_variant(CHECKED if checked else USUAL)
+    )
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
