@@ -13,9 +13,10 @@ import msgspec
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)
 
-#: Whose results an instruction gives where the two are known to differ.
-NUMERICS = ("device", "simulator")
-SIMULATOR = NUMERICS[1]
+#: Whose results an instruction gives where they are known to differ: the device's where that costs no time, the
+#: device's, those of upstream's simulator.
+NUMERICS = ("fast", "device", "simulator")
+FAST, _, SIMULATOR = NUMERICS
 
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
@@ -134,7 +135,7 @@ _ORDER_AND_DATA = (
         flag="--world", runtimes=_OURS, verbs=("hazards", "flaky", "diverge")),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
     RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
-        "whose results instructions give where they differ: the device's, or those of upstream's simulator",
+        "whose results where they differ: fast (the device's where that costs nothing), device, upstream's simulator",
         flag="--numerics", runtimes=_OURS, verbs=_ONE_RUN),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),

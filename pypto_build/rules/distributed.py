@@ -129,9 +129,8 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
         declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
         return
     checked = verb.needs is Needs.CHECKED
-    targets = distributed_targets(
-        env, distributed, variant=workspace_of(env).own_variant(CHECKED if checked else USUAL)
-    )
+    variant = workspace_of(env).own_variant(CHECKED if checked else USUAL)
+    targets = distributed_targets(env, distributed, variant=variant)
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]

@@ -96,7 +96,8 @@ def declare_test(
         missing = _missing_platform(workspace, values["platform"])
         replay: Nodes = () if missing else declare(env, values)
         output = next((found.targets.output for found in replays_of(env, replay)), None)
-        test = env.Alias(name, replay, Action(_finish, None), PYPTO_TEST=name, PYPTO_SKIPPED=missing)
+        test = _handed_over(env, values, replay) if workspace.options["SCHEDULER"] and chosen else ()
+        test = test or env.Alias(name, replay, Action(_finish, None), PYPTO_TEST=name, PYPTO_SKIPPED=missing)
     except (ArtifactError, ToolchainError) as error:
         replays.broken[name] = str(error)
         test = env.Alias(name, [], Action(_report_broken, None))
@@ -106,6 +107,14 @@ def declare_test(
     if chosen:
         env.Alias("test", test)
     return test
+
+
+def _handed_over(env: Environment, values: Mapping[str, Any], replay: Nodes) -> Nodes:
+    """The alias of a test that the farm of SCHEDULER= does; none where it is done here."""
+    from pypto_build.rules.many.farm_tests import can_hand_over, hand_over
+
+    found = replays_of(env, replay)
+    return hand_over(env, values["name"], values, found[0]) if can_hand_over(values, found) else ()
 
 
 def _prepare(env: Environment) -> None:

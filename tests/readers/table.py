@@ -800,6 +800,24 @@ def _context(path: Path) -> None:
 
 _ORCHESTRATIONS = _examples("_jit_*/orchestration/*.cpp")
 
+
+def _conformance_seeds() -> list[bytes]:
+    from pypto_build.diagnose.conformance.asked import groups
+    from pypto_build.diagnose.conformance.kit import digest_of_inputs
+    from pypto_build.diagnose.conformance.results import Given, Results, write_results
+
+    asked = [question for group in groups() for question in group.questions]
+    outputs = {each.name: Given(each.dtype, each.answers[0].values.tobytes().hex()) for each in asked[3:6]}
+    return [write_results(Results(digest_of_inputs(), "a2a3", outputs))]
+
+
+def _conformance(path: Path) -> None:
+    from pypto_build.diagnose.conformance.results import judge, lines_of, read_results
+
+    results = read_results(path)
+    print(*lines_of(results, judge(results, path)))
+
+
 READERS: tuple[Reader, ...] = (
     Reader(
         "manifest", lambda: [*_examples("_jit_vector_dag*/kernel_config.py")(), _NESTED, _NESTED], _manifest,
@@ -849,6 +867,7 @@ READERS: tuple[Reader, ...] = (
     Reader("golden_stamp", lambda: [_STAMP], _stamp, mutate.damage_json, "data/golden.json"),
     Reader("probe_events", _event_seeds, _events, mutate.damage_fields, "events.bin", modules=("pypto_build.diagnose.diverge.probe",)),
     Reader("compile_commands", lambda: [_LISTED], _listing, mutate.damage_json, "compile_commands.json"),
+    Reader("conformance", _conformance_seeds, _conformance, mutate.damage_json, "results.json"),
     Reader("binary_context", lambda: [b'{"runtime_revision": "a", "pto_isa_revision": "b"}'], _context, mutate.damage_json, "cache/binary_context.json"),
 )  # fmt: skip
 
