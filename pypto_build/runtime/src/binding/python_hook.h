@@ -38,7 +38,7 @@ struct TaskCall {
     std::vector<std::variant<TensorArgument, ScalarArgument>> args; // copies: they outlive the call
     const TaskHook::Kernels *run;                                   // null once the call is over
     const Task *task;
-    const Kernel *kernel;  // the first
+    const Kernel *kernel; // the first
     RankSignals *signals;
 };
 
