@@ -11,7 +11,7 @@ from SCons.Action import Action
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED
+from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.proof import Place
 from pypto_build.rules.artifact import (
     Artifacts,
@@ -44,6 +44,7 @@ _TOOLS = {
     "dump": "pypto_build.diagnose.ranks.dump",
     "report": "pypto_build.diagnose.ranks.report",
     "lint": "pypto_build.diagnose.ranks.lint",
+    "diverge": "pypto_build.diagnose.ranks.diverge",
     "flaky": "pypto_build.diagnose.ranks.flaky",
     "pack": "pypto_build.diagnose.ranks.pack",
     "triage": "pypto_build.diagnose.ranks.triage",
@@ -190,10 +191,10 @@ def distributed_targets(
 
 def _require_embedded(workspace: Workspace, platform: Platform, distributed: Distributed) -> None:
     runtime = workspace.runtime(platform)
-    if runtime != EMBEDDED or not platform.simulated:
+    if runtime not in (EMBEDDED, TORCH) or not platform.simulated:
         asked = f"RUNTIME={runtime}" if platform.simulated else f"PLATFORM={platform.name}"
         raise ArtifactError(
-            asked, "does not run distributed artifacts yet", "use RUNTIME=embedded and PLATFORM=a2a3sim"
+            asked, "does not run distributed artifacts yet", "use RUNTIME=embedded or torch, and PLATFORM=a2a3sim"
         )
     if workspace.options["CHECK"]:
         raise ArtifactError("CHECK=1", "is for one chip program", "name one of next_levels/ with JIT=")

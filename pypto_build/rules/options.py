@@ -133,7 +133,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("BLOCK", whole(0), 0, "step: the task's block"),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
-        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program, 1, or one of its dispatches, 1/d0"),
+        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program (1), or one of its dispatches (1/d0)"),
         Option(
             "KERNEL",
             TEXT,

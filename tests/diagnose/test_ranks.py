@@ -70,6 +70,8 @@ def test_who_waited_when_it_hung(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert deps.main(_words(tmp_path)) == 0
     lines = _lines(capsys)
     assert lines[5].split()[:7] == ["0", "d1", "reduce", "0/d0", "110.0", "did", "not"]
+    assert "no messages on record: SWIMLANE=4 records them" in lines
+    assert not any(line.startswith("what decided") for line in lines)
     assert lines[-3:] == [
         "waiting when the run ended",
         "rank  kernel     waits for                             it is",

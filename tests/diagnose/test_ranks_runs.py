@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.diagnose.hazards import ranks as hazards
 from pypto_build.diagnose.ranks import flaky
-from tests.replay.chips import Chips
+from pypto_build.diagnose.ranks.collectives import dispatched
+from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord
+from tests.replay.chips import INOUT, NO_DEP, Chips
 
 #: Both come to their parts after a random time in a seeded schedule.
 _LATE = "for (int i = 0; i < 8; ++i) notify(peer(signal + 8 + i, rank), 1);"
@@ -50,3 +53,66 @@ def test_a_schedule_that_does_not_end(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     assert flaky.main(_words(_chips(tmp_path, body), "--rounds", "60")) in (1, 6)
     assert "the ranks wait for each other" in "".join(capsys.readouterr())
+
+
+def _found(chips: Chips, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What `scons hazards` says; the kernels are plain C++, which the usual build serves as well as the checked one."""
+    words = _words(chips)
+    for directory in chips.out.iterdir():
+        if directory.is_dir() and not (directory / "check").exists():
+            (directory / "check").symlink_to(".")
+    hazards.main(words)
+    return [line for line in capsys.readouterr().out.splitlines() if "[hazards/" in line]
+
+
+_FREE = "y[0] = 0;"
+
+
+def test_a_dispatch_that_may_overtake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rank 0's second dispatch does not wait for the first, which waits for rank 1."""
+    rows = [("slow", 1, INOUT), ("first", 0, INOUT, False), ("second", 0, NO_DEP, False)]
+    programs = dict.fromkeys(("slow", "first", "second"), _FREE)
+    shared = Chips(tmp_path / "without", 2, programs, rows)
+    text = (shared.artifact / "orchestration/host_orch.py").read_text()
+    shared.write("orchestration/host_orch.py", text.replace('tensors["x"][r]', 'tensors["x"][0]'))
+    (said,) = _found(shared, capsys)
+    assert "rank 0 d1 'second' may begin before rank 0 d0 'first', which waits for others: both use domain" in said
+    assert said.startswith("orchestration/host_orch.py:") and said.endswith("[hazards/missing-token]")
+    ordered = Chips(tmp_path / "with", 2, programs, [(*row[:3], True) for row in rows])
+    assert _found(ordered, capsys) == []
+
+
+def test_a_collective_that_a_rank_skips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It waits for all, so nobody comes to an end; and dispatches that have not begun count."""
+    body = "for (int to = 0; to < ranks; ++to) notify(peer(signal, to), 1); wait(signal, ranks);"
+    programs = {"meet": body, "other": _FREE}
+    rows = [("meet", 0), ("meet", 1), ("other", 2), ("other", 0), ("other", 1)]
+    said = _found(Chips(tmp_path, 3, programs, rows), capsys)
+    assert any(
+        "'meet' on domain comm_d0 is dispatched 1 times by some members, and by rank 2 0 times" in line
+        and line.endswith("[hazards/collective-skipped]")
+        for line in said
+    )
+    rows = [("meet", 0), ("meet", 1), ("meet", 2), ("other", 2), ("other", 0), ("other", 1)]
+    assert _found(Chips(tmp_path / "all", 3, programs, rows), capsys) == []
+
+
+def _row(number: int, rank: int, program: str, shape: str = "float32[4]") -> DispatchRow:
+    return DispatchRow(number, program, rank, number // 2, 10 + number, [], 0.0, 1.0, ["d"], [shape])
+
+
+def test_collectives_in_another_order_or_shape() -> None:
+    domain = DomainRow("d", [0, 1], [0, 4096], 64, [])
+
+    def said(*rows: DispatchRow) -> list[str]:
+        return [finding.message for finding in dispatched(RanksRecord(2, list(rows), [domain], []), failed=False)]
+
+    one, two = "builtin.tensor.allreduce__a", "builtin.tensor.barrier__b"
+    assert said(_row(0, 0, one), _row(1, 1, one), _row(2, 0, two), _row(3, 1, two)) == []
+    assert said(_row(0, 0, one), _row(1, 1, two), _row(2, 0, two), _row(3, 1, one)) == [
+        f"domain d: rank 1 d0 is '{two}' where rank 0 has '{one}'"
+    ]
+    assert said(_row(0, 0, one), _row(1, 1, one, "float32[8]")) == [
+        f"domain d: rank 1 d0 '{one}' gives float32[8] where rank 0 gives float32[4]"
+    ]
+    assert said(_row(0, 0, "stage"), _row(1, 1, "other")) == []  # programs of their own may differ

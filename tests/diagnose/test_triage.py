@@ -70,7 +70,7 @@ class Instruments(Triage):
         self.asked.append(name)
         self.take(name, [self.found[name]] if name in self.found else [])
 
-    def _lint(self) -> None:
+    def lint(self) -> None:
         self._tool("lint", [])
 
     def _orders(self) -> None:

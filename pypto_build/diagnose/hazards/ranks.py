@@ -22,6 +22,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.ranks.collectives import dispatched
 from pypto_build.replay import Request, replay
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
@@ -243,6 +244,7 @@ def _run(given: argparse.Namespace) -> int:
         return verdict.exit_status
     record = _read(records / "ranks.json", RanksRecord)
     findings = [*unordered(read_accesses(records, record), record.domains), *of_signals(record.signals)]
+    findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:
         findings.append(
             Finding(rule=f"hazards/{verdict.error.kind}", message=verdict.error.message, hint=verdict.error.hint)

@@ -17,12 +17,12 @@ def add_chip_options(parser: argparse.ArgumentParser, world: bool = True) -> Non
         add("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
 
 
-def engine_of(given: argparse.Namespace, variant: str = "") -> ChipsEngine:
-    """What executes the runs. Raises `ArtifactError` for a flag that names no program."""
+def engine_of(given: argparse.Namespace, variant: str = "", reference: bool = False) -> ChipsEngine:
+    """What executes the runs, by PyTorch if it is the `reference`. Raises `ArtifactError` for a flag without a name."""
     chips = {}
     for word in given.chip:
         name, found, directory = word.partition("=")
         if not found:
             raise ArtifactError(f"--chip {word}", "is not NAME=DIR", "give the directory where the program was built")
         chips[name] = Path(directory)
-    return ChipsEngine(chips, int(given.world or 0), variant)
+    return ChipsEngine(chips, int(given.world or 0), variant, reference)

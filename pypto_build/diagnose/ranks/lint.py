@@ -25,6 +25,8 @@ from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.lint.__main__ import parser as parser_of_one
 from pypto_build.diagnose.ranks.driver_text import DriverCall, DriverText, Given, read_driver
 
+#: A chip program takes contexts of domains besides the parameters in its metadata; its driver says how many.
+_OF_ENTRIES = ("lint/expected-arg-count", "lint/entry-arguments")
 #: Tags by which a dispatch is known as one that writes, and as one that reads.
 _WRITING = ("OUTPUT", "INOUT", "OUTPUT_EXISTING")
 _READING = ("INPUT", "INOUT")
@@ -33,7 +35,12 @@ _READING = ("INPUT", "INOUT")
 def lint_ranks(root: Path, platform: str) -> list[Finding]:
     """All findings on a distributed artifact. Raises `ArtifactError` for one that cannot be read at all."""
     artifact = load_distributed(root)
-    found = [below(finding, name) for name, chip in artifact.chips.items() for finding in lint(chip, platform)]
+    found = [
+        below(finding, name)
+        for name, chip in artifact.chips.items()
+        for finding in lint(chip, platform)
+        if finding.rule not in _OF_ENTRIES
+    ]
     return [*found, *lint_driver(artifact)]
 
 
@@ -127,10 +134,9 @@ def _tag(call: DriverCall, name: str, direction: ArgDirection, given: Given) -> 
         wanted = "INOUT" if direction is ArgDirection.INOUT else "OUTPUT_EXISTING"
         hint = f"make it TensorArgType.{wanted}: no dispatch that reads it waits for this one"
         yield _found("driver-tag", what % "writes", given.line, hint, edits=_retag(given, wanted))
-    elif direction in (ArgDirection.IN, ArgDirection.INOUT) and given.tag not in _READING:
-        wanted = "INPUT" if direction is ArgDirection.IN else "INOUT"
-        hint = f"make it TensorArgType.{wanted}: this dispatch does not wait for the one that wrote it"
-        yield _found("driver-tag", what % "reads", given.line, hint, edits=_retag(given, wanted))
+    elif direction is ArgDirection.IN and given.tag not in _READING:
+        hint = "make it TensorArgType.INPUT: this dispatch does not wait for the one that wrote it"
+        yield _found("driver-tag", what % "reads", given.line, hint, edits=_retag(given, "INPUT"))
 
 
 def _retag(given: Given, wanted: str) -> tuple[Edit, ...]:

@@ -27,7 +27,7 @@ class Picture:
     def __init__(self, run: RanksRun) -> None:
         self.run = run
         self.messages = messages_of(run)
-        self.chain = critical_chain(run, self.messages)
+        self.chain = critical_chain(run, self.messages) if run.ended else []
         self._names: dict[str, int] = {}
         self._kernels: dict[str, int] = {}
         self._timelines = {row.number: self._timeline(row) for row in run.dispatches}

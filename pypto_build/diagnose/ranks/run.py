@@ -144,6 +144,11 @@ class RanksRun:
         """When a dispatch began and ended; the end of the run for one that did not."""
         return row.begun_s * 1e6, self.end if row.ended_s is None else row.ended_s * 1e6
 
+    @property
+    def ended(self) -> bool:
+        """Whether all dispatches came to their ends."""
+        return not self.record.pending and all(row.ended_s is not None for row in self.record.dispatches)
+
     @cached_property
     def end(self) -> float:
         """When the last dispatch that ended had."""

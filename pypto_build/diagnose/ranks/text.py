@@ -32,9 +32,11 @@ def summary_lines(run: RanksRun) -> list[str]:
         lines += ["", "no messages on record: SWIMLANE=4 records them"]
     elif total := sum(message.between_ranks for message in messages):
         lines += ["", *_shown(f"messages between ranks: {total:,}", message_table(run, messages), _SHOWN_PAIRS)]
-    else:
+    elif run.ended:
         lines += ["", "no messages between ranks: no kernel waited for a signal of another rank"]
-    if chain := critical_chain(run, messages):
+    else:
+        lines += ["", "no messages on record: those of dispatches that did not end are lost"]
+    if run.ended and (chain := critical_chain(run, messages)):
         title = f"what decided when the run ended, {_count(len(chain), 'step')}"
         lines += ["", *_shown(title, chain_table(run, chain), _SHOWN_STEPS, last=True)]
     if record.waiting:

@@ -36,7 +36,7 @@ function drawRanks(data, container) {
       context.fillStyle = colour("line");
       context.fillRect(x, 16, 1, canvas.clientHeight);
       context.fillStyle = colour("muted");
-      context.fillText(`${(+time.toFixed(3)).toLocaleString("en")} us`, x + 3, 9);
+      if (x < width - 64) context.fillText(`${(+time.toFixed(3)).toLocaleString("en")} us`, x + 3, 9);
     }
   }
 
@@ -127,11 +127,12 @@ function drawRanks(data, container) {
     context.beginPath();
     context.rect(BAND.label, BAND.axis, width, canvas.clientHeight);
     context.clip();
-    messages.forEach((one, index) => {
-      if (index === chosen) return;
-      context.globalAlpha = chosen >= 0 ? 0.35 : 1;
-      arrow(context, one, view, colour(one.critical ? "bad" : one.waited >= 0.05 ? "accent" : "muted"), false);
-    });
+    context.globalAlpha = chosen >= 0 ? 0.35 : 1;
+    const rank = (one) => (one.critical ? 2 : one.waited >= 0.05 ? 1 : 0);  // what matters more lies on top
+    for (const level of [0, 1, 2])
+      messages.forEach((one, index) => {
+        if (index !== chosen && rank(one) === level) arrow(context, one, view, colour(["muted", "accent", "bad"][level]), false);
+      });
     context.globalAlpha = 1;
     if (messages[chosen]) arrow(context, messages[chosen], view, colour(messages[chosen].critical ? "bad" : "accent"), true);
     context.restore();

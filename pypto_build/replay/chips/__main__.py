@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.snapshot import is_reference
+from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay import cli
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.session import Request
@@ -37,13 +39,15 @@ def request_from(words: Sequence[str]) -> Request:
     """The request that a command line makes. Raises `ArtifactError` for one that makes none."""
     own, others = _parser().parse_known_args(words)
     request = cli.request_from(others)
-    if request.runtime != "embedded":
+    if request.runtime not in (EMBEDDED, TORCH):
         raise ArtifactError(
-            f"RUNTIME={request.runtime}", "does not run distributed artifacts yet", "leave it out for the embedded one"
+            f"RUNTIME={request.runtime}", "does not run distributed artifacts yet", "use RUNTIME=embedded or torch"
         )
+    if is_reference(request.data):
+        raise ArtifactError("DATA=reference", "is for programs on one chip", "RUNTIME=torch computes the outputs")
     chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
     variant = request.binaries.name if request.binaries else ""
-    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world, variant))
+    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world, variant, request.runtime == TORCH))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
+from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
@@ -28,6 +30,7 @@ class ChipsEngine:
     chips: Mapping[str, Path]
     world: int = 0
     variant: str = ""
+    reference: bool = False  # PyTorch made from .pto modules executes the kernels' tasks
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
         """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
@@ -47,6 +50,7 @@ class ChipsEngine:
             artifact.sub_workers,
             request.threads,
             {"seed": request.seed, **request.options, "output_dir": str(request.results_dir / "dfx_outputs")},
+            self._programs(artifact) if self.reference else None,
         )
         for path in job.binaries:
             if not path.is_file():
@@ -55,6 +59,15 @@ class ChipsEngine:
                 )
         memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
         return ChipsWorker(job, binding, arena, request, memory)
+
+    def _programs(self, artifact: Distributed) -> dict[str, Path]:
+        """The chip programs that PyTorch executes; those that have only modules as they were completed."""
+        require_torch("RUNTIME=torch")
+        found = {}
+        for name, root in artifact.chips.items():
+            completed = self.chips[name] / "completed" if name in self.chips else root
+            found[name] = completed if (completed / MANIFEST_NAME).is_file() else root
+        return found
 
 
 class ChipsWorker(Worker):

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.child import RUN, LoadingNote, Origin, Reply, TensorBuffer
@@ -70,7 +71,7 @@ class ChipsJob:
     sub_workers: Mapping[str, Path]
     threads: int = 0
     options: Mapping[str, SettingValue] = field(default_factory=dict)
-    reference: None = None
+    reference: Mapping[str, Path] | None = None  # the programs whose .pto modules PyTorch executes, by name
 
     @property
     def binaries(self) -> tuple[Path, ...]:
@@ -105,7 +106,20 @@ def serve_chips(
         except OSError:
             os._exit(UNHEARD)
 
+    reference = None
+    if job.reference is not None:
+        from pypto_build.replay.chips.reference import RanksReference
+
+        try:
+            reference = RanksReference(job.reference)
+        except ArtifactError as error:
+            reply(
+                Reply(fault=python_fault(FaultKind.UNUSABLE_INPUT, f"{error.path}: {error.message}", hint=error.hint))
+            )
+            return
+        reply(Reply(loaded=True))
     host = _Host(module, job, tensors, report, flight)
+    host.reference = reference
     signal.signal(signal.SIGTERM, lambda *_: host.pass_on(process))
     try:
         while os.read(module.COMMANDS, 1) == RUN:
@@ -128,6 +142,7 @@ class _Host:
         self._module, self._job, self._report, self._flight = module, job, report, flight
         self._note = LoadingNote(report[:REPORT_BYTES])
         self._runtimes: dict[str, Any] = {}
+        self.reference: Any = None  # a RanksReference, with RUNTIME=torch
         self._ranks: list[RankProcess] = []
         self._tensors = {
             name: HostTensor(
@@ -153,6 +168,7 @@ class _Host:
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
         self._board = Board()
+        self._domains = plan.domains
         self._windows = [each for item in plan.domains for address in item.addresses for each in (address, item.size)]
         self._ranks = ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
         if any(item.rank is None for item in plan.dispatches):
@@ -174,7 +190,8 @@ class _Host:
         runtime = self._module.Runtime(platform=job.platform, threads=threads)
         for func_id, kernel, core_type, path, signature in program.kernels:
             self._note.set(path)
-            runtime.load_kernel(func_id, kernel, core_type, str(path), None if signature is None else list(signature))
+            text = "" if job.reference is not None and not path.is_file() else str(path)
+            runtime.load_kernel(func_id, kernel, core_type, text, None if signature is None else list(signature))
         self._note.set(program.orchestration)
         runtime.load_orchestration(str(program.orchestration), program.function_name, program.config_name)
         self._note.set(None)
@@ -193,6 +210,8 @@ class _Host:
         options = dict(self._job.options)
         if _leaves_records(options):
             write_program(directory, dispatch.program)
+        if self.reference is not None:
+            options["on_task"] = self.reference.hook(dispatch.program, self._domains)
         return {
             **options,
             "seed": int(str(options.get("seed", 0))) + rank,

@@ -21,7 +21,8 @@ HOST = -1
 
 class DispatchRow(msgspec.Struct, frozen=True):
     """A dispatch: `index` counts on its rank (`HOST`: a host callable), `line` is the driver's; seconds from the
-    beginning of the run. One that had not ended when the run did has `ended_s` None.
+    beginning of the run. One that had not ended when the run did has `ended_s` None. `domains` are those whose windows
+    or contexts it is given, `shapes` its tensors as `float32[1, 256]`.
     """
 
     number: int
@@ -32,6 +33,8 @@ class DispatchRow(msgspec.Struct, frozen=True):
     producers: list[int]
     begun_s: float
     ended_s: float | None
+    domains: list[str] = []
+    shapes: list[str] = []
 
     @property
     def place(self) -> str:
@@ -96,6 +99,7 @@ class RanksRecord(msgspec.Struct, frozen=True):
     signals: list[SignalRow]
     origin_ns: int = 0
     waiting: list[WaitRow] = []
+    pending: list[DispatchRow] = []  # submitted, and never begun
     schema: int = 1
 
 
@@ -138,20 +142,8 @@ def write_ranks(
     directory: Path, world: int, dispatches: Sequence[Dispatch], domains: Sequence[Windows], board: Board, times: Times
 ) -> None:
     """Write `ranks.json`."""
-    rows = [
-        DispatchRow(
-            item.number,
-            item.program,
-            HOST if item.rank is None else item.rank,
-            item.index,
-            item.line,
-            sorted(item.producers),
-            times.begun[item.number],
-            times.ended.get(item.number),
-        )
-        for item in dispatches
-        if item.number in times.begun
-    ]
+    rows = [_row(item, domains, times) for item in dispatches if item.number in times.begun]
+    pending = [_row(item, domains, times) for item in dispatches if item.number not in times.begun]
     listed = [
         DomainRow(
             windows.domain,
@@ -168,9 +160,34 @@ def write_ranks(
         for rank in running
         for wait in board.waits(rank)
     ]
-    record = RanksRecord(world, rows, listed, list(_signals(board, domains)), times.origin_ns, waiting)
+    record = RanksRecord(world, rows, listed, list(_signals(board, domains)), times.origin_ns, waiting, pending)
     directory.mkdir(parents=True, exist_ok=True)
     write_bytes(directory / "ranks.json", msgspec.json.encode(record) + b"\n")
+
+
+def _row(item: Dispatch, domains: Sequence[Windows], times: Times) -> DispatchRow:
+    return DispatchRow(
+        item.number,
+        item.program,
+        HOST if item.rank is None else item.rank,
+        item.index,
+        item.line,
+        sorted(item.producers),
+        times.begun.get(item.number, 0.0),
+        times.ended.get(item.number),
+        _domains_of(item, domains),
+        [f"{one.tensor.dtype}[{', '.join(map(str, one.tensor.shape))}]" for one in item.tensors],
+    )
+
+
+def _domains_of(item: Dispatch, domains: Sequence[Windows]) -> list[str]:
+    """The domains that a dispatch communicates in."""
+    windowed = [one.tensor.address for one in item.tensors if one.windowed]
+    return [
+        windows.domain
+        for windows in domains
+        if any(windows.place(address) is not None for address in windowed) or set(windows.contexts) & set(item.scalars)
+    ]
 
 
 def _signals(board: Board, domains: Sequence[Windows]) -> Iterator[SignalRow]:

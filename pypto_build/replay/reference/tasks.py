@@ -41,6 +41,9 @@ class Member:
     lane: int = 0
 
 
+#: Of a CommContext, which a kernel gets as a scalar that is its address.
+CONTEXT_BYTES = 1056
+
 Slot = TensorArgument | int  # what `args[i]` of an entry holds: a tensor, or 64 bits
 
 
@@ -101,7 +104,7 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
     if "_current_sb" in namespace:
         namespace["_current_sb"][0] = member.lane
     values: list[Any] = []
-    for (kind, slot, axis, _), type_ in zip(body.passed, body.types, strict=True):
+    for (kind, slot, axis, _), type_, address in zip(body.passed, body.types, body.addresses, strict=True):
         given = slots[slot]
         if kind == BLOCK:
             values.append(block)
@@ -111,7 +114,8 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
             values.append(member.lane)
         elif kind == SCALAR:
             assert isinstance(given, int)
-            values.append(scalar_of(given, type_))
+            context = TensorArgument(given, CONTEXT_BYTES, 0, "int64", (), ())
+            values.append(_pointer(body.unit, context) if address else scalar_of(given, type_))
         else:
             assert isinstance(given, TensorArgument)
             values.append(given.shape[axis] if kind == EXTENT else _pointer(body.unit, given))

@@ -57,6 +57,11 @@ class Body:
         return tuple(name_of(argument.type) for argument in self.function.args)
 
     @cached_property
+    def addresses(self) -> tuple[bool, ...]:
+        """Whether each of the function's arguments is an address."""
+        return tuple(getattr(argument.type, "element", None) is not None for argument in self.function.args)
+
+    @cached_property
     def is_generator(self) -> bool:
         """Whether it takes turns with the other members of its group."""
         return inspect.isgeneratorfunction(self.call)

@@ -1,7 +1,12 @@
 // A task as a Python callable sees it.
 #include "binding/python_hook.h"
 
+#include "base/clock.h"
 #include "base/types.h"
+#include "chips/board.h"
+#include "execution/core.h"
+
+#include <algorithm>
 
 namespace py = pybind11;
 
@@ -66,11 +71,35 @@ void run_kernels(const TaskCall &call) {
         raise_fault(fault);
 }
 
+// Who notifies or waits in the kernels' place. Throws where there are no other ranks, and once the call is over.
+Activation activation_of(const TaskCall &call) {
+    if (call.run == nullptr)
+        throw py::value_error("the task is over: signals belong inside the callback");
+    if (!*call.signals || call.kernel == nullptr)
+        throw py::value_error("there are no other ranks in this run");
+    Activation activation{};
+    activation.kernel = call.kernel;
+    activation.task = call.task;
+    activation.context.block_idx = std::max(call.block, 0);
+    return activation;
+}
+
+void notify(const TaskCall &call, uint64_t address, int32_t value, bool set) {
+    call.signals->notify(activation_of(call), reinterpret_cast<int32_t *>(address), value, set, monotonic_ns());
+}
+
+void await_signal(const TaskCall &call, uint64_t address, int32_t expected, uint32_t comparison) {
+    const Activation activation = activation_of(call);
+    const py::gil_scoped_release released;
+    call.signals->wait(activation, reinterpret_cast<const int32_t *>(address), expected, comparison,
+                       [] { return false; }); // whoever drives the ranks ends one that waits for ever
+}
+
 } // namespace
 
-bool PythonHook::execute(const Task &task, int32_t block, const Kernels &kernels) {
+bool PythonHook::execute(const Task &task, int32_t block, const Kernels &kernels, RankSignals &signals) {
     const py::gil_scoped_acquire held;
-    const py::object call = describe(task, block, kernels);
+    const py::object call = describe(task, block, kernels, signals);
     try {
         callable_(call);
     } catch (...) {
@@ -80,11 +109,13 @@ bool PythonHook::execute(const Task &task, int32_t block, const Kernels &kernels
     return raised_ == nullptr;
 }
 
-py::object PythonHook::describe(const Task &task, int32_t block, const Kernels &kernels) const {
-    TaskCall call{task.number, task.id, block, task.block_num, py::list(), {}, &kernels};
+py::object PythonHook::describe(const Task &task, int32_t block, const Kernels &kernels, RankSignals &signals) const {
+    TaskCall call{task.number, task.id, block, task.block_num, py::list(), {}, &kernels, &task, nullptr, &signals};
     for (int i = 0; i < 3; ++i)
-        if (const Kernel *kernel = kernels_.find(task.kernels[i]))
+        if (const Kernel *kernel = kernels_.find(task.kernels[i])) {
             call.kernels.append(py::make_tuple(kRoles[i], kernel->func_id, kernel->name));
+            call.kernel = call.kernel ? call.kernel : kernel;
+        }
     for (const bool scalars : {false, true}) // args[] of the kernels: in the order given, or tensors first
         for (const TaskArgument &given : task.arguments)
             if (task.interleaved ? !scalars : (given.kind == ArgEntry::SCALAR) == scalars)
@@ -129,6 +160,10 @@ void define_hook(py::module_ &module) {
                                "TensorArgument and ScalarArgument in the order of the kernel's args[]")
         .def("slots", slots,
              "args as plain values: (buffer_address, buffer_bytes, start_offset, dtype, shape, strides), or bits")
+        .def("notify", notify, py::arg("address"), py::arg("value"), py::arg("set"),
+             "Adds to the signal at an address, or sets it, and wakes the ranks that wait for it.")
+        .def("wait", await_signal, py::arg("address"), py::arg("expected"), py::arg("comparison"),
+             "Sleeps until a signal is == != > >= < <= (0 to 5) what is expected.")
         .def("run", run_kernels, "Runs the kernels; raises RuntimeFault when that fails.");
 }
 

@@ -37,6 +37,9 @@ struct TaskCall {
     pybind11::list kernels;                                         // (role, func_id, name)
     std::vector<std::variant<TensorArgument, ScalarArgument>> args; // copies: they outlive the call
     const TaskHook::Kernels *run;                                   // null once the call is over
+    const Task *task;
+    const Kernel *kernel; // the first
+    RankSignals *signals;
 };
 
 class PythonHook : public TaskHook {
@@ -44,7 +47,7 @@ public:
     PythonHook(pybind11::object callable, const KernelLibrary &kernels)
         : callable_(std::move(callable)), kernels_(kernels) {}
 
-    bool execute(const Task &task, int32_t block, const Kernels &kernels) override;
+    bool execute(const Task &task, int32_t block, const Kernels &kernels, RankSignals &signals) override;
     /// Throws what the callable raised, if it did. With the interpreter's lock.
     void rethrow() const {
         if (raised_)
@@ -52,7 +55,7 @@ public:
     }
 
 private:
-    pybind11::object describe(const Task &task, int32_t block, const Kernels &kernels) const;
+    pybind11::object describe(const Task &task, int32_t block, const Kernels &kernels, RankSignals &signals) const;
 
     pybind11::object callable_;
     const KernelLibrary &kernels_;

@@ -36,6 +36,8 @@ public:
     virtual bool keeps_history() const { return false; }
 };
 
+class RankSignals;
+
 /// Stands in place of the kernels of every task. Called on the orchestration's thread, for one task at a time.
 class TaskHook {
 public:
@@ -43,8 +45,9 @@ public:
     using Kernels = std::function<Fault()>;
 
     virtual ~TaskHook() = default;
-    /// `block` is that of an SPMD launch, -1 for all of a task whose blocks start together. False ends the run.
-    virtual bool execute(const Task &task, int32_t block, const Kernels &kernels) = 0;
+    /// `block` is that of an SPMD launch, -1 for all of a task whose blocks start together. `signals` are for what it
+    /// tells other ranks in the kernels' place. False ends the run.
+    virtual bool execute(const Task &task, int32_t block, const Kernels &kernels, RankSignals &signals) = 0;
 };
 
 /// When a thread took a unit of a task from the queue, began and ended it, and had released what waited for it.

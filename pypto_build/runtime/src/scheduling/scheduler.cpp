@@ -188,10 +188,11 @@ Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
         run_kernels(unit, core);
         return Service::Kernels;
     }
-    const bool go_on = hook_->execute(task, unit.block, [&] {
+    const TaskHook::Kernels kernels = [&] {
         run_kernels(unit, core);
         return failed() ? fault() : Fault{};
-    });
+    };
+    const bool go_on = hook_->execute(task, unit.block, kernels, signals_);
     if (!go_on)
         fail(Fault(FaultKind::CallbackEnded));
     return Service::Kernels;

@@ -1,0 +1,185 @@
+"""`scons diverge` on a distributed artifact: the first rank, dispatch and task whose output leaves the reference.
+
+python -m pypto_build.diagnose.ranks.diverge ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH --chip NAME=DIR …
+
+The program runs twice with all arguments dumped: as compiled, and as PyTorch made from the .pto modules. What tasks
+wrote is compared, dispatch by dispatch in the order in which they began. Where all tasks agree and the golden does not,
+modules, orchestrations or the driver are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.extras import require_torch
+from pypto_build.diagnose.console import run_tool, taking_long
+from pypto_build.diagnose.diverge.__main__ import parser as parser_of_one
+from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.dump.__main__ import Viewer, open_viewer
+from pypto_build.diagnose.findings import Finding, deliver
+from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.recorded.args_dump import DumpedArg
+from pypto_build.facts.run_options import TORCH
+from pypto_build.replay import Request, replay
+from pypto_build.replay.chips.records import HOST, DispatchRow
+from pypto_build.replay.values import is_float
+from pypto_build.replay.verdict import Verdict
+
+_ENDED = ("pass", "mismatch", "unchecked")
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A task whose output is not that of the reference: `follows` says that one of its inputs was not either."""
+
+    row: DispatchRow
+    viewer: Viewer
+    record: DumpedArg
+    found: Difference
+    follows: bool
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = parser_of_one()
+    add_chip_options(options)
+    return options
+
+
+def _replayed(given: argparse.Namespace, name: str, reference: bool) -> tuple[Verdict, RanksRun]:
+    """One run with all arguments dumped, below OUT/diverge."""
+    results = given.build_dir / "diverge" / name
+    request = Request(
+        artifact_dir=given.artifact,
+        build_dir=given.build_dir,
+        results=results,
+        embedded=given.embedded,
+        platform=given.platform,
+        runtime=TORCH if reference else "embedded",
+        data=given.data,
+        rtol=given.rtol,
+        atol=given.atol,
+        seed=given.seed,
+        timeout_s=given.timeout,
+        options={"dump_args": 2, "dep_gen": True},
+        all_goldens=False,
+        engine=engine_of(given, reference=reference),
+    )
+    return replay(request, write=None), RanksRun(given.artifact, results, given.platform)
+
+
+def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Iterator[Departure]:
+    """Outputs that differ, in the order in which dispatches began, and of a dispatch in that of its tasks.
+
+    Integers of INOUT arguments are signals, whose values at a moment depend on the schedule: they are not compared.
+    """
+    for row in sorted(compiled.dispatches, key=lambda row: (row.begun_s, row.number)):
+        if row.rank == HOST:
+            continue
+        viewer = open_viewer(compiled.program_of(row), compiled.directory_of(row))
+        other = open_viewer(reference.program_of(row), reference.directory_of(row))
+        known = {(one.task_id, one.index, one.stage): one for one in other.dump.records}
+        differing: set[int] = set()  # tasks that were given something else
+        for record in viewer.dump.records:
+            if record.stage != "before":
+                continue
+            expected = known.get((record.task_id, record.index, record.stage))
+            if expected is not None and _difference(viewer, record, other, expected, limits) is not None:
+                differing.add(record.task_id)
+        for record in viewer.select(argparse.Namespace(task="", kernel="", arg="", role="", stage="after")):
+            expected = known.get((record.task_id, record.index, record.stage))
+            if expected is None:
+                continue
+            found = _difference(viewer, record, other, expected, limits)
+            if found is not None:
+                yield Departure(row, viewer, record, found, record.task_id in differing)
+
+
+def _difference(
+    viewer: Viewer, record: DumpedArg, other: Viewer, expected: DumpedArg, limits: Limits
+) -> Difference | None:
+    """How one argument differs in two runs; None where it does not, or was not kept."""
+    if record.kind != "tensor" or not record.size or not expected.size or record.shape != expected.shape:
+        return None
+    if record.role == "inout" and not is_float(record.dtype):
+        return None
+    sides = viewer.dump.stored(record), other.dump.stored(expected)
+    mask = mask_of(*sides, record.dtype, limits)
+    return describe(*sides, record.dtype, mask) if mask.any() else None
+
+
+def _finding(run: RanksRun, first: Departure, others: int) -> Finding:
+    found, names = first.found, first.viewer.names
+    kernel = names.joined(first.record.func_ids)
+    number = first.viewer.order.numbers.get(first.record.task_id, -1)
+    source = next((names.kernels[i].source for i in first.record.func_ids if i in names.kernels), None)
+    path = ""
+    if source is not None:
+        inside = source.is_relative_to(run.root)
+        path = source.relative_to(run.root).as_posix() if inside else str(source)
+    what = first.viewer.arg_name(first.record)
+    follows = ", as one of its inputs does" if first.follows else ""
+    more = (f"{others} later outputs differ too, here or on other ranks",) if others else ()
+    return Finding(
+        rule="diverge/kernel",
+        message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
+        f"argument '{what}' differs in {found.count} of {found.numel} elements, first at {found.first}: "
+        f"{found.actual:.8g}, by its .pto module {found.expected:.8g}",
+        path=path,
+        hint="compare the kernel with its module: scons diverge JIT=.../next_levels/"
+        f"{first.row.program} where it runs by itself, else ptoas/ beside it",
+        detail=more,
+        tasks=(number,) if number >= 0 else (),
+        kernel=kernel,
+    )
+
+
+def _golden(verdict: Verdict) -> Iterator[Finding]:
+    """Host tensors that agree with the reference and not with the golden."""
+    for output in verdict.outputs:
+        if output.status != "mismatch":
+            continue
+        at = output.first[0] if output.first else None
+        where = f", first at {at.index}: {at.actual}, expected {at.expected}" if at else ""
+        yield Finding(
+            rule="diverge/program",
+            message=f"all tasks agree with their modules, and output '{output.name}' does not with the golden: "
+            f"{output.mismatched} of {output.numel} elements{where}",
+            hint="look at what the modules compute, and at the driver: who dispatches what with which tensors",
+        )
+
+
+def _run(given: argparse.Namespace) -> int:
+    require_torch("the reference")
+    if given.against or given.program:
+        option = "AGAINST" if given.against else "PROGRAM"
+        raise ArtifactError(f"{option}=", "is for one chip program", "leave it out")
+    with taking_long("running it twice, as compiled and by PyTorch"):
+        verdict, compiled = _replayed(given, "compiled", reference=False)
+        expected, reference = _replayed(given, "torch", reference=True)
+    for run in (verdict, expected):
+        if run.status not in _ENDED:
+            said = run.error.message if run.error else run.status
+            print(
+                f"diverge: the run {'by PyTorch' if run is expected else 'as compiled'} ended: {said}", file=sys.stderr
+            )
+            return run.exit_status
+    found = list(departures(compiled, reference, Limits(given.rtol, given.atol)))
+    first = next((one for one in found if not one.follows), found[0] if found else None)
+    findings = [_finding(compiled, first, len(found) - 1)] if first else list(_golden(verdict))
+    return deliver("diverge", given.artifact, findings, given, given.build_dir)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 nothing found, 1 something was, else the exit status of a run that failed."""
+    given = parser().parse_args(argv)
+    return run_tool("diverge", lambda: _run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
