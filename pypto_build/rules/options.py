@@ -126,9 +126,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
         Option(
-            "TASK", TEXT, "", "dump, deps: a task by number, ring:count or id, several with commas; step: one number"
+            "TASK",
+            TEXT,
+            "",
+            "dump, deps: a task by number, ring:count or id, several with commas; step, debug: one number",
         ),
-        Option("BLOCK", whole(0), 0, "step: the task's block"),
+        Option("BLOCK", whole(0), 0, "step, debug: the task's block"),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
         Option(
             "KERNEL", TEXT, "", "dump: a kernel by name or func_id; passes: a function; step: a name, aic, aiv0 or aiv1"
@@ -152,7 +155,11 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "",
             "why: its element, I,J; of ranges (I:J) the element that is most wrong; step: 69, TADD#4, v17",
         ),
-        Option("SCRIPT", TEXT, "", "step: commands such as 'next 3; print v17', or a file of them"),
+        Option("SCRIPT", TEXT, "", "step, debug: commands such as 'next 3; print v17', or a file of them"),
+        Option("BREAK", TEXT, "", "debug: k.cpp:69, 69 or a function, with commas (the kernel's begin)"),
+        Option("DEBUGGER", one_of("gdb", "lldb"), "gdb", "debug: which debugger"),
+        Option("RR", SWITCH, False, "debug: 1: record the run with rr, and go through it forward and back"),
+        Option("CORE", SWITCH, False, "debug: 1: open the core that the last crash left"),
         Option("LOG", TEXT, "", "hang: a log, or the directory of the host's and the device's logs"),
         Option(
             "AXIS",

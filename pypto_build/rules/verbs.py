@@ -177,6 +177,13 @@ VERBS: dict[str, Verb] = {
             required=("TASK",),
         ),
         Verb(
+            "debug",
+            "pypto_build.diagnose.debug",
+            "gdb or lldb on the kernels of a task",
+            Needs.DEBUGGED,
+            _flags("TASK", "BLOCK", "BREAK", "DEBUGGER", "RR", "CORE", "SCRIPT"),
+        ),
+        Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
             "outputs that depend on the order of the tasks",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import read_text
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.script import commands_in
 from pypto_build.diagnose.step.record import Recording, read_recording, record
-from pypto_build.diagnose.step.script import commands_of, run_command
+from pypto_build.diagnose.step.script import run_command
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.text import list_lines, where_lines
 from pypto_build.replay.reference.launch import Progress, in_child, open_launch
@@ -21,7 +20,7 @@ def show(given: argparse.Namespace) -> int:
     """What `given` asks for; the exit status. Raises ArtifactError and RunFault."""
     if given.export:
         one_of("EXPORT", given.export, ("html",))
-    script = _script(given.script)
+    script = commands_in(given.script) if given.script else None
     recording = _recorded(given)
     for note in recording.notes:
         print(f"step: {note}", file=sys.stderr)
@@ -38,25 +37,8 @@ def show(given: argparse.Namespace) -> int:
     return 0
 
 
-def _script(text: str) -> str | None:
-    """The commands; None where none are given. A name of a file that is there is read."""
-    if not text:
-        return None
-    path = Path(text)
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):
-        is_file = False
-    if not is_file:
-        return text
-    try:
-        return read_text(path)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
-
-
-def _run(session: Session, script: str) -> None:
-    for command in commands_of(script):
+def _run(session: Session, commands: list[str]) -> None:
+    for command in commands:
         print(f"(step) {command}")
         try:
             for line in run_command(session, command):
