@@ -52,7 +52,7 @@ def declare_verb(
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:
         actions.insert(0, Action(tell_all_built, None))
-    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[*filter(None, (targets, beside))]))
+    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[targets]))
 
 
 def declare_fetch(env: Environment) -> None:

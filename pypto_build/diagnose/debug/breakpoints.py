@@ -37,7 +37,7 @@ def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, 
 
 
 def _with_line(files: list[str], sources: dict[str, Path], line: int, part: str) -> list[str]:
-    lengths = {file: read_source(sources[file]).count("\n") + 1 for file in files}
+    lengths = {file: len(read_source(sources[file]).splitlines()) for file in files}
     reach = [file for file, length in lengths.items() if 0 < line <= length]
     if not reach:
         most = max(lengths.values(), default=0)

@@ -59,14 +59,14 @@ def gdb_words(wanted: Wanted) -> list[str]:
 
 def _gdb_setup(wanted: Wanted, core: str) -> list[str]:
     printers = Path(__file__).with_name("gdb_printers.py")
-    return _execute(
+    quiet = ["-iex", "set auto-load no"]  # Python's own extensions are of no use here
+    return quiet + _execute(
         "set confirm off",
         "set breakpoint pending on",
         "set print thread-events off",
         "set print inferior-events off",
         "set debuginfod enabled off",
         "set pagination off" if wanted.commands is not None else "set pagination on",
-        "set auto-load python-scripts off",
         f"source {printers}",
         f"python session = begin({str(wanted.work / TASK_FILE)!r}, {core!r})",
         f"python session.prepare({_SKIPPED!r}, {[place(*one) for one in wanted.breakpoints]!r})",

@@ -22,8 +22,8 @@ _FORMATS = {
     "float": "f", "half": "e", "_Float16": "e", "double": "d", "bool": "?",
     "signed char": "b", "char": "b", "unsigned char": "B", "short": "h", "unsigned short": "H", "int": "i",
     "unsigned int": "I", "long": "q", "unsigned long": "Q", "long long": "q", "unsigned long long": "Q",
-    "float32": "f", "float16": "e", "float64": "d", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
-    "uint32": "I", "int64": "q", "uint64": "Q",
+    "float32": "f", "float16": "e", "float64": "d", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H",
+    "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
 }  # fmt: skip
 _FEW = 4
 
