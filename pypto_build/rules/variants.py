@@ -7,24 +7,39 @@ from __future__ import annotations
 
 import msgspec
 
-from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS
+from pypto_build.facts.run_options import FAST, NUMERICS
+from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numerics
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """One way to build: its directory below OUT, and what it adds to a kernel's flags; ``alone``: kernels have
-    instances of instructions of their own, as they are compiled otherwise."""
+    """One way to build: its directory below OUT, and what it adds to a kernel's flags.
+
+    Kernels that are ``checked`` record what every instruction touches; those that stand ``alone`` have instances of
+    instructions of their own, as they are compiled otherwise.
+    """
 
     directory: str
     kernel_flags: tuple[str, ...] = ()
+    checked: bool = False
     alone: bool = False
 
 
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
-CHECKED = Variant("check", CHECKED_FLAGS)
+CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
 # Kernels as a debugger wants them.
 DEBUGGED = Variant("debug", DEBUG_FLAGS, alone=True)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, DEBUGGED, FOR_SIMPLER)}
+
+def with_numerics(variant: Variant, numerics: str) -> Variant:
+    """The same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
+    if numerics == FAST:
+        return variant
+    directory = f"{variant.directory}-{numerics}" if variant.directory else numerics
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
+
+
+_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, DEBUGGED) for numerics in NUMERICS)
+VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}

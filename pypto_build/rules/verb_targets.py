@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from SCons.Action import Action
-from SCons.Script import ARGUMENTS
+from SCons.Script import ARGUMENTS, GetOption
 
 from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.facts.run_options import OF_SIMPLER
@@ -45,9 +45,12 @@ def declare_verb(
         if verb.needs is not Needs.INTERFACE:
             embedded = targets.embedded if verb.needs is not Needs.FOR_SIMPLER else None
             words += ["--embedded", embedded.get_abspath()] if embedded else []
-            words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+            words += (
+                ["--binaries", str(targets.binaries_dir)] if targets.variant and verb.needs is not Needs.REPLAY else []
+            )
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         needed += [*verdict, *(beside.binaries if beside else ())]
+    words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []
     tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:

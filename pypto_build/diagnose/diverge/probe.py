@@ -92,7 +92,9 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def compile_probe(source: Path, name: str, core_type: str, platform: str, directory: Path) -> Path:
+def compile_probe(
+    source: Path, name: str, core_type: str, platform: str, directory: Path, more_flags: Sequence[str] = ()
+) -> Path:
     """The instrumented kernel as a library. Raises a build_error."""
     from pypto_build.facts.platforms import PLATFORMS
     from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
@@ -102,7 +104,7 @@ def compile_probe(source: Path, name: str, core_type: str, platform: str, direct
     probed, library = directory / f"{name}.cpp", directory / f"{name}.so"
     probed.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
     compiler = find_compiler()
-    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type)]
+    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type), *more_flags]
     words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
     words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(probed), "-o", str(library)]
     process = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -24,7 +23,6 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("step", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
-    add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are (OUT/check)")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--task", required=True, metavar="N", help="the task, counted from 0 in the order of submission")
     add("--block", type=int, default=0, metavar="N", help="its block (0)")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, pairs
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
@@ -92,7 +93,7 @@ class Runs:
         self.launch = launch
         self.directory = launch.build_dir / "why"
         self.libraries = {
-            kernel.name: checked / launch.library(kernel.core_type, kernel.name).relative_to(launch.build_dir)
+            kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
             for kernel in launch.interface.kernels
         }
         self._traced: dict[int, list[Traced]] = {}

@@ -30,4 +30,4 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: s
     way = VARIANTS[variant]
     users = shlex.split(workspace.options["KERNEL_FLAGS"])
     shared, alone = ((), [*way.kernel_flags, *users]) if way.alone else (way.kernel_flags, users)
-    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], shared, alone)
+    return host_recipe(workspace.compiler, platform, runtime, workspace.options["ARCH"], shared, alone)

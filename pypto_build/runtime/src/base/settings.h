@@ -71,6 +71,8 @@ struct Settings {
     std::string output_dir; // of what a run leaves
     void *report = nullptr; // shared memory for crash and progress reports
     uint64_t report_bytes = 0;
+    void *flight = nullptr; // shared memory for the last events of every core (crash/flight.h)
+    uint64_t flight_bytes = 0;
     void *board = nullptr; // shared memory of all ranks (chips/board.h)
     uint64_t board_bytes = 0;
     uint32_t rank = 0;             // whose run this is

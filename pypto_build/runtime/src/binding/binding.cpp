@@ -213,6 +213,13 @@ constexpr Option kOptions[] = {
          settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
      },
      nothing},
+    {"flight",
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+         const Memory memory = parse_memory(value, held, true);
+         settings.flight = memory.address;
+         settings.flight_bytes = memory.bytes;
+     },
+     nothing},
     {"board",
      [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
          const Memory memory = parse_memory(value, held, true);
@@ -289,6 +296,7 @@ PYBIND11_MODULE(_embedded, module) {
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     module.attr("REPORT_BYTES") = report_bytes();
     module.attr("BOARD_BYTES") = board_bytes();
+    module.def("flight_bytes", flight_bytes, py::arg("cores"), "Bytes of the option flight for so many cores.");
     module.attr("OPTIONS") = default_options();
 
     py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")
