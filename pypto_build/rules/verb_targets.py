@@ -49,6 +49,7 @@ def declare_verb(
                 ["--binaries", str(targets.binaries_dir)] if targets.variant and verb.needs is not Needs.REPLAY else []
             )
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
+        words += ["--usual", str(beside.binaries_dir)] if beside and beside.variant else []
         needed += [*verdict, *(beside.binaries if beside else ())]
     words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []
     tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)

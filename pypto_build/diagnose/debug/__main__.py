@@ -13,10 +13,9 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.console import add_run_options, one_of, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, one_of, run_tool, tool_parser
 from pypto_build.diagnose.debug.breakpoints import breakpoints_of
 from pypto_build.diagnose.debug.debuggers import Wanted, gdb_words, lldb_words, rr_words
 from pypto_build.diagnose.script import commands_in
@@ -27,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("debug", __doc__)
     add = options.add_argument
     add_run_options(options, 0.0)
-    add("--binaries", type=Path, metavar="DIR", help="where the binaries for a debugger are (OUT/debug)")
+    add_beside(options)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--task", default="", metavar="N", help="the task, counted from 0 in the order of submission (all)")
     add("--block", type=int, default=0, metavar="N", help="its block (0)")
@@ -68,6 +67,7 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     program = [sys.executable, "-m", "pypto_build.diagnose.debug.inferior", str(given.artifact)]
     program += ["--platform", given.platform, "--build-dir", str(given.build_dir), "--embedded", str(given.embedded)]
     program += ["--binaries", str(binaries), "--seed", str(given.seed), "--block", str(given.block)]
+    program += ["--numerics", given.numerics, *(["--usual", str(given.usual)] if given.usual else [])]
     program += ["--task", given.task] if given.task else []
     program += ["--data", str(given.data)] if given.data else []
     batch = bool(given.script) or not sys.stdin.isatty()

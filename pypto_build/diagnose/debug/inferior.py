@@ -18,7 +18,8 @@ import msgspec
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.artifact.records import kernel_binary
+from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
 from pypto_build.diagnose.debug.given import TASK_FILE, Given, describe
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.replay.reference.launch import Launch, open_launch
@@ -30,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("debug.inferior", __doc__)
     add = options.add_argument
     add_run_options(options, 0.0)
-    add("--binaries", type=Path, required=True, metavar="DIR", help="where the binaries for a debugger are (OUT/debug)")
+    add_beside(options)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--task", type=int, default=-1, metavar="N", help="the task; -1 for all of them")
     add("--block", type=int, default=0, metavar="N", help="its block (0)")
@@ -50,7 +51,9 @@ class _Debugged:
         kernels = launch.interface.kernels
         paths = {kernel.func_id: launch.library(kernel.core_type, kernel.name) for kernel in kernels}
         self.usual = {func_id: path for func_id, path in paths.items() if path.is_file()}
-        self.debugged = {func_id: binaries / path.relative_to(launch.build_dir) for func_id, path in paths.items()}
+        self.debugged = {
+            kernel.func_id: binaries / f"{kernel_binary(kernel.core_type, kernel.name)}.so" for kernel in kernels
+        }
         self.seen = False
 
     def __call__(self, call: Any) -> None:
@@ -83,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     work = given.binaries / "session"
     work.mkdir(parents=True, exist_ok=True)
     callback = _Debugged(launch, given.binaries, given.task, given.block, work)

@@ -48,7 +48,8 @@ def _run(session: Session, commands: list[str]) -> None:
 
 
 def _recorded(given: argparse.Namespace) -> Recording:
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     checked = given.binaries or given.build_dir / "check"
     progress = Progress()
     task, block = int(given.task), given.block

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder
 from pypto_build.diagnose.recorded.names import artifact_names
@@ -179,7 +180,7 @@ def _compiled(
     """Libraries of all kernels: those of the task tell their variables, as far as they compile like that."""
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
     libraries = {
-        kernel.name: checked / launch.library(kernel.core_type, kernel.name).relative_to(launch.build_dir)
+        kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
         for kernel in launch.interface.kernels
         if kernel.name in kernels
     }

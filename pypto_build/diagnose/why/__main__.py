@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("why", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
+    add_beside(options)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--out", metavar="NAME", help="the output; the only one needs no name")
     add("--at", default="", metavar="I,J", help="the element; of a range (I:J) the one that is most wrong")
