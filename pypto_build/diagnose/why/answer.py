@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from typing import Any
 
 import msgspec
@@ -17,16 +16,13 @@ from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
 from pypto_build.replay.values import STORAGE, decode
 
-#: Of a range that is larger, the first elements count.
-_MOST_ELEMENTS = 1 << 16
-
 
 def answer(given: argparse.Namespace) -> Link:
     """The chain of the element that is asked for. Raises ArtifactError and RunFault."""
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     number = _output(launch, given.out)
-    wanted = _elements(given.at, launch.binding.tensors[number].shape)
+    wanted = elements(given.at, launch.binding.tensors[number].shape)
     checked = given.binaries or given.build_dir / "check"
     limits = Limits(given.rtol, given.atol)
     text = in_child(lambda: _in_child(launch, checked, number, wanted, limits), Progress(), given.timeout)
@@ -46,8 +42,8 @@ def _output(launch: Launch, name: str | None) -> int:
     return found
 
 
-def _elements(text: str, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """`127,0` and `0:4,7`: coordinates, within the shape."""
+def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """`127,0` and `0:4,7`: parts of each dimension, within the shape."""
     parts = [part.strip() for part in text.split(",")] if text else []
     if len(parts) != len(shape):
         example = ",".join("0" for _ in shape)
@@ -62,11 +58,11 @@ def _elements(text: str, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
             raise ArtifactError("", f"AT={text}: '{part}' is no index and no range", "I or I:J") from None
         if not 0 <= first < last <= extent:
             raise ArtifactError("", f"AT={text}: {part} is outside of 0 to {extent - 1}", f"the shape is {list(shape)}")
-        ranges.append(range(first, last))
-    return list(itertools.islice(itertools.product(*ranges), _MOST_ELEMENTS))
+        ranges.append(slice(first, last))
+    return tuple(ranges)
 
 
-def _in_child(launch: Launch, checked: Any, number: int, wanted: list[tuple[int, ...]], limits: Limits) -> str:
+def _in_child(launch: Launch, checked: Any, number: int, wanted: tuple[slice, ...], limits: Limits) -> str:
     import torch
 
     torch.set_num_threads(1)
@@ -74,8 +70,10 @@ def _in_child(launch: Launch, checked: Any, number: int, wanted: list[tuple[int,
     tasks = tasks_of(launch)
     base, _ = _span(launch, number)
     actual = _values(launch, number)
-    expected = _expected(launch, number) if len(wanted) > 1 else None
-    index = wanted[0] if expected is None else max(wanted, key=lambda i: _distance(actual[i], expected[i]))
+    index = tuple(part.start for part in wanted)
+    if actual[wanted].size > 1:
+        worst = np.argmax(_distance(actual[wanted], _expected(launch, number)[wanted]))
+        index = tuple(int(a + b) for a, b in zip(index, np.unravel_index(worst, actual[wanted].shape), strict=True))
     flat = int(np.ravel_multi_index(index, tensor.shape))
     item = np.dtype(STORAGE[tensor.dtype]).itemsize
     external = {_span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
@@ -103,7 +101,9 @@ def _expected(launch: Launch, number: int) -> Any:
     return _values(launch, number)
 
 
-def _distance(actual: Any, expected: Any) -> float:
-    distance = abs(float(actual) - float(expected))
-    same = float(actual) == float(expected) or (np.isnan(actual) and np.isnan(expected))
-    return 0.0 if same else float("inf") if np.isnan(distance) else distance
+@np.errstate(all="ignore")
+def _distance(actual: Any, expected: Any) -> Any:
+    """Of each element; infinite where only one of the two is a number."""
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    same = (a == e) | (np.isnan(a) & np.isnan(e))
+    return np.where(same, 0.0, np.nan_to_num(np.abs(a - e), nan=np.inf))

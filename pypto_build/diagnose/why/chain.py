@@ -87,7 +87,9 @@ class Chain:
         return Link(where, value, note="input of the program" if own else "no task writes it")
 
     def _stored(self, info: TaskInfo, index: int, offset: int, where: str) -> Link | None:
-        traced = self.runs.task(info)
+        traced = self.runs.storing(info, index, offset)
+        if not traced:
+            return None
         address = self.runs.addresses[info.number][index].buffer + offset
         for one in reversed(traced):
             store = last_store(one.instructions, len(one.instructions), address)
@@ -118,8 +120,10 @@ class Chain:
         key = (one.task, one.block, one.member, number, f"{written.operand.place}:{row}:{col}")
         if key in self._known:
             known = self._known[key]
-            return Link(known.where, known.value, known.expected, known.instruction, known.task, known.block,
-                        known.kernel, known.cpp, known.pto, "as above", known.differs)  # fmt: skip
+            again = Link(known.where, known.value, known.expected, known.instruction, known.task, known.block,
+                         known.kernel, known.cpp, known.pto, "as above", known.differs)  # fmt: skip
+            self._sites[id(again)] = self._sites[id(known)]
+            return again
         link = self._link(
             one, number, _on_chip(written, row, col), _at(written.values, row, col), row, col, written.operand.dtype
         )
