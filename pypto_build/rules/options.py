@@ -140,7 +140,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "",
             "dump, extract: a kernel by name or func_id; passes: a function; step: a name, aic, aiv0 or aiv1",
         ),
-        Option("FROM", TEXT, "", "extract: the first task; all after it are taken too"),
+        Option(
+            "FROM",
+            TEXT,
+            "",
+            "extract: the first task, all after it are taken too; why: a tensor, whose elements are followed on",
+        ),
         Option("KEEP", TEXT, "", "reduce: what has to stay: mismatch:OUTPUT, crash, hang, or the rule of a finding"),
         Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the run's kernels, PyTorch"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),

@@ -165,7 +165,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.why",
             "what an element of an output was made of, back to the inputs",
             Needs.TRACED,
-            _flags("OUT", "AT", "JSON"),
+            _flags("OUT", "FROM", "AT", "JSON"),
             required=("AT",),
         ),
         Verb(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.why.chain import Chain, Link
+from pypto_build.diagnose.why.forward import NAMED, Forward, Reached, Walk
 from pypto_build.diagnose.why.runs import Runs, tasks_of
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
@@ -19,14 +21,68 @@ from pypto_build.replay.values import STORAGE, decode
 
 def answer(given: argparse.Namespace) -> Link:
     """The chain of the element that is asked for. Raises ArtifactError and RunFault."""
-    built = (given.artifact, given.build_dir, given.embedded, given.platform)
-    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
+    launch, checked = _launched(given)
     number = _output(launch, given.out)
     wanted = elements(given.at, launch.binding.tensors[number].shape)
-    checked = given.binaries or given.build_dir / "check"
     limits = Limits(given.rtol, given.atol)
     text = in_child(lambda: _in_child(launch, checked, number, wanted, limits), Progress(), given.timeout)
     return msgspec.json.decode(text, type=Link)
+
+
+def forward(given: argparse.Namespace) -> Forward:
+    """What was made of the elements that are asked for. Raises ArtifactError and RunFault."""
+    launch, checked = _launched(given)
+    names = [tensor.name for tensor in launch.binding.tensors]
+    if given.source not in names:
+        raise ArtifactError("", f"FROM={given.source} is no tensor of the program", f"it has {', '.join(names)}")
+    number = names.index(given.source)
+    wanted = elements(given.at, launch.binding.tensors[number].shape)
+    text = in_child(lambda: _forward_in_child(launch, checked, number, wanted), Progress(), given.timeout)
+    return msgspec.json.decode(text, type=Forward)
+
+
+def _forward_in_child(launch: Launch, checked: Path, number: int, wanted: tuple[slice, ...]) -> str:
+    import torch
+
+    torch.set_num_threads(1)
+    tasks = tasks_of(launch)
+    spans = {i: _span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
+    walk = Walk(Runs(launch, checked), tasks)
+    masks = {i: np.zeros(high - low, bool) for i, (low, high) in spans.items()}
+    walk.tainted.masks = {spans[i][0]: mask for i, mask in masks.items()}
+    tensor = launch.binding.tensors[number]
+    item = np.dtype(STORAGE[tensor.dtype]).itemsize
+    marked = masks[number][: len(masks[number]) // item * item].reshape(*tensor.shape, item)
+    marked[wanted] = True
+    count = int(marked[..., 0].sum())
+    values = {i: _values(launch, i) for i, one in enumerate(launch.binding.tensors) if one.direction != "IN"}
+    walk.follow()
+    outputs = []
+    for index, there in values.items():
+        one = launch.binding.tensors[index]
+        item = np.dtype(STORAGE[one.dtype]).itemsize
+        mask = masks[index].reshape(-1, item)[: there.size].any(axis=1).reshape(one.shape)
+        if index != number and mask.any():
+            found = there[mask].astype(np.float64)
+            first = np.argwhere(mask)[:NAMED].tolist()
+            outputs.append(
+                Reached(one.name, int(mask.sum()), there.size, float(found.min()), float(found.max()), first)
+            )
+    source = f"'{tensor.name}' [{given_text(wanted)}]"
+    answer = Forward(source, count, walk.located(launch.artifact), outputs, walk.note)
+    return msgspec.json.encode(answer).decode()
+
+
+def given_text(wanted: tuple[slice, ...]) -> str:
+    """Parts of each dimension as they are typed."""
+    return ", ".join(str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}" for part in wanted)
+
+
+def _launched(given: argparse.Namespace) -> tuple[Launch, Path]:
+    """What is built, and where its checked binaries are."""
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
+    return launch, given.binaries or given.build_dir / "check"
 
 
 def _output(launch: Launch, name: str | None) -> int:
