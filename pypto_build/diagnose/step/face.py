@@ -6,6 +6,8 @@ import argparse
 import sys
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.extras import require_textual
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.script import commands_in
@@ -20,17 +22,28 @@ def show(given: argparse.Namespace) -> int:
     """What `given` asks for; the exit status. Raises ArtifactError and RunFault."""
     if given.export:
         one_of("EXPORT", given.export, ("html",))
+    if not (given.script or given.export) and sys.stdin.isatty() and sys.stdout.isatty():
+        require_textual("a terminal of steps")
     script = commands_in(given.script) if given.script else None
-    recording = _recorded(given)
+    recording = recorded(given)
     for note in recording.notes:
         print(f"step: {note}", file=sys.stderr)
     session = Session(recording, Limits(given.rtol, given.atol), given.kernel)
     if given.at:
         session.goto(given.at)
     if given.export:
+        from pypto_build.diagnose.step.page import page
+
+        path = given.build_dir / "step.html"
+        write_bytes(path, page(session).encode())
+        print(f"[step] {path}")
         return 0
     if script is not None:
         _run(session, script)
+    elif sys.stdin.isatty() and sys.stdout.isatty():
+        from pypto_build.diagnose.step.terminal import StepApp
+
+        StepApp(session).run()
     else:
         for line in (*list_lines(session), "", *where_lines(session)):
             print(line)
@@ -47,7 +60,8 @@ def _run(session: Session, commands: list[str]) -> None:
             raise ArtifactError("", f"'{command}': {error}") from None
 
 
-def _recorded(given: argparse.Namespace) -> Recording:
+def recorded(given: argparse.Namespace) -> Recording:
+    """The recording of the task that is asked for. Raises ArtifactError and RunFault."""
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     checked = given.binaries or given.build_dir / "check"
