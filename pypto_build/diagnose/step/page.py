@@ -71,6 +71,6 @@ def _step(session: Session, now: Stepped, step: Step) -> dict[str, Any]:
             continue
         contents = now.tile(operand.tile.operand, step.number, before=not operand.tile.writes)
         title = f"{operand.role} {operand.name}  {place_text(operand.tile.operand)}"
-        lines = list(matrix_lines(now, contents))
+        lines = [line.partition("; name a part")[0] for line in matrix_lines(now, contents)]
         shown["tiles"].append({"title": title, "lines": lines, "differs": bool(now.wrong(contents).any())})
     return shown

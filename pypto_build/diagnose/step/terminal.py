@@ -12,8 +12,8 @@ from textual.widgets import Footer, Input, OptionList, Static
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.step.script import run_command
-from pypto_build.diagnose.step.session import Session
-from pypto_build.diagnose.step.text import step_line, where_lines
+from pypto_build.diagnose.step.session import Session, Step, Stepped
+from pypto_build.diagnose.step.text import where_lines
 
 #: Lines of a source above and below the one that is executed.
 _AROUND = 4
@@ -23,7 +23,8 @@ class StepApp(App[None]):
     """Moves through a session; `shown` has what the last command printed."""
 
     CSS = """
-    #steps { width: 45%; border-right: solid $primary; }
+    #steps { width: 45%; border-right: solid $primary; text-wrap: nowrap; text-overflow: ellipsis; }
+    #source, #where, #shown { text-wrap: nowrap; text-overflow: ellipsis; }
     #source, #where { height: auto; max-height: 14; padding: 0 1; border-bottom: solid $primary; }
     #shown { padding: 0 1; }
     """
@@ -101,7 +102,7 @@ class StepApp(App[None]):
         if self._listed is not now:
             self._listed = now
             steps.clear_options()
-            steps.add_options([Text(step_line(now, one), no_wrap=True) for one in now.steps])
+            steps.add_options([Text(_short(now, one), no_wrap=True) for one in now.steps])
         steps.highlighted = self.session.at
         source = [f"{step.path}:{step.line}", *_around(now.source, step.line if step.path == now.own_path else 0)]
         if step.pto_line:
@@ -109,6 +110,14 @@ class StepApp(App[None]):
         self.query_one("#source", Static).update(Text("\n".join(source), no_wrap=True, overflow="ellipsis"))
         self.query_one("#where", Static).update(Text("\n".join(list(where_lines(self.session))[1:]), overflow="fold"))
         self.query_one("#shown", Static).update(Text("\n".join(self.shown), no_wrap=True))
+
+
+def _short(now: Stepped, step: Step) -> str:
+    """A step in a column."""
+    wrong = now.differs(step)
+    mark = f"  {wrong} differ" if wrong else ""
+    pipe = getattr(step.event, "pipe", "")
+    return f"{step.number:<4} {step.label:<16}{pipe:<5}{step.line:>5}{mark}  {now.text(step)}"
 
 
 def _around(lines: list[str], line: int, around: int = _AROUND) -> list[str]:
