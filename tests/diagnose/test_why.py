@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from pypto_build.diagnose.why.__main__ import main
-from pypto_build.diagnose.why.chain import Link
 from pypto_build.diagnose.why.forward import Forward
+from pypto_build.diagnose.why.kept import read_kept
+from pypto_build.diagnose.why.links import Link
 from tests.diagnose.checked import build_checked, copy_example
 from tests.diagnose.corpus.why import BUGS, Wrong
 from tests.replay.builder import build_artifact, embedded_module
@@ -46,6 +47,8 @@ def test_wrong_element(bug: Wrong, tmp_path: Path, capsys: pytest.CaptureFixture
     assert all(bug.operation in (artifact / p).read_text().splitlines()[int(n) - 1] for p, n in _split(modules))
     assert {one.where.partition(" ")[0] for one in links(top) if one.note == "input of the program"} == bug.inputs
     assert "<-- parts from the reference here" in capsys.readouterr().out
+    kept = read_kept(tmp_path / "out", artifact)
+    assert kept[0].link == top and all(one.link.differs for one in kept)
 
 
 def _split(places: set[str]) -> list[tuple[str, str]]:

@@ -11,22 +11,33 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.why.chain import Chain, Link
+from pypto_build.diagnose.why.chain import Chain
+from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.forward import NAMED, Forward, Reached, Walk
+from pypto_build.diagnose.why.kept import KeptChain, keep
+from pypto_build.diagnose.why.links import Link
 from pypto_build.diagnose.why.runs import Runs, tasks_of
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
 from pypto_build.replay.values import STORAGE, decode
 
+#: Of a range, so many wrong elements besides the one that is most wrong have their chains kept.
+_OTHERS = 12
+
 
 def answer(given: argparse.Namespace) -> Link:
-    """The chain of the element that is asked for. Raises ArtifactError and RunFault."""
+    """The chain of the element that is asked for; it and those of others of a range are kept for the report.
+
+    Raises ArtifactError and RunFault.
+    """
     launch, checked = _launched(given)
     number = _output(launch, given.out)
     wanted = elements(given.at, launch.binding.tensors[number].shape)
     limits = Limits(given.rtol, given.atol)
     text = in_child(lambda: _in_child(launch, checked, number, wanted, limits), Progress(), given.timeout)
-    return msgspec.json.decode(text, type=Link)
+    chains = msgspec.json.decode(text, type=list[KeptChain])
+    keep(given.build_dir, given.artifact, chains)
+    return chains[0].link
 
 
 def forward(given: argparse.Namespace) -> Forward:
@@ -126,18 +137,34 @@ def _in_child(launch: Launch, checked: Any, number: int, wanted: tuple[slice, ..
     tasks = tasks_of(launch)
     base, _ = _span(launch, number)
     actual = _values(launch, number)
-    index = tuple(part.start for part in wanted)
+    indices = [tuple(part.start for part in wanted)]
     if actual[wanted].size > 1:
-        worst = np.argmax(_distance(actual[wanted], _expected(launch, number)[wanted]))
-        index = tuple(int(a + b) for a, b in zip(index, np.unravel_index(worst, actual[wanted].shape), strict=True))
-    flat = int(np.ravel_multi_index(index, tensor.shape))
+        indices = _most_wrong(actual, _expected(launch, number), wanted, tensor.dtype, limits)
     item = np.dtype(STORAGE[tensor.dtype]).itemsize
     external = {_span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
-    chain = Chain(Runs(launch, checked), tasks, external, limits)
-    where = f"'{tensor.name}' [{', '.join(map(str, index))}]"
-    top = chain.memory(base + flat * item, len(tasks), where, tensor.dtype, float(actual[index]))
-    chain.locate(launch.artifact, top)
-    return msgspec.json.encode(top).decode()
+    runs = Runs(launch, checked)
+    chains = []
+    for index in indices:
+        chain = Chain(runs, tasks, external, limits)
+        where = f"'{tensor.name}' [{', '.join(map(str, index))}]"
+        flat = int(np.ravel_multi_index(index, tensor.shape))
+        top = chain.memory(base + flat * item, len(tasks), where, tensor.dtype, float(actual[index]))
+        chain.locate(launch.artifact, top)
+        chains.append(KeptChain(tensor.name, list(index), top))
+    return msgspec.json.encode(chains).decode()
+
+
+def _most_wrong(
+    actual: Any, expected: Any, wanted: tuple[slice, ...], dtype: str, limits: Limits
+) -> list[tuple[int, ...]]:
+    """The element of a range that is most wrong, then some of the others that are wrong, from all over the range."""
+    mine, theirs = actual[wanted], expected[wanted]
+    first = int(np.argmax(_distance(mine, theirs)))
+    wrong = np.flatnonzero(differ(mine, theirs, dtype, limits, expected))
+    others = wrong[np.linspace(0, len(wrong) - 1, min(_OTHERS, len(wrong))).astype(np.int64)] if len(wrong) else wrong
+    flat = dict.fromkeys([first, *others.tolist()])
+    starts = [part.start for part in wanted]
+    return [tuple(int(a + b) for a, b in zip(starts, np.unravel_index(one, mine.shape), strict=True)) for one in flat]
 
 
 def _span(launch: Launch, number: int) -> tuple[int, int]:
