@@ -23,7 +23,7 @@ class StepApp(App[None]):
     """Moves through a session; `shown` has what the last command printed."""
 
     CSS = """
-    #steps { width: 45%; border-right: solid $primary; text-wrap: nowrap; text-overflow: ellipsis; }
+    #steps { width: 45%; height: 100%; border-right: solid $primary; text-wrap: nowrap; text-overflow: ellipsis; }
     #source, #where, #shown { text-wrap: nowrap; text-overflow: ellipsis; }
     #source, #where { height: auto; max-height: 14; padding: 0 1; border-bottom: solid $primary; }
     #shown { padding: 0 1; }
