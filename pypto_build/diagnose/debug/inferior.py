@@ -23,7 +23,6 @@ from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, 
 from pypto_build.diagnose.debug.given import TASK_FILE, Given, describe
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.replay.reference.launch import Launch, open_launch
-from pypto_build.runtime.faults import RuntimeFault
 
 
 def parser() -> argparse.ArgumentParser:
@@ -94,7 +93,7 @@ def _run(given: argparse.Namespace) -> int:
     try:
         with suppress(Over):
             launch.run(callback)
-    except RuntimeFault as fault:
+    except RuntimeError as fault:  # a RuntimeFault; the room of the runtime is not imported from here
         print(f"[debug] the run ends: {fault}", file=sys.stderr)
         return 5
     if not callback.seen:
