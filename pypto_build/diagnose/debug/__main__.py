@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.console import add_beside, add_run_options, one_of, run_tool, tool_parser
 from pypto_build.diagnose.debug.breakpoints import breakpoints_of
-from pypto_build.diagnose.debug.debuggers import Wanted, gdb_words, lldb_words, rr_words
+from pypto_build.diagnose.debug.debuggers import DebugSession, gdb_words, lldb_words, rr_words
 from pypto_build.diagnose.script import commands_in
 
 
@@ -57,7 +57,7 @@ def _debug(given: argparse.Namespace) -> int:
     return subprocess.run(words, check=False).returncode
 
 
-def _wanted(given: argparse.Namespace) -> Wanted:
+def _wanted(given: argparse.Namespace) -> DebugSession:
     binaries = (given.binaries or given.build_dir / "debug").absolute()
     work = binaries / "session"
     work.mkdir(parents=True, exist_ok=True)
@@ -73,10 +73,10 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     batch = bool(given.script) or not sys.stdin.isatty()
     commands = commands_in(given.script) if batch else None
     breaks = breakpoints_of(given.artifact, given.breaks, default=bool(given.task))
-    return Wanted(program, breaks, work, commands, core if given.core else None)
+    return DebugSession(program, breaks, work, commands, core if given.core else None)
 
 
-def _with_rr(wanted: Wanted) -> int:
+def _with_rr(wanted: DebugSession) -> int:
     import shutil
 
     record, replay = rr_words(wanted)

@@ -21,7 +21,7 @@ _SKIPPED = [f"{INCLUDE_DIR}/{headers}" for headers in ("pto/*.hpp", "pto/detail/
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DebugSession:
     """A session: the program, breakpoints as (file, line or function, condition), commands; none: for a terminal.
 
     `work` is the directory of what a session leaves.
@@ -44,7 +44,7 @@ def require(name: str) -> str:
     return found
 
 
-def gdb_words(wanted: Wanted) -> list[str]:
+def gdb_words(wanted: DebugSession) -> list[str]:
     """gdb on the program, or on the core of one."""
     words = [require("gdb"), "-q", *(["-nx", "-batch"] if wanted.commands is not None else [])]
     words += _gdb_setup(wanted, core="" if wanted.core else str(wanted.work / "core"))
@@ -57,7 +57,7 @@ def gdb_words(wanted: Wanted) -> list[str]:
     return [*words, "--args", *wanted.program]
 
 
-def _gdb_setup(wanted: Wanted, core: str) -> list[str]:
+def _gdb_setup(wanted: DebugSession, core: str) -> list[str]:
     printers = Path(__file__).with_name("gdb_printers.py")
     quiet = ["-iex", "set auto-load no"]  # Python's own extensions are of no use here
     return quiet + _execute(
@@ -78,7 +78,7 @@ def place(file: str, where: str, condition: str) -> str:
     return f"{file}:{where}" + (f" if {condition}" if condition else "")
 
 
-def _script(wanted: Wanted, debugger: str) -> Sequence[str]:
+def _script(wanted: DebugSession, debugger: str) -> Sequence[str]:
     if wanted.commands is None:
         return ()
     return wanted.commands or DEFAULT_SCRIPT[debugger]
@@ -88,7 +88,7 @@ def _execute(*commands: str) -> list[str]:
     return [word for command in commands for word in ("-ex", command)]
 
 
-def rr_words(wanted: Wanted) -> tuple[list[str], list[str]]:
+def rr_words(wanted: DebugSession) -> tuple[list[str], list[str]]:
     """Recording the run, and stepping through what was recorded, back too."""
     rr, trace = require("rr"), wanted.work / "rr"
     require("gdb")
@@ -98,7 +98,7 @@ def rr_words(wanted: Wanted) -> tuple[list[str], list[str]]:
     return [rr, "record", "-o", str(trace), *wanted.program], [rr, "replay", str(trace), "--", *words]
 
 
-def lldb_words(wanted: Wanted) -> list[str]:
+def lldb_words(wanted: DebugSession) -> list[str]:
     """lldb on the program, or on the core of one."""
     words = [require("lldb"), *(["--no-lldbinit", "--batch"] if wanted.commands is not None else [])]
     commands = [_lldb_breakpoint(*one) for one in wanted.breakpoints] if wanted.core is None else []

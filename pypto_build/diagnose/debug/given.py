@@ -25,7 +25,7 @@ class GivenArgument(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenTask(msgspec.Struct, frozen=True):
     """A task with its kernels and arguments; ``block`` is None where all its blocks run together."""
 
     task: int
@@ -35,7 +35,7 @@ class Given(msgspec.Struct, frozen=True):
     arguments: list[GivenArgument]
 
 
-def describe(call: Any, names: Names) -> Given:
+def describe(call: Any, names: Names) -> GivenTask:
     """What the runtime's callback tells of a task."""
     func_ids = [func_id for _, func_id, _ in call.kernels]
     arguments = []
@@ -51,4 +51,4 @@ def describe(call: Any, names: Names) -> Given:
             text = f"{typed[1]} ({typed[0]})" if typed else f"0x{slot & (1 << 64) - 1:x}"
             arguments.append(GivenArgument(name, text=text))
     kernels = list(dict.fromkeys(name for _, _, name in call.kernels))
-    return Given(call.number, call.block, call.block_num, kernels, arguments)
+    return GivenTask(call.number, call.block, call.block_num, kernels, arguments)

@@ -20,7 +20,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
-from pypto_build.diagnose.debug.given import TASK_FILE, Given, describe
+from pypto_build.diagnose.debug.given import TASK_FILE, GivenTask, describe
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.replay.reference.launch import Launch, open_launch
 
@@ -74,7 +74,7 @@ class _Debugged:
             self.launch.replace(func_id, self.usual[func_id])
 
 
-def _said(given: Given) -> str:
+def _said(given: GivenTask) -> str:
     block = f", block {given.block}" if given.blocks > 1 and given.block is not None else ""
     return f"task {given.task} {'+'.join(given.kernels)}{block}"
 

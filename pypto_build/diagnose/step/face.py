@@ -11,7 +11,7 @@ from pypto_build.artifact.extras import require_textual
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.script import commands_in
-from pypto_build.diagnose.step.record import Recording, read_recording, record
+from pypto_build.diagnose.step.record import TaskRecording, read_recording, record
 from pypto_build.diagnose.step.script import run_command
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.text import list_lines, where_lines
@@ -60,7 +60,7 @@ def _run(session: Session, commands: list[str]) -> None:
             raise ArtifactError("", f"'{command}': {error}") from None
 
 
-def recorded(given: argparse.Namespace) -> Recording:
+def recorded(given: argparse.Namespace) -> TaskRecording:
     """The recording of the task that is asked for. Raises ArtifactError and RunFault."""
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)

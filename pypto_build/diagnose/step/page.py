@@ -9,9 +9,9 @@ from typing import Any
 
 from pypto_build.diagnose.step.pipes import flags_at
 from pypto_build.diagnose.step.scalars import scalars_at
-from pypto_build.diagnose.step.session import Session, Step, Stepped, place_text
+from pypto_build.diagnose.step.session import KernelStep, Session, Stepped, place_text
 from pypto_build.diagnose.step.text import matrix_lines, step_line, where_lines
-from pypto_build.diagnose.why.trace import Order
+from pypto_build.diagnose.why.trace import SyncEvent
 
 _HERE = Path(__file__).resolve().parent
 #: Steps of a page, those with wrong results among the first; the terminal has all.
@@ -45,7 +45,7 @@ def page(session: Session) -> str:
     return text
 
 
-def _step(session: Session, now: Stepped, step: Step) -> dict[str, Any]:
+def _step(session: Session, now: Stepped, step: KernelStep) -> dict[str, Any]:
     session.at = step.number
     shown: dict[str, Any] = {
         "label": step.label,
@@ -54,7 +54,7 @@ def _step(session: Session, now: Stepped, step: Step) -> dict[str, Any]:
         "place": f"{step.path}:{step.line}" if step.line else "",
         "pto": step.pto_line,
         "text": now.text(step),
-        "order": isinstance(step.event, Order),
+        "order": isinstance(step.event, SyncEvent),
         "wrong": now.differs(step),
         "said": [line.strip() for line in list(where_lines(session))[1:]],
         "tiles": [],

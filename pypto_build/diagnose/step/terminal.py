@@ -12,7 +12,7 @@ from textual.widgets import Footer, Input, OptionList, Static
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.step.script import run_command
-from pypto_build.diagnose.step.session import Session, Step, Stepped
+from pypto_build.diagnose.step.session import KernelStep, Session, Stepped
 from pypto_build.diagnose.step.text import where_lines
 
 #: Lines of a source above and below the one that is executed.
@@ -112,7 +112,7 @@ class StepApp(App[None]):
         self.query_one("#shown", Static).update(Text("\n".join(self.shown), no_wrap=True))
 
 
-def _short(now: Stepped, step: Step) -> str:
+def _short(now: Stepped, step: KernelStep) -> str:
     """A step in a column."""
     wrong = now.differs(step)
     mark = f"  {wrong} differ" if wrong else ""
