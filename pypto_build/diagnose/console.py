@@ -39,6 +39,12 @@ def add_run_options(parser: argparse.ArgumentParser, timeout_s: float) -> None:
     add("--timeout", type=float, default=timeout_s, metavar="S", help=f"seconds a run may take ({timeout_s:.0f})")
 
 
+def add_beside(parser: argparse.ArgumentParser) -> None:
+    """The flag of a tool that has binaries of its own and runs the usual ones too."""
+    what = "where the usual kernels/ and orchestration/ are, if not in OUT"
+    parser.add_argument("--usual", type=Path, metavar="DIR", help=what)
+
+
 def run_tool(name: str, tool: Callable[[], int]) -> int:
     """Run a command line's body: an error of the user's becomes its one line and exit status; so does a closed pipe."""
     try:

@@ -170,7 +170,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
             looked = verdict if verb.needs is Needs.REPLAY else ()
             beside = None
             if verb.needs in _BESIDE_A_REPLAY:
-                beside = declare_loaded(env, subject.artifact, variant=USUAL.directory, needed=builds)
+                beside = declare_loaded(env, subject.artifact, variant=workspace.own_variant(USUAL), needed=builds)
             declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data, beside)
     for targets in _once(selected):
         update_compile_commands(workspace, targets)

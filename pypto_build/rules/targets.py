@@ -99,6 +99,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "diverge",
         "why",
         "step",
+        "debug",
         "flaky",
         "extract",
         "reduce",

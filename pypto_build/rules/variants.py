@@ -14,19 +14,21 @@ from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numeri
 class Variant(msgspec.Struct, frozen=True):
     """One way to build: its directory below OUT, and what it adds to a kernel's flags.
 
-    Kernels that are ``checked`` record what every instruction touches.
+    Kernels that are ``checked`` record what every instruction touches; those that stand ``alone`` have instances of
+    instructions of their own, as they are compiled otherwise.
     """
 
     directory: str
     kernel_flags: tuple[str, ...] = ()
     checked: bool = False
+    alone: bool = False
 
 
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
-# Kernels as a debugger wants them: every variable there, no line of another.
-DEBUGGED = Variant("debug", DEBUG_FLAGS)
+# Kernels as a debugger wants them.
+DEBUGGED = Variant("debug", DEBUG_FLAGS, alone=True)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 

@@ -49,13 +49,14 @@ def declare_verb(
                 ["--binaries", str(targets.binaries_dir)] if targets.variant and verb.needs is not Needs.REPLAY else []
             )
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
+        words += ["--usual", str(beside.binaries_dir)] if beside and beside.variant else []
         needed += [*verdict, *(beside.binaries if beside else ())]
     words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []
     tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:
         actions.insert(0, Action(tell_all_built, None))
-    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[*filter(None, (targets, beside))]))
+    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[targets]))
 
 
 def declare_fetch(env: Environment) -> None:

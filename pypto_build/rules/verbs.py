@@ -165,7 +165,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.why",
             "what an element of an output was made of, back to the inputs",
             Needs.TRACED,
-            _flags("OUT", "AT", "JSON"),
+            _flags("OUT", "FROM", "AT", "JSON"),
             required=("AT",),
         ),
         Verb(
@@ -175,6 +175,13 @@ VERBS: dict[str, Verb] = {
             Needs.TRACED,
             _flags("TASK", "BLOCK", "KERNEL", "AT", "SCRIPT", "EXPORT"),
             required=("TASK",),
+        ),
+        Verb(
+            "debug",
+            "pypto_build.diagnose.debug",
+            "gdb or lldb on the kernels of a task",
+            Needs.DEBUGGED,
+            _flags("TASK", "BLOCK", "BREAK", "DEBUGGER", "RR", "CORE", "SCRIPT"),
         ),
         Verb(
             "extract",

@@ -41,8 +41,8 @@ _KERNEL_FLAGS = (
 _GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
 #: Of kernels that record what every instruction touches, with line numbers.
 CHECKED_FLAGS = ("-DPYPTO_CHECK=1", "-g1")
-#: Of kernels for a debugger: every variable there, and no line of another. Instructions are not inlined.
-DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer")
+#: Of kernels for a debugger: every variable is there, and instructions are not inlined, so that each line has code.
+DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer", "-DPYPTO_DEBUG=1")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM", *_TIMELESS)
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
 # What nearly every unit of a kind includes, and spends a third of its compile time on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from pypto_build.diagnose.findings import Edit, Finding, Report, as_json
 from pypto_build.diagnose.report import __main__ as report
 from pypto_build.diagnose.report.error_map import error_map
 from pypto_build.diagnose.report.layout import place
+from pypto_build.diagnose.why.kept import KeptChain, keep
+from pypto_build.diagnose.why.links import Link
 from pypto_build.replay.verdict import ErrorInfo, Mismatch, OutputResult, Verdict, write_verdict
 from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.runs import graph_document, write_json, write_vector_dag
@@ -331,3 +334,28 @@ def test_wide_levels_are_wrapped() -> None:
     points = place(dict.fromkeys(range(100), 0), [])
     assert {y for _, y in points.values()} == set(range(8))
     assert len(set(points.values())) == 100
+
+
+@needs_browser
+def test_a_click_on_the_map_shows_the_chain(browser: Browser, tmp_path: Path) -> None:
+    """The chain that `why` has kept of an element of the cell; for another cell the nearest, and what to type."""
+    out = _replayed(tmp_path)
+    link = Link("'f' [120, 0]", 1.0, 2.0, "TADD", 4, 0, "kernel_add", f"{_KERNEL}:61", differs=True, parts=True)
+    keep(out, _EXAMPLE, [KeptChain("f", [120, 0], link)])
+    assert report.main([str(_EXAMPLE), "--build-dir", str(out)]) == 0
+    browser.open(out / "report.html")
+    canvas = "document.querySelector('canvas.map')"
+    browser.run(f"{canvas}.scrollIntoView({{block: 'center'}})")
+    box = f"{canvas}.getBoundingClientRect()"
+    left, top = browser.run(f"{box}.left"), browser.run(f"{box}.top")
+    across, down = browser.run(f"{box}.width") / 128, browser.run(f"{box}.height") / 128
+    chain = "document.querySelector('.chain').textContent"
+    browser.click(left + 0.5 * across, top + 120.5 * down)
+    if keep_pictures := os.environ.get("PYPTO_BUILD_TEST_PICTURES"):
+        browser.screenshot(Path(keep_pictures, "why-report.png"), whole=False)
+    assert "How [120, 0] was made" in browser.run(chain) and "<-- parts from the reference" in browser.run(chain)
+    assert browser.run("document.querySelector('.chain .bad').textContent").startswith("'f' [120, 0]")
+    browser.click(left + 50.5 * across, top + 125.5 * down)
+    assert "How the nearest, [120, 0]" in browser.run(chain)
+    assert "OUT=f AT=125,50" in browser.run(chain)
+    assert browser.errors == []

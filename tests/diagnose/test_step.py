@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pypto_build.diagnose.step.__main__ import main
+from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.step.__main__ import main, parser
+from pypto_build.diagnose.step.face import recorded
+from pypto_build.diagnose.step.page import page
+from pypto_build.diagnose.step.session import Session
+from pypto_build.diagnose.step.terminal import StepApp
 from pypto_build.diagnose.step.variables import instrument
+from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.checked import build_checked, copy_example
 from tests.replay.builder import build_artifact, embedded_module
 
@@ -130,3 +139,73 @@ int outside = 3;
     assert told == [1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0]
     assert "x += i; PYPTO_VARIABLE(x);" in made.text and "{ PYPTO_VARIABLE(i);" in made.text
     assert (made.parameters, made.loops) == ({"f": ["a"]}, {"f": ["i"]})
+
+
+def session_of(place: Path, edits: Iterable[tuple[str, str, str]] = _SUM_FOR_PRODUCT) -> Session:
+    """A recording of task 3 of vector_dag, with one wrong instruction."""
+    artifact, out = copy_example("_jit_vector_dag", place, edits), place / "out"
+    build_artifact(artifact, out)
+    build_checked(artifact, out)
+    words = ["--build-dir", str(out), "--embedded", str(embedded_module()), "--task", "3"]
+    return Session(recorded(parser().parse_args([str(artifact), *words])), Limits(None, None))
+
+
+def test_the_terminal(tmp_path: Path) -> None:
+    """Keys move, the cursor does, commands are typed; the picture is what textual draws."""
+    session = session_of(tmp_path)
+
+    async def walk() -> None:
+        app = StepApp(session)
+        async with app.run_test(size=(150, 40)) as pilot:
+            await pilot.press("n", "n")
+            assert session.at == 2
+            await pilot.press("w")
+            assert session.step.label == "TADD#1" and "elements differ from PyTorch" in app.shown[-1]
+            await pilot.press("d")
+            assert app.shown[0] == "dst v17  UB 0x0  128x128 float32  after #4 TADD#1"
+            await pilot.press("up")
+            assert session.at == 3
+            await pilot.press("colon", *"goto v13", "enter", "escape")
+            assert session.step.label == "TLOAD#2"
+            await pilot.press("colon", *"jump", "enter")
+            assert app.shown[0].startswith("'jump' is no command")
+            picture = app.export_screenshot()
+            assert "TLOAD" in picture and "kernel_mul" in picture
+            if keep := os.environ.get("PYPTO_BUILD_TEST_PICTURES"):
+                Path(keep, "step.svg").write_text(picture)
+
+    asyncio.run(walk())
+
+
+def test_no_textual(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("pypto_build.artifact.extras.find_spec", lambda name: None if name == "textual" else name)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert main(["x", "--build-dir", "y", "--embedded", "z", "--task", "3"]) == 2
+    says = "needs textual, which is not installed; pip install 'pypto-build[step]', or give commands with SCRIPT="
+    assert capsys.readouterr().err == f"step: a terminal of steps: {says}\n"
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
+def test_the_page(width: int, dark: bool, tmp_path: Path) -> None:
+    """It begins at the first wrong step, and buttons, keys and clicks move; nothing is wider than the window."""
+    path = tmp_path / "step.html"
+    path.write_text(page(session_of(tmp_path)))
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(path, width=width, dark=dark)
+        where = "document.getElementById('position').textContent"
+        assert browser.run(where).startswith("#4 of 9  TADD#1 on V")
+        assert "differs from PyTorch" in browser.run("document.getElementById('shown').textContent")
+        assert "TADD(v17, v7, v13)" in browser.run("document.querySelector('pre .here').textContent")
+        if keep := os.environ.get("PYPTO_BUILD_TEST_PICTURES"):
+            browser.screenshot(Path(keep, f"step-{width}-{'dark' if dark else 'light'}.png"))
+        browser.run("document.getElementById('back').click()")
+        assert browser.run(where).startswith("#3 ")
+        browser.press("n")
+        browser.press("n")
+        assert browser.run(where).startswith("#5 ")
+        browser.run("document.querySelectorAll('li')[7].click()")
+        assert "TSTORE#1" in browser.run(where)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        assert browser.errors == []

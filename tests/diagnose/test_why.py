@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from pypto_build.diagnose.why.__main__ import main
-from pypto_build.diagnose.why.chain import Link
+from pypto_build.diagnose.why.forward import Forward
+from pypto_build.diagnose.why.kept import read_kept
+from pypto_build.diagnose.why.links import Link
 from tests.diagnose.checked import build_checked, copy_example
 from tests.diagnose.corpus.why import BUGS, Wrong
 from tests.replay.builder import build_artifact, embedded_module
@@ -45,6 +47,8 @@ def test_wrong_element(bug: Wrong, tmp_path: Path, capsys: pytest.CaptureFixture
     assert all(bug.operation in (artifact / p).read_text().splitlines()[int(n) - 1] for p, n in _split(modules))
     assert {one.where.partition(" ")[0] for one in links(top) if one.note == "input of the program"} == bug.inputs
     assert "<-- parts from the reference here" in capsys.readouterr().out
+    kept = read_kept(tmp_path / "out", artifact)
+    assert kept[0].link == top and all(one.link.differs for one in kept)
 
 
 def _split(places: set[str]) -> list[tuple[str, str]]:
@@ -74,9 +78,53 @@ def test_a_reduction_is_summarised(tmp_path: Path) -> None:
     assert summary.largest[0][1] == 1.0 and len(summary.largest) == 3
 
 
+def followed(artifact: Path, out: Path, *words: str) -> Forward:
+    """What `FROM=` answers."""
+    build_artifact(artifact, out)
+    build_checked(artifact, out)
+    told = out / "forward.json"
+    given = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *words]
+    assert main([*given, "--json", str(told)]) == 0
+    return msgspec.json.decode(told.read_bytes(), type=Forward)
+
+
+def test_forward_through_all_tasks(tmp_path: Path) -> None:
+    """An element of vector_dag is in one element of each tensor, in the order of the tasks, and of the output."""
+    found = followed(copy_example("_jit_vector_dag", tmp_path), tmp_path / "out", "--from", "a", "--at", "3,4")
+    assert [(one.task, one.instruction) for one in found.steps if one.instruction not in ("TLOAD", "TSTORE")] == [
+        (0, "TADD"), (1, "TADDS"), (2, "TADDS"), (3, "TMUL"), (4, "TADD"),
+    ]  # fmt: skip
+    assert all((one.count, one.first) == (1, (3, 4)) for one in found.steps)
+    (output,) = found.outputs
+    assert (output.output, output.count, output.of, output.first) == ("f", 1, 16384, [[3, 4]])
+
+
+def test_forward_spreads_over_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two rows of the left operand of a product reach two rows of the result, whose other rows are free of them."""
+    found = followed(copy_example("_jit_matmul", tmp_path), tmp_path / "out", "--from", "a", "--at", "3:5,4")
+    (output,) = found.outputs
+    assert (output.output, output.count, output.first[0]) == ("c", 256, [3, 0])
+    assert "reaches 'c': 256 of 16384 elements" in capsys.readouterr().out
+
+
+def test_a_task_of_many_blocks(tmp_path: Path) -> None:
+    """The block that stored the element is found first, and only that one is traced."""
+    artifact, out = copy_example("_jit_spmd_scale", tmp_path), tmp_path / "out"
+    status, top = why(artifact, out, "--at", "255,63")  # y has 256 x 64 elements, written by 8 blocks
+    assert status == 0 and top is not None and not top.differs
+    blocks = {one.block for one in links(top) if one.instruction}
+    assert len(blocks) == 1 and blocks == {7}
+    assert {int(path.name.split(".")[1]) for path in (out / "why").glob("*/trace.*.json")} == blocks
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (("--from", "y", "--at", "0,0"), "FROM=y is no tensor of the program; it has x, out"),
+        (
+            ("--from", "x", "--out", "out", "--at", "0,0"),
+            "OUT=out and FROM=x exclude each other; leave one of them out",
+        ),
         (("--out", "x", "--at", "0,0"), "OUT=x is no output of the program; it has out"),
         (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give it as AT=0,0"),
         (("--at", "64,0"), "AT=64,0: 64 is outside of 0 to 63; the shape is [64, 256]"),

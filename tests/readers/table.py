@@ -552,7 +552,11 @@ def _trace_seeds() -> list[bytes]:
     }  # fmt: skip
     boxed = [2, 1, 1, 2, 1, 0, 2, 16, 32, 0, 0, 16, 32, 16, 16, 0, 0, 64, 1024]
     moved = {"kind": "tiles", "name": "TMATMUL", **place, "operands": [boxed, tile]}
-    return [msgspec.json.encode([load, view, moved])]
+    flag = {"kind": "order", "name": "set_flag", **place, "from": 4, "to": 1, "id": 2}
+    told = {"kind": "variable", "name": "v3", "holds": "signed", "bits": "18446744073709551615"}
+    named = {"kind": "variable", "name": "v7", "holds": "tile", "operands": [[*tile[:16], 0, 0, 0]]}
+    store = {**view, "name": "TSTORE", "access": 2, "at": 0, "runs": [[4096, 2, 32, 32]]}
+    return [msgspec.json.encode([load, view, moved, flag, told, named, store])]
 
 
 def _trace(path: Path) -> None:
@@ -566,6 +570,23 @@ def _trace(path: Path) -> None:
         for tile in one.written:
             list(contributions(one, tile, 0, 0))
             last_write(found, len(found), tile.space, tile.addresses[0])
+
+
+def _chains_seeds() -> list[bytes]:
+    from pypto_build.diagnose.findings import state_of
+
+    link = {"where": "'f' [0]", "value": 1.5, "expected": 2.5, "instruction": "TADD", "differs": True, "parts": True}
+    summary = {"count": 4, "min": 0.0, "max": 1.0, "differ": 0, "largest": [[[0, 1], 1.0]]}
+    top = {**link, "combined": [summary], "of": [{"where": "'a' [0]", "value": None}]}
+    return [msgspec.json.encode({"state": state_of(DAG), "chains": [{"output": "f", "index": [0, 1], "link": top}]})]
+
+
+def _chains(path: Path) -> None:
+    from pypto_build.diagnose.why.kept import read_kept
+    from pypto_build.diagnose.why.text import lines_of
+
+    for one in read_kept(path.parents[1], DAG):
+        list(lines_of(one.link))
 
 
 def _pack_seeds() -> list[bytes]:
@@ -852,6 +873,7 @@ READERS: tuple[Reader, ...] = (
     Reader("name_map", lambda: [b'{"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}}'], _name_map, mutate.damage_json, "name_map_x.json"),
     Reader("findings", _findings_seeds, _findings, mutate.damage_json, "lint.json"),
     Reader("accesses", _accesses_seeds, _accesses, mutate.damage_json, "accesses.json"),
+    Reader("chains", _chains_seeds, _chains, mutate.damage_json, "why/chains.json"),
     Reader("trace", _trace_seeds, _trace, mutate.damage_json, "trace.0.1.json"),
     Reader("regions", lambda: [_regions()], _accesses, mutate.damage_fields, "accesses.bin", named=False),
     Reader("pack", _pack_seeds, _pack, mutate.damage_pack, "x.tar.zst"),

@@ -43,13 +43,19 @@ function drawMap(output, container) {
     const first = index(row * map.rowStep, column * map.columnStep);
     readout.textContent = `${first === last ? first : `${first} to ${last}`}: ${inWords(level, output.exact)}`;
   };
-  const cell = { row: 0, column: 0 };
-  canvas.addEventListener("pointermove", (event) => {
+  const cell = { row: 0, column: 0 }, chain = element("div", { className: "chain", role: "status" });
+  const point = (event) => {
     cell.column = Math.min(map.columns - 1, Math.max(0, Math.floor((event.offsetX / canvas.clientWidth) * map.columns)));
     cell.row = Math.min(map.rows - 1, Math.max(0, Math.floor((event.offsetY / canvas.clientHeight) * map.rows)));
     tell(cell.row, cell.column);
+  };
+  canvas.addEventListener("pointermove", point);
+  canvas.addEventListener("click", (event) => {
+    point(event);
+    explain(output, cell, levels, chain);
   });
   canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") return explain(output, cell, levels, chain);
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step) return;
     event.preventDefault();
@@ -66,8 +72,39 @@ function drawMap(output, container) {
   paintLegend();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintLegend);
   const each = map.rowStep * map.columnStep;
-  container.append(canvas, readout, element("p", { className: "muted" },
+  container.append(canvas, readout, chain, element("p", { className: "muted" },
     `${map.height} x ${map.width} elements, ${each === 1 ? "one a cell" : `${map.rowStep} x ${map.columnStep} a cell, the worst one shown`}`), keys);
+}
+
+// What a click on a cell shows: the chain that made its element, as `scons why` found it, and how to ask for another.
+function explain(output, cell, levels, target) {
+  const map = output.map, top = cell.row * map.rowStep, left = cell.column * map.columnStep;
+  const place = (index) => {
+    const flat = index.reduce((sum, at, axis) => sum * output.shape[axis] + at, 0);
+    return [Math.floor(flat / map.width), flat % map.width];
+  };
+  const away = (one) => {
+    const [row, column] = place(one.index);
+    return Math.max(0, top - row, row - top - map.rowStep + 1) + Math.max(0, left - column, column - left - map.columnStep + 1);
+  };
+  const nearest = [...output.chains].sort((a, b) => away(a) - away(b))[0];
+  let flat = top * map.width + left;
+  const index = [];
+  for (let axis = output.shape.length - 1; axis >= 0; axis--) {
+    index.unshift(flat % output.shape[axis]);
+    flat = Math.floor(flat / output.shape[axis]);
+  }
+  const body = [];
+  if (nearest) {
+    const here = away(nearest) === 0;
+    body.push(element("p", { className: "muted" }, here ? `How [${nearest.index.join(", ")}] was made:` : `Of this cell no chain was asked for. How the nearest, [${nearest.index.join(", ")}], was made:`));
+    const lines = element("pre", {});
+    for (const line of nearest.lines) lines.append(element("span", { className: line.includes("<-- parts") ? "bad" : "" }, `${line}\n`));
+    body.push(lines);
+  }
+  if (!nearest || away(nearest) !== 0)
+    body.push(element("p", { className: "muted" }, levels[cell.row * map.columns + cell.column] < 64 ? "Its elements are right. What made one of them: " : "What made it: ", element("code", {}, `${data.why} OUT=${output.name} AT=${index.join(",")}`)));
+  target.replaceChildren(...body);
 }
 
 function inWords(level, exact) {

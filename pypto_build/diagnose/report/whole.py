@@ -19,6 +19,8 @@ from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
 from pypto_build.diagnose.report.error_map import error_map
 from pypto_build.diagnose.report.surroundings import environment
+from pypto_build.diagnose.why.kept import read_kept
+from pypto_build.diagnose.why.text import lines_of
 from pypto_build.replay.values import Array, decode, is_float, storage
 from pypto_build.replay.verdict import OutputResult, Verdict
 
@@ -46,6 +48,7 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
         "timeline": timeline_data(evidence),
         "sources": sources,
         "environment": environment(evidence, data_dir),
+        "why": repeat.scons("why", evidence.root.resolve(), evidence.platform),
         "commands": commands(evidence, verdict, repeat, embedded),
     }
 
@@ -103,12 +106,24 @@ def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir
         "first": [msgspec.to_builtins(one) for one in output.first],
         "exact": not is_float(output.dtype),
         "map": None,
+        "chains": _chains(evidence, output.name),
     }
     sides = _sides(evidence, output, data_dir)
     if sides is not None:
         errors = error_map(*sides, output.dtype, verdict.rtol, verdict.atol)
         shown["map"] = errors.as_data() if errors else None
     return shown
+
+
+def _chains(evidence: Evidence, name: str) -> list[dict[str, Any]]:
+    """What `why` has found of elements of an output: their index, and the chain as lines."""
+    if evidence.build_dir is None:
+        return []
+    try:
+        kept = read_kept(evidence.build_dir, evidence.root)
+    except ArtifactError:  # the report is of the run, and says what else there is
+        return []
+    return [{"index": one.index, "lines": list(lines_of(one.link))} for one in kept if one.output == name]
 
 
 def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> tuple[Array, Array] | None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("step", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
+    add_beside(options)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--task", required=True, metavar="N", help="the task, counted from 0 in the order of submission")
     add("--block", type=int, default=0, metavar="N", help="its block (0)")

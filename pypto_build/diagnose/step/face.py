@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import read_text
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.extras import require_textual
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.step.record import Recording, read_recording, record
-from pypto_build.diagnose.step.script import commands_of, run_command
+from pypto_build.diagnose.script import commands_in
+from pypto_build.diagnose.step.record import TaskRecording, read_recording, record
+from pypto_build.diagnose.step.script import run_command
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.text import list_lines, where_lines
 from pypto_build.replay.reference.launch import Progress, in_child, open_launch
@@ -21,42 +22,36 @@ def show(given: argparse.Namespace) -> int:
     """What `given` asks for; the exit status. Raises ArtifactError and RunFault."""
     if given.export:
         one_of("EXPORT", given.export, ("html",))
-    script = _script(given.script)
-    recording = _recorded(given)
+    if not (given.script or given.export) and sys.stdin.isatty() and sys.stdout.isatty():
+        require_textual("a terminal of steps")
+    script = commands_in(given.script) if given.script else None
+    recording = recorded(given)
     for note in recording.notes:
         print(f"step: {note}", file=sys.stderr)
     session = Session(recording, Limits(given.rtol, given.atol), given.kernel)
     if given.at:
         session.goto(given.at)
     if given.export:
+        from pypto_build.diagnose.step.page import page
+
+        path = given.build_dir / "step.html"
+        write_bytes(path, page(session).encode())
+        print(f"[step] {path}")
         return 0
     if script is not None:
         _run(session, script)
+    elif sys.stdin.isatty() and sys.stdout.isatty():
+        from pypto_build.diagnose.step.terminal import StepApp
+
+        StepApp(session).run()
     else:
         for line in (*list_lines(session), "", *where_lines(session)):
             print(line)
     return 0
 
 
-def _script(text: str) -> str | None:
-    """The commands; None where none are given. A name of a file that is there is read."""
-    if not text:
-        return None
-    path = Path(text)
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):
-        is_file = False
-    if not is_file:
-        return text
-    try:
-        return read_text(path)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
-
-
-def _run(session: Session, script: str) -> None:
-    for command in commands_of(script):
+def _run(session: Session, commands: list[str]) -> None:
+    for command in commands:
         print(f"(step) {command}")
         try:
             for line in run_command(session, command):
@@ -65,8 +60,10 @@ def _run(session: Session, script: str) -> None:
             raise ArtifactError("", f"'{command}': {error}") from None
 
 
-def _recorded(given: argparse.Namespace) -> Recording:
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+def recorded(given: argparse.Namespace) -> TaskRecording:
+    """The recording of the task that is asked for. Raises ArtifactError and RunFault."""
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     checked = given.binaries or given.build_dir / "check"
     progress = Progress()
     task, block = int(given.task), given.block

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder
 from pypto_build.diagnose.recorded.names import artifact_names
@@ -25,7 +26,7 @@ MEMBERS = ("aic", "aiv0", "aiv1")
 
 
 @dataclass
-class Call:
+class KernelCall:
     """One kernel call: a member of a block of the task. `scalars` are the numbers in the module's PyTorch when each of
     its instructions had written, `compiled` what is known of the kernel's text."""
 
@@ -42,7 +43,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Argument:
+class TaskTensor:
     """A tensor of the task: its kernel's name for it, where it lies, the file with its buffer before the task ran."""
 
     name: str
@@ -86,19 +87,19 @@ class Recorded:
     members: dict[int, str]
     compiled: dict[str, Kernel]
     referred: dict[tuple[int, int], Referred]
-    arguments: dict[int, Argument | Scalar]
+    arguments: dict[int, TaskTensor | Scalar]
     notes: list[str]
 
 
 @dataclass
-class Recording:
+class TaskRecording:
     """What is known of a task: its calls by block and member, its arguments."""
 
     artifact: Path
     task: int
     blocks: int
-    calls: dict[tuple[int, int], Call]
-    arguments: dict[int, Argument | Scalar]
+    calls: dict[tuple[int, int], KernelCall]
+    arguments: dict[int, TaskTensor | Scalar]
     notes: list[str]
 
 
@@ -131,10 +132,10 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
     return Recorded(directory, task, blocks, at_task.members, compiled, at_task.referred, at_task.arguments, notes)
 
 
-def read_recording(artifact: Path, recorded: Recorded) -> Recording:
+def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
     """The traces of a run with what it told. Raises ArtifactError."""
     sources = {kernel.name: kernel.source for kernel in load_artifact(artifact).kernels}
-    calls: dict[tuple[int, int], Call] = {}
+    calls: dict[tuple[int, int], KernelCall] = {}
     for path in sorted(recorded.directory.glob("trace.*.json"), key=position_of):
         block, member = position_of(path)
         trace = read_trace(path.with_name(path.name.removesuffix(".json")))
@@ -142,14 +143,14 @@ def read_recording(artifact: Path, recorded: Recorded) -> Recording:
         told = recorded.referred.get((block, member), Referred("", [], [], []))
         expected = aligned(trace.instructions, told.events, told.dtypes) if told.events else Expected()
         core_type = "aic" if member == 0 else "aiv"
-        calls[block, member] = Call(
+        calls[block, member] = KernelCall(
             block, member, name, core_type, sources.get(name, Path()), told.module, trace, expected, told.scalars,
             recorded.compiled.get(name),
         )  # fmt: skip
     calls = {key: call for key, call in calls.items() if call.trace.instructions}
     if not calls:
         raise ArtifactError("", f"the kernels of task {recorded.task} left no trace", "they execute no instruction")
-    return Recording(artifact, recorded.task, recorded.blocks, calls, recorded.arguments, recorded.notes)
+    return TaskRecording(artifact, recorded.task, recorded.blocks, calls, recorded.arguments, recorded.notes)
 
 
 def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str, str], int, int]:
@@ -179,7 +180,7 @@ def _compiled(
     """Libraries of all kernels: those of the task tell their variables, as far as they compile like that."""
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
     libraries = {
-        kernel.name: checked / launch.library(kernel.core_type, kernel.name).relative_to(launch.build_dir)
+        kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
         for kernel in launch.interface.kernels
         if kernel.name in kernels
     }
@@ -201,7 +202,7 @@ class _AtTask:
     def __init__(self, launch: Launch, task: int, progress: Progress, directory: Path) -> None:
         self.launch, self.task, self.progress, self.directory = launch, task, progress, directory
         self.recorder = Recorder(with_scalars=True)
-        self.arguments: dict[int, Argument | Scalar] = {}
+        self.arguments: dict[int, TaskTensor | Scalar] = {}
         self.notes: list[str] = []
         self.members: dict[int, str] = {}
         self.referred: dict[tuple[int, int], Referred] = {}
@@ -251,18 +252,18 @@ class _AtTask:
             self.referred[call.block or 0, ROLES[role]] = Referred(module, list(events), list(dtypes), scalars)
 
 
-def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, Argument | Scalar]:
+def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, TaskTensor | Scalar]:
     """The task's arguments as its kernels find them."""
     names = artifact_names(launch.artifact)
     func_ids = [func_id for _, func_id, _ in call.kernels]
-    found: dict[int, Argument | Scalar] = {}
+    found: dict[int, TaskTensor | Scalar] = {}
     for index, slot in enumerate(slots_of(call)):
         if isinstance(slot, TensorArgument):
             before = directory / f"arg.{index}.bin"
             before.write_bytes(memoryview((ctypes.c_uint8 * slot.size).from_address(slot.buffer)))
             direction = getattr(call.args[index], "direction", "")
             name = names.argument(func_ids, index) or f"arg{index}"
-            found[index] = Argument(name, tuple(slot), direction, before)
+            found[index] = TaskTensor(name, tuple(slot), direction, before)
         else:
             typed = names.scalar(func_ids, index, slot)
             name = names.argument(func_ids, index) or f"arg{index}"

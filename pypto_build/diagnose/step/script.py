@@ -76,7 +76,7 @@ COMMANDS: dict[str, Command] = {
         ("wrong", "wrong", "to the first instruction that writes something else than PyTorch", _wrong),
         ("where", "where", "where one stands", lambda s, _: text.where_lines(s)),
         ("list", "list [N]", "the steps around", _list),
-        ("print", "print v17[3, 0:8] [before]", "a tile, tensor or scalar as it is then, or before it", text.print_lines),
+        ("print", "print v17[3, 0:8] [before]", "a tile, tensor or scalar as it is then, or was", text.print_lines),
         ("tile", "tile dst|src0|tmp [before]", "an operand of the instruction", text.print_lines),
         ("tiles", "tiles", "all tiles, and how they stand to PyTorch", lambda s, _: text.tile_lines(s)),
         ("scalars", "scalars", "numbers in variables, PyTorch's beside them", lambda s, _: text.scalar_lines(s)),
@@ -87,12 +87,6 @@ COMMANDS: dict[str, Command] = {
     )
 }  # fmt: skip
 _SHORT = {"n": "next", "b": "back", "g": "goto", "p": "print", "l": "list", "w": "where"}
-
-
-def commands_of(script: str) -> list[str]:
-    """The commands of a script: one a line, or with semicolons between them; `#` at the begin of a line comments."""
-    lines = [line for line in script.splitlines() if not line.lstrip().startswith("# ")]
-    return [command.strip() for line in lines for command in line.split(";") if command.strip()]
 
 
 def run_command(session: Session, command: str) -> Lines:

@@ -16,13 +16,22 @@ from pypto_build.artifact.files import map_file, read_text
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.hazards.positions import InstructionPosition, find_positions
 from pypto_build.diagnose.step.contents import Contents, tensor_contents, tile_contents
-from pypto_build.diagnose.step.record import MEMBERS, Argument, Call, Recording
+from pypto_build.diagnose.step.record import MEMBERS, KernelCall, TaskRecording, TaskTensor
 from pypto_build.diagnose.why.differ import differ
-from pypto_build.diagnose.why.trace import SCRATCH, SPACES, Instruction, Order, Tile, TileOperand, Variable, View
+from pypto_build.diagnose.why.trace import (
+    SCRATCH,
+    SPACES,
+    AccessedView,
+    Instruction,
+    SyncEvent,
+    Tile,
+    TileOperand,
+    Variable,
+)
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelStep:
     """An instruction, a flag or a barrier: its name and how often it had come, its lines; `event` is what was recorded,
     `done` the number of instructions that are over once it is."""
 
@@ -32,7 +41,7 @@ class Step:
     path: str
     line: int
     pto_line: int
-    event: Instruction | Order
+    event: Instruction | SyncEvent
     done: int
 
     @property
@@ -48,7 +57,7 @@ class Operand:
     role: str
     name: str
     tile: Tile | None = None
-    view: View | None = None
+    view: AccessedView | None = None
 
 
 class _Names:
@@ -75,12 +84,12 @@ class _Names:
 class Stepped:
     """One kernel call of the recording, as steps."""
 
-    def __init__(self, recording: Recording, call: Call, limits: Limits) -> None:
+    def __init__(self, recording: TaskRecording, call: KernelCall, limits: Limits) -> None:
         self.recording, self.call, self.limits = recording, call, limits
         events = [event for event in call.trace.events if not isinstance(event, Variable)]
         positions = find_positions([event.site for event in events], recording.artifact)
         counts: Counter[str] = Counter()
-        self.steps: list[Step] = []
+        self.steps: list[KernelStep] = []
         self.until: list[int] = []  # of each step how many events of the trace are over
         number = {id(event): index for index, event in enumerate(call.trace.events)}
         done = 0
@@ -90,7 +99,7 @@ class Stepped:
             done += isinstance(event, Instruction)
             line = call.expected.lines.get(event.number, 0) if isinstance(event, Instruction) else 0
             self.steps.append(
-                Step(len(self.steps), at.instruction, counts[at.instruction], at.path, at.line, line, event, done)
+                KernelStep(len(self.steps), at.instruction, counts[at.instruction], at.path, at.line, line, event, done)
             )
             self.until.append(number[id(event)])
 
@@ -110,12 +119,12 @@ class Stepped:
         """The lines of its module; none where it has none."""
         return _lines(self.recording.artifact / self.call.module) if self.call.module else []
 
-    def text(self, step: Step) -> str:
+    def text(self, step: KernelStep) -> str:
         """The line of the kernel, or of the file that it includes."""
         lines = self.source if step.path == self.own_path else _lines(self.recording.artifact / step.path)
         return lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
 
-    def pto_text(self, step: Step) -> str:
+    def pto_text(self, step: KernelStep) -> str:
         """The line of the module."""
         return self.module[step.pto_line - 1].strip() if 0 < step.pto_line <= len(self.module) else ""
 
@@ -154,13 +163,13 @@ class Stepped:
 
     # --- operands ---
 
-    def operands(self, step: Step) -> list[Operand]:
+    def operands(self, step: KernelStep) -> list[Operand]:
         """What the instruction writes and reads, `dst`, `src0`, `src1`, `tmp`, …"""
         event = step.event
-        if isinstance(event, Order):
+        if isinstance(event, SyncEvent):
             return []
         names = _Names(self.variables(step.number), self.text(step))
-        found: list[tuple[str, str, Tile | None, View | None]] = []
+        found: list[tuple[str, str, Tile | None, AccessedView | None]] = []
         for tile in (*event.written, *event.read):
             kind = "tmp" if tile.operand.access & SCRATCH else "dst" if tile.writes else "src"
             found.append((kind, names.take((tile.space, tile.operand.place)), tile, None))
@@ -183,7 +192,7 @@ class Stepped:
         instructions = self.call.trace.instructions
         return tile_contents(instructions[:done], instructions[done:], operand, self.call.expected)
 
-    def tensor(self, argument: Argument, step: int, before: bool = False) -> Contents:
+    def tensor(self, argument: TaskTensor, step: int, before: bool = False) -> Contents:
         """A tensor of the task as a step leaves it."""
         done = self.call.trace.instructions[: self._done(step, before)]
         return tensor_contents(done, argument.tensor, map_file(argument.before), self.call.expected)
@@ -199,7 +208,7 @@ class Stepped:
         )
         return np.asarray(different & contents.told & contents.known)
 
-    def differs(self, step: Step) -> int:
+    def differs(self, step: KernelStep) -> int:
         """How many elements that a step wrote the reference has otherwise."""
         event = step.event
         found = self.call.expected.values.get(event.number) if isinstance(event, Instruction) else None
@@ -226,7 +235,7 @@ def _lines(path: Path) -> list[str]:
 class Session:
     """A recording, one of its calls, and the step one stands on."""
 
-    def __init__(self, recording: Recording, limits: Limits, kernel: str = "") -> None:
+    def __init__(self, recording: TaskRecording, limits: Limits, kernel: str = "") -> None:
         self.recording, self.limits = recording, limits
         self._stepped: dict[tuple[int, int], Stepped] = {}
         self.at = 0
@@ -242,7 +251,7 @@ class Session:
         return self._stepped[self._call]
 
     @property
-    def step(self) -> Step:
+    def step(self) -> KernelStep:
         """The step one stands on."""
         return self.now.steps[self.at]
 
@@ -315,9 +324,9 @@ class Session:
         ahead = [number for number in writers if number > self.at]
         return ahead[0] if ahead else writers[0]
 
-    def _writes(self, step: Step, name: str) -> bool:
+    def _writes(self, step: KernelStep, name: str) -> bool:
         variable = self.now.variable(name, step.number)
-        if variable is None or variable.tile is None or isinstance(step.event, Order):
+        if variable is None or variable.tile is None or isinstance(step.event, SyncEvent):
             return False
         low = variable.tile.place
         high = low + variable.tile.rows * variable.tile.cols * variable.tile.element

@@ -11,16 +11,16 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.step.contents import Contents
 from pypto_build.diagnose.step.pipes import flags_at, pipes_at
-from pypto_build.diagnose.step.record import Argument, Scalar
+from pypto_build.diagnose.step.record import Scalar, TaskTensor
 from pypto_build.diagnose.step.scalars import scalars_at
-from pypto_build.diagnose.step.session import Operand, Session, Step, Stepped, place_text
+from pypto_build.diagnose.step.session import KernelStep, Operand, Session, Stepped, place_text
 from pypto_build.diagnose.why.trace import Array, TileOperand
 
 #: Rows and columns of a matrix that are shown unless others are asked for; elements that differ; steps listed around.
 _ROWS, _COLS, _DIFFERENT, _AROUND = 8, 8, 8, 5
 
 
-def step_line(now: Stepped, step: Step, mark: str = " ") -> str:
+def step_line(now: Stepped, step: KernelStep, mark: str = " ") -> str:
     """`> #12  TADD#4         V     kernels/aiv/k.cpp:69   TADD(v17, v7, v13);`"""
     place = f"{step.path.rpartition('/')[2]}:{step.line}" if step.line else ""
     pipe = getattr(step.event, "pipe", "")
@@ -63,7 +63,7 @@ def _operand_line(session: Session, operand: Operand) -> str:
 def _tensor_at(session: Session, address: int) -> str:
     """`'a' from [0, 64]`, the first element of a view."""
     for argument in session.recording.arguments.values():
-        if isinstance(argument, Argument):
+        if isinstance(argument, TaskTensor):
             slot = argument.tensor
             if slot.buffer <= address < slot.buffer + max(slot.size, 1):
                 return f"'{argument.name}' from byte {address - slot.buffer}"
@@ -155,7 +155,7 @@ def shown_of(session: Session, name: str, before: bool = False) -> Shown:
         return _tile(session, name, variable.tile, before)
     address = int(variable.value) if variable is not None and variable.holds in ("view", "pointer") else -1
     for argument in session.recording.arguments.values():
-        if isinstance(argument, Argument):
+        if isinstance(argument, TaskTensor):
             slot = argument.tensor
             if argument.name == name or slot.buffer <= address < slot.buffer + slot.size:
                 return _tensor(session, argument, before)
@@ -171,7 +171,7 @@ def _tile(session: Session, name: str, operand: TileOperand, before: bool) -> Sh
     return Shown(title, session.now.tile(operand, session.at, before))
 
 
-def _tensor(session: Session, argument: Argument, before: bool) -> Shown:
+def _tensor(session: Session, argument: TaskTensor, before: bool) -> Shown:
     shape = "x".join(map(str, argument.tensor.shape)) or "1"
     when = "before" if before else "after"
     title = f"'{argument.name}'  {shape} {argument.tensor.dtype}  {when} #{session.at} {session.step.label}"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,9 +24,11 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("why", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
+    add_beside(options)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--out", metavar="NAME", help="the output; the only one needs no name")
     add("--at", default="", metavar="I,J", help="the element; of a range (I:J) the one that is most wrong")
+    add("--from", dest="source", default="", metavar="NAME", help="go forward instead: what is made of its elements")
     add("--rtol", type=float, metavar="R", help="relative tolerance (what the element type's rounding explains)")
     add("--atol", type=float, metavar="A", help="absolute tolerance")
     add("--json", type=Path, metavar="FILE", help="also write the chain as JSON")
@@ -43,18 +45,27 @@ def _why(given: argparse.Namespace) -> int:
     import msgspec
 
     from pypto_build.artifact.atomic import write_bytes
-    from pypto_build.diagnose.why.answer import answer
+    from pypto_build.diagnose.why.answer import answer, forward
+    from pypto_build.diagnose.why.forward import forward_lines
     from pypto_build.diagnose.why.text import lines_of
     from pypto_build.replay.faults import RunFault
     from pypto_build.replay.verdict import EXIT_STATUS
 
+    if given.source and given.out:
+        raise ArtifactError("", f"OUT={given.out} and FROM={given.source} exclude each other", "leave one of them out")
+    top: msgspec.Struct
     try:
-        top = answer(given)
+        if given.source:
+            top = forward(given)
+            lines = forward_lines(top)
+        else:
+            top = answer(given)
+            lines = list(lines_of(top))
     except RunFault as fault:
         hint = f"; {fault.error.hint}" if fault.error.hint else ""
         print(f"why: {fault.error.message}{hint}", file=sys.stderr)
         return EXIT_STATUS[fault.status]
-    print("\n".join(lines_of(top)))
+    print("\n".join(lines))
     if given.json:
         try:
             write_bytes(given.json, msgspec.json.format(msgspec.json.encode(top), indent=1) + b"\n")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from pypto_build.diagnose.diverge.compare import Limits
@@ -14,6 +13,7 @@ from pypto_build.diagnose.hazards.positions import find_positions
 from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.flow import contributions, last_store, last_write
+from pypto_build.diagnose.why.links import Link, Summary
 from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Tile
 from pypto_build.replay.reference.tasks import TensorArgument
@@ -22,39 +22,6 @@ from pypto_build.replay.values import STORAGE
 #: Links of one answer, tasks that are looked into, and elements that are followed of an operand that is combined.
 _MOST_LINKS, _MOST_TASKS, _FOLLOWED = 120, 12, 2
 _SHOWN = 3
-
-
-class Summary(msgspec.Struct):
-    """Elements of an operand that are combined into one: how many, the extremes, and the largest by magnitude."""
-
-    count: int
-    min: float
-    max: float
-    differ: int
-    largest: list[tuple[list[int], float]]
-
-
-class Link(msgspec.Struct):
-    """One element on the way: where it lies, what made it, its value, and the value that the reference has there.
-
-    ``parts``: the reference has another value here, and none of what it was made of differs. ``where`` is `'g' [3, 7]`
-    or `UB 0x0 [3, 7]`; ``of`` are the links it was made of, ``combined`` says of how many where those are only some.
-    """
-
-    where: str
-    value: float | None
-    expected: float | None = None
-    instruction: str = ""
-    task: int = -1
-    block: int = 0
-    kernel: str = ""
-    cpp: str = ""
-    pto: str = ""
-    note: str = ""
-    differs: bool = False
-    parts: bool = False
-    combined: list[Summary] = []
-    of: list[Link] = []
 
 
 class Chain:
@@ -87,7 +54,9 @@ class Chain:
         return Link(where, value, note="input of the program" if own else "no task writes it")
 
     def _stored(self, info: TaskInfo, index: int, offset: int, where: str) -> Link | None:
-        traced = self.runs.task(info)
+        traced = self.runs.storing(info, index, offset)
+        if not traced:
+            return None
         address = self.runs.addresses[info.number][index].buffer + offset
         for one in reversed(traced):
             store = last_store(one.instructions, len(one.instructions), address)
@@ -118,8 +87,10 @@ class Chain:
         key = (one.task, one.block, one.member, number, f"{written.operand.place}:{row}:{col}")
         if key in self._known:
             known = self._known[key]
-            return Link(known.where, known.value, known.expected, known.instruction, known.task, known.block,
-                        known.kernel, known.cpp, known.pto, "as above", known.differs)  # fmt: skip
+            again = Link(known.where, known.value, known.expected, known.instruction, known.task, known.block,
+                         known.kernel, known.cpp, known.pto, "as above", known.differs)  # fmt: skip
+            self._sites[id(again)] = self._sites[id(known)]
+            return again
         link = self._link(
             one, number, _on_chip(written, row, col), _at(written.values, row, col), row, col, written.operand.dtype
         )
@@ -142,7 +113,7 @@ class Chain:
         values = tile.values[rows, cols].astype(np.float64)
         wrong = self._wrong(one, number, tile, rows, cols)
         order = np.argsort(-np.nan_to_num(np.abs(values), nan=np.inf), kind="stable")
-        largest = [([int(rows[i]), int(cols[i])], float(values[i])) for i in order[:_SHOWN].tolist()]
+        largest = [((int(rows[i]), int(cols[i])), float(values[i])) for i in order[:_SHOWN].tolist()]
         differ = int(np.count_nonzero(wrong))
         link.combined.append(Summary(len(values), float(values.min()), float(values.max()), differ, largest))
         follow = np.flatnonzero(wrong)[:_FOLLOWED] if differ else order[:1]

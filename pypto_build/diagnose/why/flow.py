@@ -52,6 +52,36 @@ def _elements(name: str, tile: Tile, result: Tile, row: int, col: int) -> tuple[
     return _one(row, col, tile)
 
 
+def reached(name: str, tile: Tile, carries: Array, result: Tile) -> Array:
+    """Which elements of a result have one of those in them that `carries` marks among an operand's."""
+    high, wide = result.operand.height, result.operand.width
+    if name in _BY_VALUE and carries.shape != (high, wide):
+        return np.ones((high, wide), bool)
+    by_row, by_col = (np.asarray(carries.any(axis=axis)) for axis in (1, 0))
+    if name.startswith(("TMATMUL", "TGEMV")) and tile.space in (_L0A, _L0B):
+        return _spread(by_row[:, None] if tile.space == _L0A else by_col[None, :], high, wide)
+    if name == "TTRANS":
+        return _spread(carries.T, high, wide)
+    if name.startswith("TROW") and "EXPAND" not in name:
+        return _spread(by_row[:, None], high, wide)
+    if name.startswith("TCOL") and "EXPAND" not in name:
+        return _spread(by_col[None, :], high, wide)
+    if name.startswith("TROWEXPAND") and carries.shape[0] == 1 and carries.shape[1] > 1 and high > 1:
+        return _spread(carries.T, high, wide)
+    if name.startswith("TSEL") and carries.shape[1] < wide:
+        return _spread(np.repeat(carries, 8 * tile.operand.element, axis=1), high, wide)
+    return _spread(carries, high, wide)
+
+
+def _spread(mask: Array, high: int, wide: int) -> Array:
+    """A mask in the shape of a result: a single row or column stands for all."""
+    found = np.zeros((high, wide), bool)
+    rows = high if mask.shape[0] == 1 else min(high, mask.shape[0])
+    cols = wide if mask.shape[1] == 1 else min(wide, mask.shape[1])
+    found[:rows, :cols] = mask[:rows, :cols]
+    return found
+
+
 def _one(row: int, col: int, tile: Tile) -> tuple[Array, Array]:
     """One element; of an operand that is a single row, column or value, the one that is used for all."""
     high, wide = tile.operand.height, tile.operand.width

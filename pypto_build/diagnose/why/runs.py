@@ -14,9 +14,10 @@ import numpy as np
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, pairs
+from pypto_build.diagnose.hazards.record import Record, read_record
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.sites import match_tasks, read_sites
-from pypto_build.diagnose.why.trace import Instruction, read_trace
+from pypto_build.diagnose.why.trace import WRITE, Instruction, read_trace
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.reference.tasks import TensorArgument
@@ -35,6 +36,7 @@ class TaskInfo:
     tensors: dict[int, TensorArgument]
     writes: frozenset[int]
     names: dict[int, str] = field(default_factory=dict)  # what the orchestration calls them
+    blocks: int = 1
 
 
 @dataclass
@@ -71,7 +73,7 @@ def tasks_of(launch: Launch) -> list[TaskInfo]:
             directions = {i: getattr(call.args[i], "direction", "") for i in tensors}
             writes = frozenset(i for i, direction in directions.items() if direction != "IN")
             kernels = {ROLES[role]: name for role, _, name in call.kernels}
-            found[call.number] = TaskInfo(call.number, kernels, tensors, writes)
+            found[call.number] = TaskInfo(call.number, kernels, tensors, writes, blocks=call.block_num)
             args = tuple(TaskArg(i, _KINDS.get(directions[i], "NO_DEP"), None, "", ()) for i in tensors)
             func_ids = tuple(dict.fromkeys(func_id for _, func_id, _ in call.kernels))
             submitted[call.number] = Task(call.number, func_ids, args=args)
@@ -87,53 +89,75 @@ def tasks_of(launch: Launch) -> list[TaskInfo]:
 
 
 class Runs:
-    """Traces of tasks, made when they are asked for."""
+    """Traces of tasks, made when they are asked for. Tasks before one run as they are replayed, and of one with many
+    blocks it is first found out which has stored what is looked for: only that one is traced."""
 
     def __init__(self, launch: Launch, checked: Path) -> None:
         self.launch = launch
         self.directory = launch.build_dir / "why"
-        self.libraries = {
-            kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
-            for kernel in launch.interface.kernels
+        kernels = launch.interface.kernels
+        self.checked = {
+            kernel.func_id: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so" for kernel in kernels
         }
-        self._traced: dict[int, list[Traced]] = {}
+        self._traced: dict[tuple[int, int], list[Traced]] = {}
+        self._records: dict[int, Record] = {}
         self.addresses: dict[int, dict[int, TensorArgument]] = {}  # of each traced task in the run that traced it
 
     def task(self, info: TaskInfo) -> list[Traced]:
         """Every member of every block of a task."""
-        if info.number not in self._traced:
-            directory = self.directory / str(info.number)
-            directory.mkdir(parents=True, exist_ok=True)
-            for old in directory.glob("trace.*"):
-                old.unlink()
-            self._run(info, directory)
-            events, modules = self._reference(info)
-            self._traced[info.number] = [
-                _traced(info, stem, events, modules) for stem in sorted(directory.glob("trace.*.json"), key=position_of)
-            ]
-        return self._traced[info.number]
+        return self._of(info, -1)
 
-    def _run(self, info: TaskInfo, directory: Path) -> None:
+    def storing(self, info: TaskInfo, index: int, offset: int) -> list[Traced]:
+        """The members of the block of a task that stored a byte of one of its tensors last; none where none did."""
+        if info.blocks == 1:
+            return self._of(info, -1)
+        if info.number not in self._records:
+            directory = self._run(info, {"trace_task": -1})
+            self._records[info.number] = read_record(directory)
+        regions = self._records[info.number].regions
+        address = self.addresses[info.number][index].buffer + offset
+        blocks = regions["block"][_covering(regions, address) & ((regions["kind"] & WRITE) > 0)]
+        return self._of(info, int(blocks.max())) if len(blocks) else []
+
+    def _of(self, info: TaskInfo, block: int) -> list[Traced]:
+        key = info.number, block
+        if key not in self._traced:
+            directory = self._run(info, {"trace_task": info.number, "trace_block": block})
+            events, modules = self._reference(info, block)
+            stems = sorted(directory.glob("trace.*.json"), key=position_of)
+            self._traced[key] = [_traced(info, stem, events, modules) for stem in stems]
+        return self._traced[key]
+
+    def _run(self, info: TaskInfo, settings: Mapping[str, int]) -> Path:
+        """Run up to a task, that one checked; the directory of what it left."""
+        directory = self.directory / str(info.number)
+        directory.mkdir(parents=True, exist_ok=True)
+        for old in (*directory.glob("trace.*"), *directory.glob("accesses.*")):
+            old.unlink()
+
         def until(call: Any) -> None:
             if call.number > info.number:
                 raise Stop
             if call.number == info.number:
                 slots = slots_of(call)
                 self.addresses[info.number] = {i: s for i, s in enumerate(slots) if isinstance(s, TensorArgument)}
+                for func_id in {func_id for _, func_id, _ in call.kernels} & set(self.checked):
+                    self.launch.replace(func_id, self.checked[func_id])
             call.run()
 
         options = dict(self.launch.options)
         self.launch.options = {
-            **options, "output_dir": str(directory), "accesses": True, "trace_task": info.number, "poison": True,
+            **options, **settings, "output_dir": str(directory), "accesses": True, "poison": True,
         }  # fmt: skip
         try:
             with suppress(Stop):
-                self.launch.run(until, self.libraries)
+                self.launch.run(until)
         finally:
             self.launch.options = options
+        return directory
 
     def _reference(
-        self, info: TaskInfo
+        self, info: TaskInfo, block: int
     ) -> tuple[Mapping[tuple[int, int], tuple[list[Event], list[str]]], dict[int, str]]:
         """By block and member what the reference wrote, and by member the module it is made from."""
         recorder = Recorder()
@@ -148,6 +172,8 @@ class Runs:
                 if not plain.execute(call):
                     call.run()
                 return
+            if block not in (-1, call.block or 0):
+                return  # what other blocks store is not asked for
             recorder.events.clear()
             recorder.dtypes.clear()
             members = probed.members(call) or []
@@ -166,7 +192,17 @@ class Runs:
         return events, modules
 
 
+def _covering(regions: np.ndarray[Any, Any], address: int) -> np.ndarray[Any, Any]:
+    """Which regions a byte of global memory is in."""
+    base, stride = regions["base"].astype(np.int64), np.maximum(regions["stride"].astype(np.int64), 1)
+    distance = address - base
+    row = np.where(regions["stride"] > 0, distance // stride, 0)
+    inside = (distance - row * stride * (regions["stride"] > 0)) < regions["length"].astype(np.int64)
+    return np.asarray((distance >= 0) & (row < regions["rows"]) & inside)
+
+
 def position_of(stem: Path) -> tuple[int, int]:
+    """Block and member of a trace, by its file's name."""
     _, block, member, _ = stem.name.split(".")
     return int(block), int(member)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pypto_build.diagnose.why.chain import Link, Summary
+from pypto_build.diagnose.why.links import Link, Summary
 
 
 def lines_of(link: Link, depth: int = 0) -> Iterator[str]:

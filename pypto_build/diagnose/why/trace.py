@@ -165,7 +165,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class View:
+class AccessedView:
     """What of global memory an instruction touched: the address of each element, as rows and columns; of a store the
     bytes that it left, as runs (first address, bytes)."""
 
@@ -184,7 +184,7 @@ class Instruction:
     site: AccessSite
     pipe: str = ""
     tiles: list[Tile] = field(default_factory=list)
-    views: list[View] = field(default_factory=list)
+    views: list[AccessedView] = field(default_factory=list)
 
     @cached_property
     def written(self) -> list[Tile]:
@@ -198,7 +198,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Order:
+class SyncEvent:
     """A flag that is set or waited for, a barrier or a signal, after the first `before` instructions."""
 
     before: int
@@ -229,7 +229,7 @@ class Trace:
     """Everything that was recorded of one call, in order. `events` has instructions, orders and variables."""
 
     instructions: list[Instruction] = field(default_factory=list)
-    events: list[Instruction | Order | Variable] = field(default_factory=list)
+    events: list[Instruction | SyncEvent | Variable] = field(default_factory=list)
 
 
 def read_trace(stem: Path) -> Trace:
@@ -257,7 +257,7 @@ def _take(trace: Trace, record: _Record, data: memoryview) -> None:
         return
     site = AccessSite(0, record.name, record.file, record.offset)
     if record.kind == "order":
-        trace.events.append(Order(len(done), record.name, site, _pipe(record.from_), _pipe(record.to), record.id))
+        trace.events.append(SyncEvent(len(done), record.name, site, _pipe(record.from_), _pipe(record.to), record.id))
         return
     view = record.kind == "global"
     if not (view and done and done[-1].name == record.name and done[-1].tiles and not done[-1].views):
@@ -322,7 +322,7 @@ def _stored(record: _Record, data: memoryview) -> tuple[tuple[int, memoryview], 
     return tuple(found)
 
 
-def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[View]:
+def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[AccessedView]:
     """Elements in the order of the tile that goes with them; none of a view without elements, or of too many."""
     n, s = record.shape, record.stride
     rows, cols = record.rows, record.cols
@@ -348,4 +348,4 @@ def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[V
         i, j, k = block // (n[1] * n[2]), block // n[2] % n[1], block % n[2]
     element = i * s[0] + j * s[1] + k * s[2] + h * s[3] + w * s[4]
     addresses = (np.broadcast_to(element, (rows, cols)) * record.element).astype(np.int64) + record.base
-    return [View(bool(record.access & WRITE), record.element, addresses, _stored(record, data))]
+    return [AccessedView(bool(record.access & WRITE), record.element, addresses, _stored(record, data))]

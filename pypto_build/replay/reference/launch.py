@@ -45,7 +45,13 @@ class Launch:
     options: dict[str, Any] = field(default_factory=dict)
     binaries: Path | None = None  # where kernels/ and orchestration/ are, if not there
     numerics: str = NUMERICS[0]  # whose results the kernels were compiled to give
+    _runtime: Any = field(default=None, init=False, repr=False)
     _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def replace(self, func_id: int, library: Path) -> None:
+        """Another build of a kernel, for what runs from now on; called by the callback of a run."""
+        if self._runtime is not None:
+            self._runtime.replace_kernel(func_id, str(library))
 
     def run(self, callback: Callable[[Any], None], libraries: Mapping[str, Path] | None = None) -> Any:
         """Run the orchestration on fresh inputs, `callback` for each task in submission order; `libraries` stand in for
@@ -54,7 +60,7 @@ class Launch:
         for index, tensor in enumerate(self.binding.tensors):
             self.arena.fill(index, tensor.initial)
         module = load_embedded(self.embedded)
-        runtime = module.Runtime(platform=self.platform, threads=0)
+        runtime = self._runtime = module.Runtime(platform=self.platform, threads=0)
         for kernel in self.interface.kernels:
             path = (libraries or {}).get(kernel.name)
             text = self._built(kernel.core_type, kernel.name) if path is None else str(path)

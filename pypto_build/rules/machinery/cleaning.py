@@ -42,6 +42,7 @@ _FILES = (
     "verdict.json",
     "scenes.json",
     "report.html",
+    "step.html",
     "bisect.json",
     "bisect.log",
     RECORD,

@@ -33,7 +33,9 @@ public:
     /// `threads` 0 uses those of this machine. Throws FaultError for an unknown platform.
     EmbeddedRuntime(const std::string &platform, int threads);
 
-    /// Both throw FaultError naming the file.
+    /// Another build of a kernel, for the tasks that run from now on; the callback of a run may call it. All three
+    /// throw FaultError naming the file.
+    void replace_kernel(int32_t func_id, const std::string &path) { kernels_.replace(func_id, path); }
     void load_kernel(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
     void set_signature(int32_t func_id, std::vector<Direction> signature);
     void load_orchestration(const std::string &path, const std::string &function_name, const std::string &config_name);

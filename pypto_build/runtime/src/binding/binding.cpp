@@ -374,6 +374,15 @@ PYBIND11_MODULE(_embedded, module) {
             py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
             py::arg("signature") = py::none(), "`signature`: IN, OUT or INOUT for each tensor; labels dumps.")
         .def(
+            "replace_kernel",
+            [](EmbeddedRuntime &runtime, int func_id, const std::string &path) {
+                guarded([&] {
+                    runtime.replace_kernel(func_id, path);
+                    return 0;
+                });
+            },
+            py::arg("func_id"), py::arg("path"), "Another build of a kernel, from within the callback of a run.")
+        .def(
             "load_orchestration",
             [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,
                const std::string &config_name) {

@@ -17,6 +17,18 @@ bool share_system_libraries() {
     return true;
 }
 
+void open_kernel(Kernel &kernel, const std::string &path) {
+    kernel.handle = load_shared_object(path);
+    kernel.entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(kernel.handle, "kernel_entry"));
+    if (kernel.entry == nullptr)
+        throw_fault(FaultKind::NoKernelEntry, {{"path", path}});
+    const auto *abi = static_cast<const uint32_t *>(dlsym(kernel.handle, "pypto_core_abi"));
+    if (abi != nullptr && *abi != PYPTO_CORE_ABI)
+        throw_fault(FaultKind::KernelAbi, {{"path", path}, {"abi", *abi}, {"own", PYPTO_CORE_ABI}});
+    kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
+    kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
+}
+
 } // namespace
 
 void *load_shared_object(const std::string &path) {
@@ -42,22 +54,18 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
     kernel.func_id = func_id;
     kernel.name = name;
     kernel.vector = core_type == "aiv";
-    if (path.empty()) {
+    if (path.empty())
         kernel.entry = [](int64_t *) {}; // a callback stands in for it
-    } else {
-        kernel.handle = load_shared_object(path);
-        kernel.entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(kernel.handle, "kernel_entry"));
-        if (kernel.entry == nullptr)
-            throw_fault(FaultKind::NoKernelEntry, {{"path", path}});
-        const auto *abi = static_cast<const uint32_t *>(dlsym(kernel.handle, "pypto_core_abi"));
-        if (abi != nullptr && *abi != PYPTO_CORE_ABI)
-            throw_fault(FaultKind::KernelAbi, {{"path", path}, {"abi", *abi}, {"own", PYPTO_CORE_ABI}});
-        kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
-        kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
-    }
+    else
+        open_kernel(kernel, path);
     if (static_cast<size_t>(func_id) >= by_id_.size())
         by_id_.resize(static_cast<size_t>(func_id) + 1);
     by_id_[static_cast<size_t>(func_id)] = std::move(kernel);
+}
+
+void KernelLibrary::replace(int32_t func_id, const std::string &path) {
+    if (find(func_id) != nullptr)
+        open_kernel(by_id_[static_cast<size_t>(func_id)], path);
 }
 
 void KernelLibrary::set_signature(int32_t func_id, std::vector<Direction> signature) {

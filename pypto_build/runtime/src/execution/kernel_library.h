@@ -33,6 +33,8 @@ public:
     /// Loads a kernel; without a path it does nothing when run, for kernels that a callback executes. Throws
     /// FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id taken.
     void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    /// Puts another build of a loaded kernel in its place, for what runs from now on. Throws FaultError.
+    void replace(int32_t func_id, const std::string &path);
     /// Declares what the kernel does with each of its tensors; used to label dumps.
     void set_signature(int32_t func_id, std::vector<Direction> signature);
 

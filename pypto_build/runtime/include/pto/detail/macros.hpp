@@ -55,10 +55,16 @@
 #define __DAV_CUBE__
 #endif
 
+// A debugger finds no line of the kernel in what is inlined.
+#ifdef PYPTO_DEBUG
+#define PTO_INLINE inline
+#define PTO_LAMBDA_INLINE
+#else
 #define PTO_INLINE inline __attribute__((always_inline))
+#define PTO_LAMBDA_INLINE __attribute__((always_inline))
+#endif
 #define PTO_INTERNAL PTO_INLINE
 #define PTO_INST PTO_INLINE
-#define PTO_LAMBDA_INLINE __attribute__((always_inline))
 // Loops are compiled once for an element type and called from every instruction of that type: this is what keeps the
 // compile time of a kernel with a thousand instructions low.
 #define PTO_NOINLINE __attribute__((noinline, visibility("hidden")))

@@ -1,0 +1,1 @@
+"""A debugger on the kernels of one task."""

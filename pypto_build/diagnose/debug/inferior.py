@@ -1,0 +1,108 @@
+"""The program under the debugger: `python -m pypto_build.diagnose.debug.inferior ARTIFACT_DIR … --task 3`.
+
+Tasks before the one that is debugged run as they are replayed. For that one, or for all where none is named, the
+kernels compiled for a debugger take their places, so that breakpoints at their lines are met there and nowhere else.
+What the task is given is written down for the debugger's printers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.records import kernel_binary
+from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.debug.given import TASK_FILE, GivenTask, describe
+from pypto_build.diagnose.recorded.names import artifact_names
+from pypto_build.replay.reference.launch import Launch, open_launch
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's options."""
+    options = tool_parser("debug.inferior", __doc__)
+    add = options.add_argument
+    add_run_options(options, 0.0)
+    add_beside(options)
+    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--task", type=int, default=-1, metavar="N", help="the task; -1 for all of them")
+    add("--block", type=int, default=0, metavar="N", help="its block (0)")
+    return options
+
+
+class Over(Exception):
+    """The task that is debugged is over."""
+
+
+class _Debugged:
+    """The callback of the run."""
+
+    def __init__(self, launch: Launch, binaries: Path, task: int, block: int, work: Path) -> None:
+        self.launch, self.task, self.block, self.work = launch, task, block, work
+        self.names = artifact_names(launch.artifact)
+        kernels = launch.interface.kernels
+        paths = {kernel.func_id: launch.library(kernel.core_type, kernel.name) for kernel in kernels}
+        self.usual = {func_id: path for func_id, path in paths.items() if path.is_file()}
+        self.debugged = {
+            kernel.func_id: binaries / f"{kernel_binary(kernel.core_type, kernel.name)}.so" for kernel in kernels
+        }
+        self.seen = False
+
+    def __call__(self, call: Any) -> None:
+        if self.task >= 0 and call.number > self.task:
+            raise Over
+        wanted = self.task < 0 or (call.number == self.task and call.block in (None, self.block))
+        if not wanted:
+            call.run()
+            return
+        self.seen = True
+        given = describe(call, self.names)
+        write_bytes(self.work / TASK_FILE, msgspec.json.encode(given))
+        if self.task >= 0:
+            print(f"[debug] {_said(given)}", flush=True)
+        for func_id in {func_id for _, func_id, _ in call.kernels} & set(self.debugged):
+            self.launch.replace(func_id, self.debugged[func_id])
+        call.run()
+        for func_id in {func_id for _, func_id, _ in call.kernels} & set(self.usual):
+            self.launch.replace(func_id, self.usual[func_id])
+
+
+def _said(given: GivenTask) -> str:
+    block = f", block {given.block}" if given.blocks > 1 and given.block is not None else ""
+    return f"task {given.task} {'+'.join(given.kernels)}{block}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(argv)
+    return run_tool("debug", lambda: _run(given))
+
+
+def _run(given: argparse.Namespace) -> int:
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
+    work = given.binaries / "session"
+    work.mkdir(parents=True, exist_ok=True)
+    callback = _Debugged(launch, given.binaries, given.task, given.block, work)
+    try:
+        with suppress(Over):
+            launch.run(callback)
+    except RuntimeError as fault:  # a RuntimeFault; the room of the runtime is not imported from here
+        print(f"[debug] the run ends: {fault}", file=sys.stderr)
+        return 5
+    if not callback.seen:
+        block = f" with block {given.block}" if given.block else ""
+        raise ArtifactError("", f"TASK={given.task}{block} is not submitted", "scons deps lists the tasks")
+    if given.task >= 0:
+        print(f"[debug] task {given.task} is over", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

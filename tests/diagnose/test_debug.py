@@ -1,0 +1,149 @@
+"""`debug` stops in the kernels of one task, shows what is there in kernels' words, and opens the core of a crash."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from pypto_build.diagnose.debug.__main__ import main
+from pypto_build.diagnose.debug.breakpoints import breakpoints_of
+from pypto_build.rules.variants import DEBUGGED
+from tests.diagnose.checked import EXAMPLES, build_variant, copy_example
+from tests.replay.builder import build_artifact, embedded_module
+
+_MUL, _ADD = "kernels/aiv/kernel_mul.cpp", "kernels/aiv/kernel_add.cpp"
+needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+needs_lldb = pytest.mark.skipif(shutil.which("lldb") is None, reason="lldb is not installed")
+
+
+def built(place: Path, edits: Iterable[tuple[str, str, str]] = (), name: str = "_jit_vector_dag") -> list[str]:
+    """An example that is built for a replay and for a debugger; the first words of a command line."""
+    artifact, out = copy_example(name, place, edits), place / "out"
+    build_artifact(artifact, out)
+    build_variant(artifact, out, DEBUGGED)
+    return [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module())]
+
+
+def debug(words: list[str], *more: str) -> tuple[int, str, str]:
+    """Exit status and what is printed."""
+    command = [sys.executable, "-m", "pypto_build.diagnose.debug", *words, *more]
+    run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+@needs_gdb
+def test_a_breakpoint_in_one_task(tmp_path: Path) -> None:
+    """kernel_add runs in task 0 too: the breakpoint is met in task 4, where it is asked for, and only there."""
+    script = "pypto-args; print v13; print v11; pypto-tile v7 1 0:2; up; print *a_tensor; next; continue"
+    status, said, _ = debug(built(tmp_path), "--task", "4", "--break", "kernel_add.cpp:61", "--script", script)
+    assert status == 0, said
+    assert said.count("Breakpoint 1, kernel_add") == 1 and "[debug] task 4 kernel_add" in said
+    lines = said.splitlines()
+    at = lines.index("task 4 kernel_add")
+    assert lines[at + 1].startswith("  a            IN     [128, 128] float32 at 0x")
+    assert lines[at + 3].startswith("  out          OUT    [128, 128] float32 at 0x") and "{nan, nan" in lines[at + 3]
+    assert "= UB 0x10000  128x128 float {" in said
+    assert "[1, 1, 1, 128, 128] strides [16384, 16384, 16384, 128, 1] float {" in said
+    assert "v7  UB 0x0  128x128 float" in said and "[1] " in said
+    assert "= [128, 128] strides [128, 1] float32 at 0x" in said and "of a buffer of 65536 bytes" in said
+    assert "[debug] task 4 is over" in said
+
+
+@needs_gdb
+def test_a_task_begins_at_its_kernel(tmp_path: Path) -> None:
+    """Without BREAK= it stops where the kernel begins, and a batch without commands shows where that is."""
+    status, said, _ = debug(built(tmp_path), "--task", "3")
+    assert status == 0
+    assert "kernel_mul (v1=" in said and "#0  kernel_mul" in said and "task 3 kernel_mul" in said
+
+
+@needs_gdb
+def test_a_crash_leaves_a_core(tmp_path: Path) -> None:
+    words = built(tmp_path, ((_MUL, "TMUL(v17, v7, v13);", "*(volatile int *)16 = 1;"),))
+    assert debug(words, "--core")[::2] == (
+        2, "debug: CORE=1: no crash has left a core; leave it out: a session that crashes leaves one\n",
+    )  # fmt: skip
+    status, said, _ = debug(words, "--script", "print v13")
+    assert status == 5 and "SIGSEGV" in said and "CORE=1 opens it again" in said
+    assert "kernel_mul.cpp:61" in said and "UB 0x10000  128x128 float {" in said
+    status, said, _ = debug(words, "--core", "--script", "bt 1; print v13; pypto-args")
+    assert status == 0 and "#0  kernel_mul" in said
+    assert "128x128 float {" in said and "task 3 kernel_mul" in said
+
+
+@needs_gdb
+def test_a_breakpoint_that_is_not_met(tmp_path: Path) -> None:
+    status, said, _ = debug(built(tmp_path), "--task", "3", "--break", "kernel_add.cpp:61", "--script", "bt")
+    assert status == 1 and "[debug] the run ended and met no breakpoint" in said
+    status, said, told = debug(built(tmp_path / "b"), "--task", "9", "--script", "bt")
+    assert status == 2 and "TASK=9 is not submitted" in said + told
+
+
+@needs_gdb
+def test_matrices_in_fractals(tmp_path: Path) -> None:
+    """Element [17, 3] of a matrix that is stored in fractals is the one of the tensor it was loaded from."""
+    words = built(tmp_path, name="_jit_matmul")
+    script = "up; up; down; down; pypto-tile v8 17 3; print v12.pointer_[17 * 256 + 3]"
+    status, said, _ = debug(words, "--task", "0", "--break", "matmul_tile.cpp:72", "--script", script)
+    lines = said.splitlines()
+    tile = next(line for line in lines if line.startswith("[17]")).split()[1]
+    printed = next(line for line in lines if line.startswith("$1 = ")).split()[-1]
+    assert status == 0 and float(tile) == pytest.approx(float(printed), rel=1e-3) and float(tile) != 0
+
+
+@needs_lldb
+def test_lldb(tmp_path: Path) -> None:
+    words = built(tmp_path)
+    status, said, _ = debug(
+        words, "--task", "3", "--break", "67", "--debugger", "lldb", "--script", "frame variable v4"
+    )
+    assert status == 0 and "[debug] task 3 kernel_mul" in said and "kernel_mul.cpp:67" in said
+    assert "v4 = 128" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--task", "x"), "TASK=x is no task's number; give one, such as TASK=3"),
+        (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has the file 'other.cpp'; there are"),
+        (("--break", "kernel_mul.cpp:9999"), "BREAK=kernel_mul.cpp:9999: there is no line 9999; the kernel has 94"),
+        (("--break", "-"), "BREAK=- is no line and no function; such as kernel.cpp:69"),
+        (("--debugger", "dbx"), "DEBUGGER=dbx: is for another tool; here it is gdb, lldb"),
+        (("--rr", "--debugger", "lldb"), "RR=1 works with gdb; leave DEBUGGER= out"),
+    ],
+)
+def test_wrong_words(words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [str(EXAMPLES / "_jit_vector_dag"), "--build-dir", str(tmp_path), "--embedded", "x"]
+    assert main([*given, *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"debug: {says}")
+
+
+@pytest.mark.parametrize(("name", "words"), [("gdb", ()), ("lldb", ("--debugger", "lldb")), ("rr", ("--rr",))])
+def test_what_is_not_installed(
+    name: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    given = [str(EXAMPLES / "_jit_vector_dag"), "--build-dir", str(tmp_path), "--embedded", "x", *words]
+    assert main(given) == 2
+    assert capsys.readouterr().err == f"debug: {name} is not installed; apt-get install {name}\n"
+
+
+def test_breakpoints() -> None:
+    artifact = EXAMPLES / "_jit_vector_dag"
+    assert breakpoints_of(artifact, "kernel_mul.cpp:61 if v4 == 128, kernel_add.cpp:kernel_add", default=True) == [
+        ("kernel_mul.cpp", "61", "v4 == 128"),
+        ("kernel_add.cpp", "kernel_add", ""),
+    ]
+    begins = breakpoints_of(artifact, "", default=True)
+    assert ("kernel_mul.cpp", "kernel_mul", "") in begins and len(begins) == 3
+    assert breakpoints_of(artifact, "", default=False) == []
