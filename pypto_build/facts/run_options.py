@@ -13,6 +13,10 @@ import msgspec
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)
 
+#: Whose results an instruction gives where the two are known to differ.
+NUMERICS = ("device", "simulator")
+SIMULATOR = NUMERICS[1]
+
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
     "debug": 10,
@@ -109,8 +113,8 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge", "why")
+_ONE_RUN = ("diverge", "hazards", "flaky", "why", "step", "extract", "reduce")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce")
 
 # fmt: off
 _ORDER_AND_DATA = (
@@ -129,6 +133,9 @@ _ORDER_AND_DATA = (
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
         flag="--world", runtimes=_OURS, verbs=("hazards",)),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
+    RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
+        "whose results instructions give where they differ: the device's, or those of upstream's simulator",
+        flag="--numerics", runtimes=_OURS, verbs=_ONE_RUN),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),
     RunOption("SHUFFLE", SWITCH, False, "1: run ready tasks in a random legal order, seeded by SEED",
@@ -204,8 +211,10 @@ _TOLD = (
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
     Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
     Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
+    Setting("trace_block", -1, "the block of that task that does; -1: all of them"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
+    Setting("flight", None, "shared memory for the last events of every core"),
     Setting("board", None, "shared memory in which the ranks of several chips tell what they wait for"),
     Setting("windows", (), "address and size of the windows of all ranks"),
     Setting("rank", 0, "of this run, where there is a board"),

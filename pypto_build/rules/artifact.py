@@ -24,6 +24,7 @@ from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
+from pypto_build.trace import span
 
 ARTIFACT = Rule(
     "PtoArtifact",
@@ -81,7 +82,8 @@ class ArtifactTargets:
 
         The status of the first step that fails.
         """
-        failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+        with span("look at what is used"):
+            failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
         failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
 
@@ -243,10 +245,12 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     if not files:
         named = ": ".join(filter(None, [targets.artifact.name if several else "", why]))
         because = f"  ({named})" if named else ""
-        terminal.say(f"[cpp->.so] no cpp edits since last build; reusing cached binaries{because}")
+        kept = f"reusing cached binaries{f' of {targets.variant}/' if targets.variant else ''}"
+        terminal.say(f"[cpp->.so] no cpp edits since last build; {kept}{because}")
         return
     listed = f"({len(files)} file(s)): {several}{few(list(files), 5)}"
-    done = "rebuilding" if built else "restored as they were made before"
+    place = f" in {targets.variant}/" if targets.variant else ""
+    done = f"rebuilding{place}" if built else f"restored{place} as they were made before"
     reasons = few(list(dict.fromkeys(filter(None, files.values()))), 2)
     terminal.say(
         f"[cpp->.so] cpp edits or missing binaries detected {listed}; {done}" + (f"  ({reasons})" if reasons else "")

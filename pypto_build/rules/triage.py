@@ -37,6 +37,7 @@ def declare_triage(
     """Declare it for an artifact whose replay, on ``data``, is ``verdict``; ``checked`` has the binaries of CHECK=1."""
     root, embedded = targets.artifact.root, targets.embedded
     words = [*own_tool(verb.module), str(root), "--platform", targets.platform.name, "--build-dir", str(targets.output)]
+    words += ["--kernels", str(targets.binaries_dir)] if targets.variant else []
     words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb, data)]
 
     action = [Action(show_results, None), Action(_triage, None)]

@@ -21,8 +21,9 @@ from typing import TypeVar
 import msgspec
 
 from pypto_build.facts.faults import Escaped, Nearness
-from pypto_build.runtime.faults import FaultRecord, Occupancy, decode, is_known, occupancy_line
+from pypto_build.runtime.faults import FaultRecord, decode, is_known
 from pypto_build.runtime.printable import printable
+from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
 
 Kind = TypeVar("Kind", bound=IntEnum)
 
@@ -50,17 +51,6 @@ Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
 
 _INCLUDE_DIR = Path(__file__).resolve().parent / "include"
 _ROLES = ("AIC", "AIV0", "AIV1")
-
-#: What is said of an address: `distance`, the `name` of the memory and its `size` are those of `Address`.
-_ADDRESS_TEXTS = {
-    Nearness.NOTHING: "no tensor is near",
-    Nearness.STACK_USED_UP: "the stack is used up",
-    Nearness.MISSING_ARGUMENT: "argument {distance} of {size}",
-    Nearness.INSIDE: "byte {distance} of {name} ({size} bytes)",
-    Nearness.BEFORE: "{distance} bytes before {name} ({size} bytes)",
-    Nearness.PAST: "{distance} bytes past the end of {name} ({size} bytes)",
-}
-
 
 @dataclass(frozen=True)
 class Running:
@@ -110,7 +100,7 @@ class Address:
     name: str = ""
 
     def __str__(self) -> str:
-        return _ADDRESS_TEXTS.get(self.nearness, "").format(**vars(self))
+        return ADDRESS_TEXTS.get(self.nearness, "").format(**vars(self))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.facts.platforms import HOST_GRAPH, TENSORMAP, Platform
+from pypto_build.facts.run_options import NUMERICS
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
@@ -38,6 +39,10 @@ _KERNEL_FLAGS = (
     *_TIMELESS,
 )
 _GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
+#: Of kernels that record what every instruction touches, with line numbers.
+CHECKED_FLAGS = ("-DPYPTO_CHECK=1", "-g1")
+#: Of kernels for a debugger: every variable there, and no line of another. Instructions are not inlined.
+DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM", *_TIMELESS)
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
 # What nearly every unit of a kind includes, and spends a third of its compile time on.
@@ -103,6 +108,12 @@ def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arc
     gcc_only = _GCC_KERNEL_FLAGS if compiler.family == "g++" else ()
     macros = (_CORE_MACRO[core_type], f"-DPYPTO_ARCH={platform.arch_macro}")
     return [*_KERNEL_FLAGS, *gcc_only, arch_flag(arch), *macros]
+
+
+def kernel_numerics(numerics: str) -> tuple[str, ...]:
+    """The flags of kernels that give the results of ``NUMERICS=``; none for the device's."""
+    number = NUMERICS.index(numerics)
+    return (f"-DPYPTO_NUMERICS={number}",) if number else ()
 
 
 def orchestration_flags(compiler: HostCompiler, platform: Platform, runtime: str = TENSORMAP) -> list[str]:

@@ -353,7 +353,7 @@ def _dump(path: Path) -> None:
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
     viewer = open_viewer(path.parent, None)
     records = viewer.select(parser().parse_args([str(path)]))
-    viewer.listing(records)
+    viewer.rows(records)
     for number, record in enumerate(records[:20]):
         with contextlib.suppress(ArtifactError):
             viewer.describe(record)
@@ -560,7 +560,7 @@ def _trace(path: Path) -> None:
     from pypto_build.diagnose.why.trace import read_trace
 
     path.with_suffix(".bin").write_bytes(bytes(64 + 1024))
-    found = read_trace(path.with_suffix(""))
+    found = read_trace(path.with_suffix("")).instructions
     last_store(found, len(found), 4096)
     for one in found:
         for tile in one.written:

@@ -81,6 +81,7 @@ class Runner:
         request = Request(
             artifact_dir=given.artifact,
             build_dir=given.build_dir,
+            binaries=given.binaries,
             results=self.results,
             embedded=given.embedded,
             platform=given.platform,

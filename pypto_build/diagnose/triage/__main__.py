@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where it was replayed")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
     add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are")
+    add("--kernels", type=Path, metavar="DIR", help="where the binaries of the replay are, if not in OUT")
     add("--until", choices=("lint",), help="end after this instrument")
     add("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
     add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
@@ -115,13 +116,13 @@ class Triage:
         if self.verdict.status == "hang":
             self.answer.left_out.append("diverge (the run does not end)")
             return
-        self._tool("diverge", [])
+        self._tool("diverge", self._kernels)
 
     def _flaky(self) -> None:
         if self.answer.evidence.ended:
             self.answer.left_out.append("flaky (the run does not end)")
             return
-        self._tool("flaky", ["--rounds", "20"])
+        self._tool("flaky", ["--rounds", "20", *self._kernels])
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         """Run an instrument on what is built, and take the findings that it leaves."""
@@ -138,10 +139,15 @@ class Triage:
             return
         self._take(name, read_report(kept).findings)
 
+    @property
+    def _kernels(self) -> list[str]:
+        return ["--binaries", str(self.given.kernels)] if self.given.kernels else []
+
     def _of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""
         given = self.given
-        for flag, value in (("--data", given.data), ("--seed", given.seed), ("--timeout", given.timeout)):
+        for flag in ("--data", "--seed", "--timeout", "--numerics"):
+            value = getattr(given, flag.removeprefix("--"))
             if value is not None:
                 yield from (flag, str(value))
 
@@ -155,6 +161,7 @@ class Triage:
         return Request(
             artifact_dir=given.artifact,
             build_dir=given.build_dir,
+            binaries=given.kernels,
             results=given.build_dir / "triage",
             embedded=given.embedded,
             platform=given.platform,

@@ -70,6 +70,7 @@ class ChipsWorker(Worker):
             memory_bytes=memory_bytes,
             body=serve_chips,
             reports=2 + job.world,
+            flights=job.world,
         )
 
     def _rank_report(self, rank: int) -> Report | None:

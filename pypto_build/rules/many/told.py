@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
 
 from pypto_build.facts.outcomes import Outcome
+from pypto_build.rules.machinery.verdicts import Verdicts
+from pypto_build.rules.machinery.workspace import Workspace
 
 
 class Told(msgspec.Struct):
@@ -36,6 +39,16 @@ class Teller:
         data = msgspec.msgpack.encode(told)
         with suppress(OSError), open(self._writer, "wb") as stream:
             stream.write(data)
+
+    def end(self, workspaces: Sequence[Workspace], verdicts: Verdicts) -> None:
+        """Say what came of the job, and end this process."""
+        from pypto_build.rules.outcomes import outcomes_of
+
+        outcomes = [outcome for workspace in workspaces for outcome in outcomes_of(workspace).replays]
+        command = next((command for workspace in workspaces for command in workspace.progress.unexplained), "")
+        built = sum(len(workspace.progress.renewed) for workspace in workspaces)
+        self.tell(Told(verdicts.status, verdicts.message, command, outcomes, built))
+        leave()
 
 
 def heard(data: bytes) -> Told | None:

@@ -116,10 +116,11 @@ struct Candidate {
     }
 };
 
-void set_nearness(CrashRecord &crash, Nearness nearness, uint64_t distance = 0, uint64_t bytes = 0) {
-    crash.nearness = nearness;
-    crash.distance = distance;
-    crash.bytes = bytes;
+void set_place(CrashRecord &crash, const AddressPlace &place) {
+    crash.nearness = place.nearness;
+    crash.distance = place.distance;
+    crash.bytes = place.bytes;
+    std::memcpy(crash.nearest, place.name, sizeof(crash.nearest));
 }
 
 // An argument that the task was not given, by the address that stands for it.
@@ -128,41 +129,14 @@ bool find_missing_argument(CrashRecord &crash, const Task &task) {
         crash.address < kNoArguments ? kLateContextSlot : (crash.address - kNoArguments) / kNoArgumentBytes;
     if (number < task.arguments.size() || number >= kLateContextSlot)
         return false;
-    set_nearness(crash, Nearness::MissingArgument, number, task.arguments.size());
+    set_place(crash, {Nearness::MissingArgument, number, task.arguments.size(), ""});
     return true;
 }
 
 void find_nearest(CrashRecord &crash, const Activation *activation) {
     if (activation && find_missing_argument(crash, *activation->task))
         return;
-    const uint64_t address = crash.address;
-    Candidate best;
-    char (&name)[sizeof(crash.nearest)] = crash.nearest;
-    if (activation) {
-        for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
-            if (const PyptoMemory &memory = activation->context.memory[i];
-                best.improve(address, reinterpret_cast<uint64_t>(memory.base), memory.size))
-                std::snprintf(name, sizeof(name), "%s", kSpaceNames[i]);
-        const Task &task = *activation->task;
-        for (size_t i = 0; i < task.arguments.size(); ++i) {
-            if (task.arguments[i].kind == ArgEntry::SCALAR)
-                continue;
-            const ChipTensor &tensor = task.tensors[task.arguments[i].index];
-            if (best.improve(address, tensor.buffer.addr, tensor.buffer.size))
-                std::snprintf(name, sizeof(name), "the buffer of argument %zu", i);
-        }
-    }
-    if (crash_staging)
-        for (const Staging::Region &region : crash_staging->regions())
-            if (best.improve(address, reinterpret_cast<uint64_t>(region.base), region.bytes) ||
-                (name[0] && reinterpret_cast<uint64_t>(region.base) == best.begin))
-                std::snprintf(name, sizeof(name), "tensor %s", region.name);
-    if (name[0] == 0)
-        set_nearness(crash, Nearness::Nothing);
-    else if (best.distance == 0)
-        set_nearness(crash, Nearness::Inside, address - best.begin, best.bytes);
-    else
-        set_nearness(crash, address < best.begin ? Nearness::Before : Nearness::Past, best.distance, best.bytes);
+    set_place(crash, place_of(crash.address, activation));
 }
 
 uint32_t collect_frames(ReportFrame *frames) {
@@ -239,7 +213,7 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     if (signal == SIGSEGV || signal == SIGBUS) {
         const uint64_t top = stack_pointer(context);
         if (crash.address < top + kStackReach && crash.address + kStackReach > top)
-            set_nearness(crash, Nearness::StackUsedUp);
+            set_place(crash, {Nearness::StackUsedUp, 0, 0, ""});
         else
             find_nearest(crash, activation);
     }
@@ -292,6 +266,42 @@ void handle(int signal, siginfo_t *info, void *context) {
 }
 
 } // namespace
+
+AddressPlace place_of(uint64_t address, const Activation *activation) {
+    Candidate best;
+    AddressPlace place;
+    char(&name)[sizeof(place.name)] = place.name;
+    if (activation) {
+        for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
+            if (const PyptoMemory &memory = activation->context.memory[i];
+                best.improve(address, reinterpret_cast<uint64_t>(memory.base), memory.size))
+                std::snprintf(name, sizeof(name), "%s", kSpaceNames[i]);
+        const Task &task = *activation->task;
+        for (size_t i = 0; i < task.arguments.size(); ++i) {
+            if (task.arguments[i].kind == ArgEntry::SCALAR)
+                continue;
+            const ChipTensor &tensor = task.tensors[task.arguments[i].index];
+            if (best.improve(address, tensor.buffer.addr, tensor.buffer.size))
+                std::snprintf(name, sizeof(name), "the buffer of argument %zu", i);
+        }
+    }
+    if (crash_staging)
+        for (const Staging::Region &region : crash_staging->regions())
+            if (best.improve(address, reinterpret_cast<uint64_t>(region.base), region.bytes) ||
+                (name[0] && reinterpret_cast<uint64_t>(region.base) == best.begin))
+                std::snprintf(name, sizeof(name), "tensor %s", region.name);
+    place.bytes = best.bytes;
+    place.distance = best.distance;
+    if (name[0] == 0) {
+        place.nearness = Nearness::Nothing;
+    } else if (best.distance == 0) {
+        place.nearness = Nearness::Inside;
+        place.distance = address - best.begin;
+    } else {
+        place.nearness = address < best.begin ? Nearness::Before : Nearness::Past;
+    }
+    return place;
+}
 
 void write_fault(FaultRecord &record, const Fault &fault) {
     std::string text = fault.json();

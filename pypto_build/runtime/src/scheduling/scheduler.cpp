@@ -70,6 +70,7 @@ void Scheduler::publish() {
 
 void Scheduler::submitted(Lock &lock) {
     publish();
+    caller_core_->over_ns = 0;
     if (ranks_) {
         wake_if_worthwhile();
     } else if (order_ == Order::Parallel) {
@@ -87,7 +88,7 @@ bool Scheduler::far_ahead() const {
 }
 
 void Scheduler::wake_if_worthwhile() {
-    const bool must = ranks_ || relief_ > 0;
+    const bool must = ranks_ || blocked_ > 0 || relief_ > 0;
     if (ready_.empty() || (!must && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
         return;
     if (idle_ > 0) {
@@ -127,6 +128,7 @@ void Scheduler::serve(Core &core) {
             ++idle_;
             work_.wait(lock);
             --idle_;
+            core.over_ns = 0;
         }
     }
 }
@@ -140,16 +142,25 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     if (unit.task->block_num > 1)
         watch(); // they may wait for each other
     ++running_;
+    const bool is_caller = &core == caller_core_.get();
+    caller_runs_ = caller_runs_ || is_caller;
     lock.unlock();
-    const int64_t start = monotonic_ns();
+    const int64_t start = start_of(core);
+    core.taken_ns = hook_ ? 0 : start;
     const Service::Kind kind = execute(unit, core);
-    const int64_t end = monotonic_ns();
+    const int64_t end = core.over_ns = monotonic_ns();
+    if (core.returned.event != FlightEvent::None) {
+        core.returned.ns = end;
+        note(core.flight, core.returned);
+        core.returned.event = FlightEvent::None;
+    }
     lock.lock();
     --running_;
     ++units_over_;
+    caller_runs_ = caller_runs_ && !is_caller;
     typical_ns_ += (end - start - typical_ns_) / 8;
     if (!failed())
-        finish(unit);
+        finish(unit, end);
     signals_.add_busy(-1);
     if (!observers_.empty()) {
         const Service service{kind, task, timing_slot, core.index, taken, start, end, monotonic_ns()};
@@ -158,6 +169,11 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     }
     if (caller_waits_)
         wake_caller();
+}
+
+// A thread that goes from one unit to the next looks at the clock once for both.
+int64_t Scheduler::start_of(Core &core) const {
+    return observers_.empty() && core.over_ns ? core.over_ns : monotonic_ns();
 }
 
 Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
@@ -186,11 +202,12 @@ void Scheduler::run_kernels(const Unit &unit, Core &core) {
         executor_.run_block(*unit.task, unit.block, core);
 }
 
-void Scheduler::finish(const Unit &unit) {
+void Scheduler::finish(const Unit &unit, int64_t now) {
     Task *task = unit.task;
     if (--task->blocks_left > 0)
         return;
     tasks_run_ += task->has_kernel;
+    last_over_ = {task->number, {task->kernels[0], task->kernels[1], task->kernels[2]}, now};
     for (TaskObserver *observer : observers_)
         observer->over(*task);
     graph_.complete(task, [this](Task *consumer) { enqueue(consumer); });
@@ -214,7 +231,13 @@ void Scheduler::wake_caller() {
     progress_.notify_one();
 }
 
-void Scheduler::waits_for_ranks(int32_t more) {
+bool Scheduler::all_wait() {
+    const Lock guard(mutex_);
+    const bool caller_rests = caller_runs_ || (caller_waits_ && !caller_counted_);
+    return caller_rests && ready_.empty() && executor_.values().all_wait(running_);
+}
+
+void Scheduler::waits_for_value(int32_t more) {
     const Lock guard(mutex_);
     blocked_ += static_cast<size_t>(more);
     if (more > 0)
@@ -239,7 +262,8 @@ void Scheduler::record(Fault fault) {
     if (failed())
         return;
     fault_ = std::move(fault);
-    if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed) // noticed inside one task
+    if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed ||
+        fault_.kind == FaultKind::ValueWait) // noticed inside one task
         add_occupancy(fault_, graph_, orchestration_done_.load());
     if (report_)
         write_fault(report_->fault, fault_);
