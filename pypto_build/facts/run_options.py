@@ -13,9 +13,10 @@ import msgspec
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)
 
-#: Whose results an instruction gives where the two are known to differ.
-NUMERICS = ("device", "simulator")
-SIMULATOR = NUMERICS[1]
+#: Whose results an instruction gives where they are known to differ: the device's where that costs no time, the
+#: device's, those of upstream's simulator.
+NUMERICS = ("fast", "device", "simulator")
+FAST, _, SIMULATOR = NUMERICS
 
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
@@ -131,10 +132,10 @@ _ORDER_AND_DATA = (
         verbs=("flaky",)),
     RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout", verbs=_ONE_RUN, configures=False),
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
-        flag="--world", runtimes=_OURS, verbs=("hazards",)),
+        flag="--world", runtimes=_OURS, verbs=("hazards", "flaky", "diverge")),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
     RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
-        "whose results instructions give where they differ: the device's, or those of upstream's simulator",
+        "whose results where they differ: fast (the device's where that costs nothing), device, upstream's simulator",
         flag="--numerics", runtimes=_OURS, verbs=_ONE_RUN),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),

@@ -16,10 +16,10 @@ everywhere, as far as anybody has said in public.
 - *device*: what public pages and threads say of a2a3 (Ascend 910B, 910C) and a5 (Ascend 950), and which instructions
   the headers for it issue. Nobody here has measured one.
 - *simulator*: the CPU implementation of pto-isa at the revision in `third_party/pins.toml`, as one reads it there.
-- *here*: the embedded runtime, as it is and with a switch. `NUMERICS=device`, the default, follows the device wherever
-  it is known what that does, unless the row says why not; `NUMERICS=simulator` gives what the simulator gives where
-  the row names it. Kernels are compiled for one of the two, in directories of their own, so results of one are never
-  shown as those of the other.
+- *here*: the embedded runtime, by one of three settings. `NUMERICS=fast`, the default, gives the device's results
+  wherever they are known and take no longer to compute; `NUMERICS=device` also where they do (a tree of neighbours for
+  sums of rows, sums of halves in half); `NUMERICS=simulator` gives what the simulator gives. Kernels are compiled for
+  one of them, in directories of their own, so results of one are never shown as those of another.
 
 A question is *agreed*, *differs* (what the device does is known, and somebody does something else), or *open*: nobody
 says what the device does. **Who has a device can settle the open ones by one command**, and the others too:
@@ -32,15 +32,18 @@ machine and `python kernel_config_scene_test.py -p a2a3` in each directory of DI
 by `pypto-build conformance --read DIR` or `--read results.json`. Rows marked *kit* are in it.
 
 The PyTorch reference (`RUNTIME=torch`, `DATA=reference`, `diverge`, `why`) computes with PyTorch's own functions and
-order of summation, and rounds as the device whatever `NUMERICS` is; its tolerances allow for the rest. So `diverge`
-with `NUMERICS=simulator` names the instructions where the simulator leaves the device by more than rounding.
+order of summation, and converts and compares as the device, whatever `NUMERICS` is; its tolerances allow for orders of
+sums. So `diverge` with `NUMERICS=simulator` names instructions where the simulator leaves the device by more than that.
 """
 
 
 def document() -> str:
     """The page docs/agreement.md."""
     lines = [_INTRODUCTION, "## Questions", ""]
-    lines += ["| question | instructions | state | what the simulator does | in the kit |", "|---|---|---|---|---|"]
+    lines += [
+        "| question | instructions | state | the device's by | the simulator's by | |",
+        "|---|---|---|---|---|---|",
+    ]
     lines += [_summary(row) for row in AGREEMENTS.values()]
     lines += ["", "## By instruction", "", "| instruction | where bits may differ |", "|---|---|"]
     for name in INSTRUCTIONS:
@@ -63,12 +66,18 @@ def _link(row: Agreement) -> str:
 
 
 def _summary(row: Agreement) -> str:
-    switch = f"`{row.switch}`" if row.switch else "no switch" if row.state == "differs" else ""
-    return f"| {_link(row)} | {', '.join(row.names())} | {row.state} | {switch} | {'kit' if row.kit else ''} |"
+    ways = (_way(row.device_by, row.state), _way(row.simulator_by, "differs"))
+    return (
+        f"| {_link(row)} | {', '.join(row.names())} | {row.state} | {' | '.join(ways)} | {'kit' if row.kit else ''} |"
+    )
+
+
+def _way(numerics: str, state: str) -> str:
+    """How one gets what somebody gives."""
+    return f"`{numerics}`" if numerics else "?" if state == "open" else "no setting"
 
 
 def _details(row: Agreement) -> list[str]:
-    switch = f" `{row.switch}` gives the simulator's." if row.switch else ""
     sources = ", ".join(f"[{SOURCES[key][0]}]({SOURCES[key][1]})" for key in row.sources.split())
     return [
         f"### {row.name}",
@@ -77,7 +86,7 @@ def _details(row: Agreement) -> list[str]:
         "",
         f"- device: {row.device}{f' ({sources})' if sources else ''}",
         f"- simulator: {row.simulator}",
-        f"- here: {row.here}{switch}",
+        f"- here: {row.here}",
         "",
     ]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pypto_build.facts.run_options import SIMULATOR
+from pypto_build.facts.run_options import FAST, NUMERICS
 from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numerics
 
 
@@ -32,14 +32,12 @@ FOR_SIMPLER = Variant("simpler")
 
 
 def with_numerics(variant: Variant, numerics: str) -> Variant:
-    """The same with the results that ``NUMERICS=`` asks for, where the device and upstream's simulator differ."""
-    if numerics != SIMULATOR:
+    """The same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
+    if numerics == FAST:
         return variant
-    directory = f"{variant.directory}-{SIMULATOR}" if variant.directory else SIMULATOR
-    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(SIMULATOR)), variant.checked)
+    directory = f"{variant.directory}-{numerics}" if variant.directory else numerics
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
 
 
-_OWN = (USUAL, CHECKED, DEBUGGED)
-VARIANTS = {
-    variant.directory: variant for variant in (*_OWN, *(with_numerics(own, SIMULATOR) for own in _OWN), FOR_SIMPLER)
-}
+_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, DEBUGGED) for numerics in NUMERICS)
+VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}

@@ -111,7 +111,7 @@ def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arc
 
 
 def kernel_numerics(numerics: str) -> tuple[str, ...]:
-    """The flags of kernels that give the results of ``NUMERICS=``; none for the device's."""
+    """The flags of kernels that give the results of ``NUMERICS=``; none for the usual ones."""
     number = NUMERICS.index(numerics)
     return (f"-DPYPTO_NUMERICS={number}",) if number else ()
 

@@ -16,12 +16,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import run_tool
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain.python import own_environment, own_tool
+
+if TYPE_CHECKING:
+    from .results import Results
 
 RESULTS = "results.json"
 
@@ -57,7 +61,7 @@ def _read(given: argparse.Namespace) -> int:
     if given.directory or given.run:
         raise ArtifactError("", "--read reads what there is", "leave out DIR and --run")
     results = collect(given.read, given.platform or "") if given.read.is_dir() else read_results(given.read)
-    return _tell(results, given.json)
+    return _tell(results, given.json, given.read)
 
 
 def _write(given: argparse.Namespace) -> int:
@@ -78,14 +82,13 @@ def _write(given: argparse.Namespace) -> int:
     if run.returncode not in (0, 1):  # that outputs differ from what was expected is what we want to know
         print(run.stdout, end="")
         return run.returncode
-    return _tell(collect(builds), given.json or given.directory / RESULTS)
+    return _tell(collect(builds), given.json or given.directory / RESULTS, builds)
 
 
-def _tell(results: object, path: Path | None) -> int:
-    from .results import Results, judge, lines_of, write_results
+def _tell(results: Results, path: Path | None, source: Path) -> int:
+    from .results import judge, lines_of, write_results
 
-    assert isinstance(results, Results)
-    judgements = judge(results)
+    judgements = judge(results, source)
     print(*lines_of(results, judgements), sep="\n")
     if path is not None:
         try:

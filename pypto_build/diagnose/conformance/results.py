@@ -68,14 +68,14 @@ def read_results(path: Path) -> Results:
         raise ArtifactError(path, error.strerror or str(error), "name results.json of a kit") from None
     try:
         results = msgspec.json.decode(data, type=Results)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ArtifactError(path, f"is no file of results: {error}", "name results.json of a kit") from None
     if results.kit != digest_of_inputs():
         hint = "read it with the version of pypto-build that wrote the kit, or write and run the kit anew"
         raise ArtifactError(path, "is of another edition of the kit", hint)
     for name, given in results.outputs.items():
         if not re.fullmatch("(?:[0-9a-f]{2})*", given.bits):
-            raise ArtifactError(path, f"'{name}': its bits are not hexadecimal digits", "send it again")
+            raise ArtifactError(path, f"{_shown(name)}: its bits are not hexadecimal digits", "send it again")
     return results
 
 
@@ -133,22 +133,31 @@ def _outputs(place: Path, group: Group) -> Iterator[tuple[str, Given]]:
             yield question.name, Given(tensor.dtype, bytes(tensor.data).hex())
 
 
-def judge(results: Results) -> list[Judgement]:
-    """Every question of the kit, in its order. Raises ArtifactError for an output that cannot be the question's."""
+def judge(results: Results, source: Path | str = "") -> list[Judgement]:
+    """Every question of the kit, in its order; ``source`` is the file that the results are from.
+
+    Raises ArtifactError for an output that cannot be a question's.
+    """
     known = {question.name: question for group in groups() for question in group.questions}
     if unknown := sorted(set(results.outputs) - known.keys()):
-        raise ArtifactError("", f"results of '{unknown[0]}', which is no question of the kit", "send the file again")
-    return [_judge(question, results.outputs) for question in known.values()]
+        what = f"has results of {_shown(unknown[0])}, which is no question of the kit"
+        raise ArtifactError(source, what, "send the file again")
+    return [_judge(question, results.outputs, source) for question in known.values()]
 
 
-def _judge(question: Question, outputs: Mapping[str, Given]) -> Judgement:
+def _shown(text: str) -> str:
+    """A text of somebody else's, on a line."""
+    return ascii(text[:60])
+
+
+def _judge(question: Question, outputs: Mapping[str, Given], source: Path | str) -> Judgement:
     if question.name not in outputs:
         return Judgement(question, (), missing=True)
     given, expected = outputs[question.name], question.answers[0].values
     data = binascii.unhexlify(given.bits)
     if given.dtype != question.dtype or len(data) != expected.nbytes:
-        what = f"has {len(data)} bytes of {given.dtype}, not {expected.nbytes} of {question.dtype}"
-        raise ArtifactError("", f"'{question.name}' {what}", "run the kit again as it was written")
+        what = f"has {len(data)} bytes of {_shown(given.dtype)}, not {expected.nbytes} of '{question.dtype}'"
+        raise ArtifactError(source, f"'{question.name}' {what}", "run the kit again as it was written")
     actual = np.frombuffer(data, expected.dtype).reshape(expected.shape)
     apart = {answer.label: _apart(actual, answer.values) for answer in question.answers}
     fits = tuple(answer.label for answer in question.answers if apart[answer.label].max(initial=0) <= answer.ulps)
@@ -183,7 +192,7 @@ def lines_of(results: Results, judgements: list[Judgement]) -> Iterator[str]:
         answer = "; ".join(each.fits[:1]) or ("not run" if each.missing else f"neither: {each.nearest}")
         yield f"{each.question.name:<{width}}  {each.state:<7}  {answer}{_who(each)}"
     missing = len(judgements) - len(settled) - len(neither)
-    of = f" of {results.platform}" if results.platform else ""
+    of = f" of {_shown(results.platform)[1:-1]}" if results.platform else ""
     more = f", {missing} not run" if missing else ""
     yield f"[conformance]{of}: {len(settled)} recognised, {len(neither)} neither{more}"
 

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pypto_build.facts.run_options import NUMERICS, SIMULATOR
+from pypto_build.toolchain.host import kernel_numerics
 from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, encode
 
 Array = npt.NDArray[np.float32]
@@ -23,11 +25,12 @@ LARGE = {"deep": ((45, 300, 70), (48, 320, 80)), "tall": ((150, 60, 70), (160, 6
 BIAS = Tile("f32", 1, 80, "ND", "Bias")
 X, Y, HALF, BF = (Tile(kind, 8, 64) for kind in ("f32", "f32", "f16", "bf16"))
 WORD, MASK, SUMS, LINE = Tile("i32", 8, 64), Tile("u8", 8, 32), Tile("f32", 8, 1, "DN"), Tile("f16", 1, 64)
-AT = {name: number << 12 for number, name in enumerate(("x", "y", "z", "h", "b", "w", "v", "m", "s", "l", "t"))}
+ROW, HALF_SUMS = Tile("f32", 8, 448), Tile("f16", 16, 1, "DN")
+AT = {name: number << 12 for number, name in enumerate(("x", "y", "z", "h", "b", "w", "v", "m", "s", "l", "t", "r"))}
 TILES = declare(
     ("x", X, AT["x"], 0), ("y", X, AT["y"], 0), ("z", X, AT["z"], 0), ("h", HALF, AT["h"], 0), ("b", BF, AT["b"], 0),
     ("w", WORD, AT["w"], 0), ("v", WORD, AT["v"], 0), ("m", MASK, AT["m"], 2), ("s", SUMS, AT["s"], 4),
-    ("l", LINE, AT["l"], 6), ("t", HALF, AT["t"], 0),
+    ("l", LINE, AT["l"], 6), ("t", HALF, AT["t"], 0), ("hs", HALF_SUMS, AT["s"], 4),
 )  # fmt: skip
 
 
@@ -38,11 +41,15 @@ def _large(name: str) -> tuple[Tile, Tile, Tile]:
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=(0, 1), ids=("device", "simulator"))
+@pytest.fixture(scope="module", params=NUMERICS)
 def core(request: pytest.FixtureRequest, build_directory: Path) -> Core:
-    cases = Cases(flags=[f"-DPYPTO_NUMERICS={request.param}"])
+    cases = Cases(flags=list(kernel_numerics(request.param)))
     matrices = declare(("a", A, 0, 0), ("b", B, 0, 1), ("c", ACC, 0, 3))
     cases.add("acc", f"{matrices}\nTMATMUL_ACC(c, a, b);")
+    other = declare(("e", ACC, ACC.nbytes, 3))
+    cases.add("acc_other", f"{matrices}\n{other}\nTMATMUL_ACC(e, c, a, b);")
+    long = declare(("r", ROW, AT["r"], 0), ("s", SUMS, AT["s"], 2))
+    cases.add("do_longsum", f"{long}\nTROWSUM(s, r, r);")
     for name in LARGE:
         a, b, c = _large(name)
         large = declare(("a", a, 0, 0), ("b", b, 0, 1), ("c", c, 0, 3), ("d", BIAS, 0, 5))
@@ -51,7 +58,8 @@ def core(request: pytest.FixtureRequest, build_directory: Path) -> Core:
     for name, body in {
         "max": "TMAX(z, x, y);", "min": "TMIN(z, x, y);", "relu": "TRELU(z, x);", "exp": "TEXP(z, x);",
         "rsqrt": "TRSQRT(z, x);", "rowsum": "TROWSUM(s, x, z);", "rowmax": "TROWMAX(s, x, z);",
-        "colsum": "TCOLSUM(l, h);", "half": "TCVT(h, x, RoundMode(v[8]));", "bf16": "TCVT(b, x, RoundMode(v[8]));",
+        "colsum": "TCOLSUM(l, h);", "pairsum": "TCOLSUM(l, h, t, true);", "rowprod": "TROWPROD(s, x, z);",
+        "halfsum": "TROWSUM(hs, h, t);", "half": "TCVT(h, x, RoundMode(v[8]));", "bf16": "TCVT(b, x, RoundMode(v[8]));",
         "word": "TCVT(w, x, RoundMode(v[8]));", "whole": "TCVT(z, x, RoundMode(v[8]));",
         "from_word": "TCVT(z, w, RoundMode(v[8]));",
         "equal": "TCMPS(m, x, 1e-10f, CmpMode::EQ);", "less": "TCMP(m, w, v_, CmpMode::LT);",
@@ -59,12 +67,20 @@ def core(request: pytest.FixtureRequest, build_directory: Path) -> Core:
     }.items():  # fmt: skip
         cases.add(f"do_{name}", f"{TILES.replace('v_t v(', 'v_t v_(').replace('TASSIGN(v,', 'TASSIGN(v_,')}\n{body}")
     core = cases.build(build_directory)
-    core.simulator = bool(request.param)  # type: ignore[attr-defined]
+    core.numerics = request.param  # type: ignore[attr-defined]
     return core
 
 
+def _numerics(core: Core) -> str:
+    return str(core.numerics)  # type: ignore[attr-defined]
+
+
 def _is_simulator(core: Core) -> bool:
-    return bool(core.simulator)  # type: ignore[attr-defined]
+    return _numerics(core) == SIMULATOR
+
+
+def _is_device(core: Core) -> bool:
+    return _numerics(core) == "device"
 
 
 def _call(core: Core, name: str, mode: int = 0, rows: int = 8, cols: int = 64) -> None:
@@ -86,6 +102,15 @@ def test_a_product_accumulates_from_c_or_is_added_at_the_end(core: Core) -> None
     core.put(ACC, 0, np.full((16, 16), 2.0**24, np.float32))
     core.call("acc", 16, 64, 16, 16, 16)
     assert np.array_equal(core.get(ACC, 0), np.full((16, 16), 2.0**24 + 64 * _is_simulator(core), np.float32))
+
+
+def test_the_device_reads_the_accumulator_that_it_writes(core: Core) -> None:
+    core.put(A, 0, np.ones((16, 64), np.float32))
+    core.put(B, 0, np.ones((64, 16), np.float32))
+    for at, value in ((0, 1), (ACC.nbytes, 2)):
+        core.put(ACC, at, np.full((16, 16), value, np.float32))
+    core.call("acc_other", 16, 64, 16, 16, 16)
+    assert (core.get(ACC, ACC.nbytes) == 64 + (2 if _is_device(core) else 1)).all()
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -140,12 +165,47 @@ def test_sums_of_rows(core: Core) -> None:
     assert (core.get(SUMS, AT["s"]) == 1).all() == _is_simulator(core)
 
 
+@pytest.mark.parametrize("core", ["device"], indirect=True)
+@pytest.mark.parametrize("cols", [1, 37, 64, 100, 128, 191, 320, 448])
+def test_sums_of_rows_in_the_order_of_the_device(core: Core, cols: int) -> None:
+    rng = np.random.default_rng(cols)
+    x = np.ldexp(rng.uniform(-1, 1, (8, 448)), rng.integers(-9, 10, (8, 448))).astype(np.float32)
+    core.put(ROW, AT["r"], x)
+    core.call("do_longsum", 8, cols, 8, 1)
+    whole = cols // 64
+    pieces = [x[:, 64 * i : 64 * i + 64] for i in range(whole)]
+    rest = np.pad(x[:, 64 * whole : cols], ((0, 0), (0, 64 - cols % 64)))
+    sums = [a + b for a, b in zip(pieces[::2], pieces[1::2], strict=False)] or pieces or [rest]
+    if whole > 1 and whole % 2:
+        sums[0] = sums[0] + pieces[-1]
+    if whole and cols % 64:
+        sums[0] = sums[0] + rest
+    while len(sums) > 1:
+        pairs = [a + b for a, b in zip(sums[::2], sums[1::2], strict=False)]
+        if len(sums) % 2:
+            pairs[-1] = pairs[-1] + sums[-1]
+        sums = pairs
+    total = sums[0]
+    while total.shape[1] > 1:
+        total = total[:, ::2] + total[:, 1::2]
+    assert np.array_equal(core.get(SUMS, AT["s"]), total)
+
+
+def test_sums_of_halves_end_at_the_largest_on_the_device(core: Core) -> None:
+    x = np.zeros((8, 64), np.float16)
+    x[:, :4] = 60000, 60000, -30000, 100
+    core.put(HALF, AT["h"], x)
+    _call(core, "halfsum")
+    # 65504 - 29904 is between two halves; in float the sum is 90100.
+    assert core.get(HALF_SUMS, AT["s"])[0, 0] == np.float16(35584 if _is_device(core) else np.inf)
+
+
 def test_max_of_a_row_with_nan(core: Core) -> None:
     x = np.tile(np.arange(64, dtype=np.float32), (8, 1))
     x[:4, 0], x[4:, 7] = np.nan, np.nan
     core.put(X, AT["x"], x)
     _call(core, "rowmax")
-    expected = np.float32([[np.nan]] * 4 + [[63 if _is_simulator(core) else np.nan]] * 4)
+    expected = np.array([[np.nan]] * 4 + [[63 if _is_simulator(core) else np.nan]] * 4, np.float32)
     assert np.array_equal(core.get(SUMS, AT["s"]), expected, equal_nan=True)
 
 
@@ -160,7 +220,26 @@ def test_sums_of_columns_of_halves(core: Core) -> None:
     x[0] = 2048
     core.put(HALF, AT["h"], x)
     _call(core, "colsum")
-    assert (core.get(LINE, AT["l"]) == (2048 if _is_simulator(core) else 2056)).all()  # 2055 has no half
+    rounded_each = _is_simulator(core) or _is_device(core)
+    assert (core.get(LINE, AT["l"]) == (2048 if rounded_each else 2056)).all()  # 2055 has no half
+    _call(core, "pairsum")
+    assert (core.get(LINE, AT["l"]) == {"fast": 2056, "device": 2054, "simulator": 2048}[_numerics(core)]).all()
+
+
+def test_products_of_rows(core: Core) -> None:
+    x = np.tile(np.linspace(0.9, 1.1, 64, dtype=np.float32), (8, 1))
+    core.put(X, AT["x"], x)
+    _call(core, "rowprod")
+    lanes = np.ones((8, 8), np.float32)
+    for at in range(0, 64, 8):
+        lanes = lanes * x[:, at : at + 8]
+    in_sequence = x if _is_simulator(core) else lanes
+    product = in_sequence[:, :1]
+    for column in range(1, in_sequence.shape[1]):
+        product = product * in_sequence[:, column : column + 1]
+    if _numerics(core) != "fast":
+        assert np.array_equal(core.get(SUMS, AT["s"]), product)
+    np.testing.assert_allclose(core.get(SUMS, AT["s"]), product, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name,tile", [("half", HALF), ("bf16", BF)])
@@ -171,7 +250,7 @@ def test_rounding_to_halves(core: Core, name: str, tile: Tile) -> None:
     for mode in range(7):
         _call(core, name, mode)
         found[mode] = core.get(tile, AT["h" if name == "half" else "b"])[0, 0]
-    low, high = encode(np.float64([1, 1 + spacing]), tile.dtype)
+    low, high = encode(np.array([1, 1 + spacing]), tile.dtype)
     up = (2, 4, 6)  # ROUND, CEIL, ODD
     assert found == {mode: high if mode in up and not _is_simulator(core) else low for mode in range(7)}
 

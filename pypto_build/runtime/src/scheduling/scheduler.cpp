@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "crash/crash.h"
+#include "crash/samples.h"
 #include "scheduling/predicate.h"
 #include "scheduling/stall.h"
 
@@ -36,7 +37,8 @@ Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &execu
     : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
       signals_(executor.signals()), ranks_(static_cast<bool>(signals_)),
       max_workers_(worker_count(threads, order_, ranks_)),
-      may_relieve_(order_ == Order::Parallel && (ranks_ || threads != 1)), ready_(settings), caller_core_(executor.make_core()) {}
+      may_relieve_(order_ == Order::Parallel && (ranks_ || threads != 1)), ready_(settings),
+      caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
     {
@@ -156,8 +158,8 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     }
     lock.lock();
     --running_;
-    ++units_over_;
     caller_runs_ = caller_runs_ && !is_caller;
+    ++units_over_;
     typical_ns_ += (end - start - typical_ns_) / 8;
     if (!failed())
         finish(unit, end);
@@ -263,8 +265,10 @@ void Scheduler::record(Fault fault) {
         return;
     fault_ = std::move(fault);
     if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed ||
-        fault_.kind == FaultKind::ValueWait) // noticed inside one task
+        fault_.kind == FaultKind::ValueWait) { // noticed inside one task
         add_occupancy(fault_, graph_, orchestration_done_.load());
+        sample_threads(); // while those still wait who do
+    }
     if (report_)
         write_fault(report_->fault, fault_);
     failed_.store(true, std::memory_order_release);

@@ -279,7 +279,10 @@ PTO_INST RecordEvent TMATMUL_ACC(Out &out, const In &in, const A &a, const B &b)
     PTO_CHECK(TMATMUL_ACC, PIPE_M, reads(in, {0, 0, a.GetValidRow(), b.GetValidCol()}), reads(a),
               reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
               writes(out, {0, 0, a.GetValidRow(), b.GetValidCol()}));
-    detail::multiply_tiles(out, in.data(), In::plane(), nullptr, a, b);
+    if constexpr (detail::as_device) // the cube reads the accumulator that it writes
+        detail::multiply_tiles(out, out.data(), Out::plane(), nullptr, a, b);
+    else
+        detail::multiply_tiles(out, in.data(), In::plane(), nullptr, a, b);
     return {};
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B>

@@ -1,5 +1,6 @@
-// Whose arithmetic, where the device and upstream's simulator are known to give different results (docs/agreement.md).
-// Kernels are compiled for one of the two, by NUMERICS=: 0 the device's, 1 the simulator's.
+// Whose results, where the device, upstream's simulator and what is fast on a CPU are known to differ
+// (docs/agreement.md). Kernels are compiled for one of these, by NUMERICS=: 0 those of the device where they cost no time,
+// 1 the device's, 2 the simulator's.
 #ifndef PTO_DETAIL_NUMERICS_HPP
 #define PTO_DETAIL_NUMERICS_HPP
 
@@ -9,7 +10,7 @@
 
 namespace pto::detail {
 
-inline constexpr bool as_simulator = PYPTO_NUMERICS == 1;
+inline constexpr bool as_device = PYPTO_NUMERICS == 1, as_simulator = PYPTO_NUMERICS == 2;
 
 } // namespace pto::detail
 

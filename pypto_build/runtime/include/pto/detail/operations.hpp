@@ -129,7 +129,7 @@ struct ShiftRight {
 };
 // Elementary functions: the class that computes them on elements of type T, and what it is given of the operands. As
 // upstream's simulator they are those of the C library in double, rounded once.
-#if PYPTO_NUMERICS == 1
+#if PYPTO_NUMERICS == 2
 template <double (*function)(double)> struct InDouble {
     template <class V> PTO_INLINE V operator()(V a) const {
         return each_lane([](float x) { return float(function(double(x))); }, a);

@@ -7,6 +7,7 @@
 #include "copy.hpp"
 #include "elementwise.hpp"
 #include "pad.hpp"
+#include "reduce_as_device.hpp"
 
 namespace pto::detail {
 
@@ -231,19 +232,30 @@ template <class Op, class D, class S> PTO_INLINE void reduce_rows(D &dst, const 
     if constexpr (as_simulator && is_float<ElementType<D>>)
         return reduce_in_sequence<Op, is_same<Op, Sum>>(dst.data(), D::RowStride, src.data(), S::RowStride,
                                                         S::ColStride, src.GetValidRow(), src.GetValidCol());
+    if constexpr (as_device && is_float<ElementType<D>> && S::isRowMajor) {
+        if constexpr (is_same<Op, Sum>)
+            return sum_rows_as_device(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(),
+                                      src.GetValidCol());
+        if constexpr (is_same<Op, Product>)
+            return multiply_rows_as_device(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(),
+                                           src.GetValidCol());
+    }
     if constexpr (S::isRowMajor)
         reduce_along<Op>(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(), src.GetValidCol());
     else
         reduce_across<Op>(dst.data(), D::RowStride, src.data(), S::Rows, src.GetValidCol(), src.GetValidRow());
 }
 
-template <class Op, class D, class S> PTO_INLINE void reduce_cols(D &dst, const S &src) {
+template <class Op, class D, class S> PTO_INLINE void reduce_cols(D &dst, const S &src, [[maybe_unused]] bool pairs) {
     check_operands<D, S>();
     static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                   "column reduction: operands without fractals (SLayout::NoneBox)");
     if constexpr (as_simulator && is_float<ElementType<D>>)
         return reduce_in_sequence<Op, false>(dst.data(), D::ColStride, src.data(), S::ColStride, S::RowStride,
                                              src.GetValidCol(), src.GetValidRow());
+    if constexpr (as_device && is_float<ElementType<D>> && S::isRowMajor && is_same<Op, Sum>)
+        return sum_columns_as_device(dst.data(), D::ColStride, src.data(), S::Cols, src.GetValidRow(),
+                                     src.GetValidCol(), pairs);
     if constexpr (S::isRowMajor)
         reduce_across<Op>(dst.data(), D::ColStride, src.data(), S::Cols, src.GetValidRow(), src.GetValidCol());
     else
@@ -265,7 +277,7 @@ namespace pto {
     template <class D, class S, class... Rest>                                                                         \
     PTO_INST RecordEvent COL(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {                             \
         PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, line_results(src, false)), pairwise_scratch(rest...));          \
-        detail::reduce_cols<detail::OPERATION>(dst, src);                                                              \
+        detail::reduce_cols<detail::OPERATION>(dst, src, detail::adds_pairs(rest...));                                 \
         return {};                                                                                                     \
     }
 PTO_REDUCTION(TROWSUM, TCOLSUM, Sum)
