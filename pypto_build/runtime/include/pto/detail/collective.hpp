@@ -18,7 +18,7 @@ struct SdmaBaseConfig {
     uint64_t comm_block_offset;
     uint32_t queue_num;
 };
-}
+} // namespace sdma
 
 // The views of one tensor in the memory of each rank.
 template <class G> struct ParallelGroup {
