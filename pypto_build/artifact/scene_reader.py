@@ -21,7 +21,7 @@ from .errors import ArtifactError
 from .files import read_text
 from .manifest_eval import Evaluator
 from .records import ArgDirection
-from .scenes import CHIP_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scenes
+from .scenes import CHIP_LEVEL, NODE_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scenes
 
 _LARGEST = 1 << 20
 _HARNESS = "simpler_setup"
@@ -232,7 +232,8 @@ def _plain(entry: dict[str, Any], kind: type[Any]) -> Any:
 
 def level_reason(level: int) -> str:
     """Why a class of this level does not run here; empty if it does."""
-    return "" if level == CHIP_LEVEL else f"level {level}: it needs several chips, and simpler's workers"
+    here = level in (CHIP_LEVEL, NODE_LEVEL)
+    return "" if here else f"level {level}: it needs several machines, and simpler's workers"
 
 
 def mark_reason(name: str, words: list[Any]) -> str:

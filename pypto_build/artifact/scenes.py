@@ -21,6 +21,8 @@ from .records import DEFAULT_CONFIG, DEFAULT_ENTRY, ArgDirection, Artifact, Core
 
 #: Levels of a scene test that run on one chip.
 CHIP_LEVEL = 2
+#: Levels that run on several chips of one machine.
+NODE_LEVEL = 3
 #: Where a class's cases lie in its artifact, a directory each.
 CASES_DIR = "data"
 #: What a case's directory says about itself.

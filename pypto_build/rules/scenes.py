@@ -26,6 +26,7 @@ from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_fi
 from pypto_build.artifact.scenes import (
     ARGUMENTS_NAME,
     CASES_DIR,
+    NODE_LEVEL,
     OUTCOMES_VARIABLE,
     CaseOutcome,
     Scene,
@@ -288,6 +289,8 @@ def _why_not(workspace: Workspace, one: _Chosen, platform: Platform) -> str:
     """Why a case does not run; empty if it does. One that is named runs, manual or not."""
     if platform.simulated and (reason := one.scene.why_not(one.case, platform.name)):
         return reason
+    if one.scene.level == NODE_LEVEL:
+        return "several chips: pypto-build scene and pytest run it"
     mode = workspace.options["MANUAL"]
     manual = platform.name in one.case.manual
     if manual and mode == "exclude" and not one.named:

@@ -96,7 +96,7 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
 def test_several_files_and_directories(workspace: Workspace) -> None:
     run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
     assert run.returncode == 0, run.stdout
-    assert "[scene] SKIP TestPairs::pairs_1: level 3: it needs several chips, and simpler's workers" in run.stdout
+    assert "[scene] SKIP TestPairs::pairs_1: level 4: it needs several machines, and simpler's workers" in run.stdout
     assert run.stdout.endswith("[scene] 2 passed, 6 skipped\n"), run.stdout
     named = "scenes/scene_chain.py::TestChain::loose,scenes/scene_chain.py::TestChain::small,scenes/scene_pairs.py"
     some = workspace.run("replay", f"SCENE={named}", "CASE=small,loose", "SKIP_GOLDEN=1")
@@ -163,7 +163,7 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
         *((f"test_what_a_kernel_leaves_to_wait_for[a2a3sim-{case}]", "PASSED") for case in ("0-101", "1-102", "2-0")),
         ("test_what_nothing_stands_in_for[a2a3sim]", "SKIPPED"),
     ]
-    assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
+    assert "it uses simpler.worker.Worker of level 4, which needs simpler" in run.stdout
 
 
 def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
@@ -172,11 +172,11 @@ def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
     (package / "__init__.py").touch()
     (package / "main.py").write_text("from simpler.worker import Worker\n\ndef run(level):\n    Worker(level=level)\n")
     (package / "test_beside.py").write_text(
-        "from .main import run\n\ndef test_chip():\n    run(2)\n\ndef test_chips():\n    run(3)\n"
+        "from .main import run\n\ndef test_chip():\n    run(2)\n\ndef test_chips():\n    run(4)\n"
     )
     run = workspace.run("beside", "-p", "no:cacheprovider", "-rs", "-p", "a2a3sim", tool="pytest")
     assert run.returncode == 0 and "1 passed, 1 skipped" in run.stdout, run.stdout
-    assert "it uses simpler.worker.Worker of level 3, which needs simpler" in run.stdout
+    assert "it uses simpler.worker.Worker of level 4, which needs simpler" in run.stdout
 
 
 def test_the_list(workspace: Workspace) -> None:
@@ -186,7 +186,7 @@ def test_the_list(workspace: Workspace) -> None:
     assert "    matrix  a2a3sim (manual), a5sim\n" in run.stdout
     assert "    chip  a2a3  does not run here: its platforms are a2a3\n" in run.stdout
     assert "    test_worker  does not run here: it drives simpler's worker itself\n" in run.stdout
-    reason = "does not run here: level 3: it needs several chips, and simpler's workers"
+    reason = "does not run here: level 4: it needs several machines, and simpler's workers"
     assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
     assert run.stdout.endswith("2 files, 4 cases run here\n")
 

@@ -192,6 +192,15 @@ def _inner(pid: int) -> str:
     return next(line.split()[-1] for line in text.splitlines() if line.startswith("NSpid:"))
 
 
+# As the compiler wraps a host callable: its arguments come as one.
+_WRAPPER = """
+
+from pypto.runtime.distributed_runner import _tensor_from_continuous
+
+
+def halve(args):
+    _user_halve(*(_tensor_from_continuous(arg) for arg in args))
+"""
 _HALVE = """import torch
 
 
@@ -231,6 +240,9 @@ def test_host_callables_run_between_dispatches(tmp_path: Path) -> None:
     )
     chips.write("orchestration/host_orch.py", driver)
     chips.write("sub_workers/halve.py", _HALVE)
+    run = chips.replay()
+    assert run.status == 0, run.stdout + run.stderr
+    chips.write("sub_workers/halve.py", _HALVE.replace("def halve", "def _user_halve") + _WRAPPER)
     run = chips.replay()
     assert run.status == 0, run.stdout + run.stderr
     chips.write("sub_workers/halve.py", _HALVE.replace("x / 2", "z / 2"))

@@ -22,6 +22,12 @@ class _Absent(type):
     def __call__(cls, *_: Any, **__: Any) -> NoReturn:
         raise NeedsSimpler(f"{cls.__module__}.{cls.__name__}")
 
+    def __index__(cls) -> NoReturn:
+        raise NeedsSimpler(f"{cls.__module__}.{cls.__name__}")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __lshift__ = __call__  # of constants
+
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -178,5 +178,6 @@ class CallableNamespace:
     def __init__(self, entries: dict[str, Any]) -> None:
         self.__dict__.update(entries)
 
-    def keep(self, *objects: Any) -> None:
-        """Keep objects until the run is over."""
+    def keep(self, *objects: Any) -> Any:
+        """Keep objects until the run is over: whoever recorded them does."""
+        return objects[0] if len(objects) == 1 else objects or None

@@ -29,7 +29,7 @@ from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_
 
 #: Where the goldens are that only the class itself compares with.
 JUDGED_GOLDEN = "golden"
-#: Exit status of a case that is to be skipped.
+#: Exit status of a case that is to be skipped, which `outcomes` knows.
 SKIPPED = 5
 
 _MOST_THREADS = 8  # more make many small operations slower
@@ -61,7 +61,7 @@ def make_data(
     """Write the data of a case into ``output``."""
     scene, case = find_scene(file, class_name, case_name)
     params = case.get("params", {})
-    _seed(seed)
+    seed_all(seed)
     args = scene.generate_args(params)
     if not hasattr(args, "tensor_names"):
         kind = type(args).__name__
@@ -80,14 +80,14 @@ def make_data(
 
 def _write_golden(scene: Any, args: TaskArgsBuilder, params: Any, place: Path, outputs: set[int]) -> None:
     expected = args.clone()
-    with _threads():
+    with golden_threads():
         scene.compute_golden(expected, params)
     for index, name in enumerate(args.tensor_names()):
         if index in outputs:
             write_tensor(place / f"{name}.pt", name, getattr(expected, name).contiguous())
 
 
-def _seed(seed: int) -> None:
+def seed_all(seed: int) -> None:
     """Random data is the same every time; a file that seeds by itself has its own."""
     random.seed(seed)
     np.random.seed(seed)
@@ -95,7 +95,8 @@ def _seed(seed: int) -> None:
 
 
 @contextmanager
-def _threads() -> Iterator[None]:
+def golden_threads() -> Iterator[None]:
+    """Within it, torch has as many threads as goldens are computed with."""
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, _MOST_THREADS))
     try:

@@ -45,6 +45,8 @@ class WorkerTests:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
     def _reason(self, item: pytest.Item) -> str:
+        if not isinstance(item, pytest.Function):
+            return ""  # a case of a scene test, which knows by itself
         if item.get_closest_marker("requires_hardware") is not None:
             return "needs hardware"
         mark, mode = item.get_closest_marker("manual"), given(self._config, "--manual") or "exclude"

@@ -19,14 +19,11 @@ from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.artifact.scenes import file_name
+from pypto_build.artifact.scenes import NODE_LEVEL, file_name
 from pypto_build.interop.scene.case import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import Recorder
 from pypto_build.interop.scene.worker import BUILD_DIR, CallConfig, ChipCallable, artifact_of, replay
-
-#: Levels of a scene test that run on several chips of one machine.
-NODE_LEVEL = 3
 
 Orchestration = Callable[[Any, Any, Any], Any]
 
@@ -48,6 +45,7 @@ class NodeWorker:
             raise NeedsSimpler(f"simpler.worker.Worker on {platform}")
         self.platform, self.runtime, self.world = platform, runtime, max(1, len(device_ids))
         self._programs: dict[int, ChipCallable] = {}
+        self._named: dict[int, str] = {}
         self._functions: dict[int, Any] = {}
 
     def init(self, **_: Any) -> None:
@@ -56,11 +54,12 @@ class NodeWorker:
     def close(self) -> None:
         """Nothing has to be ended."""
 
-    def register(self, program: Any) -> int:
-        """A handle of a chip program or a host callable."""
+    def register(self, program: Any, name: str = "") -> int:
+        """A handle of a chip program, which may have a name, or of a host callable."""
         handle = len(self._programs) + len(self._functions)
         if isinstance(program, ChipCallable):
             self._programs[handle] = program
+            self._named[handle] = file_name(name or program.binary.path.stem)
         elif callable(program):
             self._functions[handle] = program
         else:
@@ -99,10 +98,9 @@ class NodeWorker:
             call.function(call.args)
 
     def _names(self) -> dict[int, str]:
-        """Names of the chip programs; several with one source are told apart by their handles."""
+        """Names of the chip programs; several with one name are told apart by their handles."""
         names: dict[int, str] = {}
-        for handle, program in self._programs.items():
-            name = file_name(program.binary.path.stem)
+        for handle, name in self._named.items():
             names[handle] = f"{name}_{handle}" if name in names.values() else name
         return names
 

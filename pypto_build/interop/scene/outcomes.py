@@ -19,10 +19,12 @@ from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+#: Exit status of a tool that runs one case, when the case needs what is not here.
+NOT_HERE = 5
 _TICK_S = 0.02
 #: Of one case. Its author's machine has no such limit, and here many may run at a time.
 _TIME_LIMIT_S = 300
@@ -49,6 +51,16 @@ def compare_runtimes(first: CaseResult, second: CaseResult, names: tuple[str, st
     differing = [path.stem for path in _outputs(first) if not _same(path, second)]
     said = f"outputs differ in bits: {', '.join(differing)}" if differing else "outputs are the same, byte by byte"
     return CaseResult(first.label, PASSED, said)
+
+
+def run_on_chips(origin: str, platform: str, rounds: int, skip_golden: bool) -> CaseResult:
+    """Run a case of several chips, FILE::CLASS::CASE, in a process of its own."""
+    command = [*own_tool("pypto_build.interop.scene.node_case"), origin, "-p", platform, "--rounds", str(rounds)]
+    command += ["--skip-golden"] if skip_golden else []
+    status, printed = run_tool(command, own_environment())
+    last = [line for line in printed.splitlines() if line.strip()][-1:] or ["it ended without a word"]
+    word = {0: PASSED, NOT_HERE: SKIPPED}.get(status, FAILED)
+    return CaseResult(origin.partition("::")[2], word, "" if word == PASSED else last[0], printed=printed)
 
 
 def _outputs(result: CaseResult) -> list[Path]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.scenes import Scene, SceneCase, Scenes, matches
+from pypto_build.artifact.scenes import NODE_LEVEL, Scene, SceneCase, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
-from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, CasesRun, describe_file
+from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, CasesRun, describe_file, run_on_chips
 
 
 class SceneFile(pytest.File):
@@ -49,6 +49,8 @@ class SceneFile(pytest.File):
                 reason = scene.why_not(case, name) if PLATFORMS[name].simulated else "needs hardware and simpler"
                 if reason:
                     yield Absent.from_parent(self, name=f"{label}[{name}]", reason=reason)
+                elif scene.level == NODE_LEVEL:
+                    yield ChipsItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
                 else:
                     yield SceneItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
         for name in scene.others:
@@ -71,7 +73,7 @@ class SceneFile(pytest.File):
         return words
 
 
-class SceneItem(pytest.Item):
+class _CaseItem(pytest.Item):
     """One case on one platform."""
 
     def __init__(self, *, platform: str, label: str, **more: object) -> None:
@@ -83,10 +85,13 @@ class SceneItem(pytest.Item):
         """FILE::CLASS::CASE."""
         return f"{self.path}::{self.label}"
 
+    def result(self) -> CaseResult:
+        """What the case came to."""
+        raise NotImplementedError
+
     def runtest(self) -> None:
-        """Run the case, with all others of the session."""
-        runs = self.config.stash.setdefault(_RUNS, _Runs())
-        result = runs.result(self)
+        """Run the case."""
+        result = self.result()
         if result.word == SKIPPED:
             pytest.skip(result.message)
         if result.word == FAILED:
@@ -102,6 +107,23 @@ class SceneItem(pytest.Item):
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the item is."""
         return self.path, 0, self.name
+
+
+class SceneItem(_CaseItem):
+    """A case of one chip, which is run with all others of the session."""
+
+    def result(self) -> CaseResult:
+        """What the case came to."""
+        return self.config.stash.setdefault(_RUNS, _Runs()).result(self)
+
+
+class ChipsItem(_CaseItem):
+    """A case of several chips."""
+
+    def result(self) -> CaseResult:
+        """What the case came to."""
+        rounds = int(given(self.config, "--rounds") or 1)
+        return run_on_chips(self.origin, self.platform, rounds, bool(given(self.config, "--skip-golden")))
 
 
 class _Runs:

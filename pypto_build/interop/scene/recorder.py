@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pypto_build.artifact import ArgDirection
 from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
-from pypto_build.interop.scene.case import NeedsSimpler
-from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name
+from pypto_build.interop.scene.case import NeedsSimpler, TaskArgsBuilder
+from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
+from pypto_build.replay.scalars import natural_dtype, scalar_bits
 
 _HEAD = '''"""What an orchestration submitted, recorded call by call."""
 
@@ -27,6 +29,7 @@ def host_orch(orch, _args, config, *, tensors, callables, sub_ids, _keep, world_
 _TAIL = "\n\nhost_orch._pypto_distributed_entry = True\n"
 _TAGS = ("INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP")
 _WRITES = (1, 2, 3, 4)
+_OF_DIRECTIONS = {ArgDirection.IN: 0, ArgDirection.OUT: 3, ArgDirection.INOUT: 2}
 _ENUMS = {row.torch: row.enum for row in DTYPES.values() if row.enum and row.torch and row.name != "INDEX"}
 
 
@@ -74,6 +77,20 @@ class TaskArgs:
     def scalar(self, index: int) -> int:
         """A scalar by its place."""
         return self.scalars[index]
+
+
+def task_args_of(args: TaskArgsBuilder, signature: Sequence[Any]) -> tuple[TaskArgs, list[str]]:
+    """All arguments of a case as those of one dispatch, tagged by a signature, and the names of its outputs."""
+    found, outputs = TaskArgs(), list[str]()
+    ways = [ArgDirection(word) for word in signature if ArgDirection(word) is not ArgDirection.SCALAR]
+    for name, way in zip(args.tensor_names(), ways, strict=False):
+        found.add_tensor(tensor_of(getattr(args, name)), _OF_DIRECTIONS[way])
+        outputs += [name] if way is not ArgDirection.IN else []
+    for name in args.scalar_names():
+        value = getattr(args, name)
+        plain = getattr(value, "value", value)
+        found.add_scalar(scalar_bits(plain, "float32" if isinstance(plain, float) else natural_dtype(plain)))
+    return found, outputs
 
 
 @dataclass(frozen=True)

@@ -224,8 +224,13 @@ def make_tensor_arg(_worker: Any, tensor: Any) -> Any:
     return tensor
 
 
-def _modules() -> dict[str, ModuleType]:
-    found = {"torch": stand_in_torch()}
+def _tensor_from_continuous(tensor: Any) -> Any:
+    """What a host callable makes of one of its arguments, which are tensors here."""
+    return tensor
+
+
+def _modules(torch: bool) -> dict[str, ModuleType]:
+    found = {"torch": stand_in_torch()} if torch else {}
     for name, content in (
         ("simpler", {}),
         (
@@ -241,7 +246,10 @@ def _modules() -> dict[str, ModuleType]:
         ("pypto", {}),
         ("pypto.runtime", {}),
         ("pypto.runtime.tensor_arg", {"make_tensor_arg": make_tensor_arg}),
-        ("pypto.runtime.distributed_runner", {"_submit_chip": _submit_chip}),
+        (
+            "pypto.runtime.distributed_runner",
+            {"_submit_chip": _submit_chip, "_tensor_from_continuous": _tensor_from_continuous},
+        ),
     ):
         module = found[name] = ModuleType(name)
         module.__path__ = []
@@ -250,9 +258,9 @@ def _modules() -> dict[str, ModuleType]:
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
-    """Within it, a driver's imports find what stands in for them."""
-    modules = _modules()
+def stand_ins(torch: bool = True) -> Iterator[None]:
+    """Within it, the imports of a driver, or of a host callable that has torch itself, find what stands in for them."""
+    modules = _modules(torch)
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.dispatches import Dispatch
 from pypto_build.replay.chips.rank import RankReply
+from pypto_build.replay.chips.stand_ins import stand_ins
 from pypto_build.replay.chips.tensors import HostTensor
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
-    """Call the function that a file is named after, with its tensors and then its scalars, which write in place.
+    """Call the function that a file is named after, with its tensors and then its scalars, which write in place. One
+    that the compiler wrapped, whose only parameter is ``args``, is given them as a list.
 
     Raises `RuntimeFault` naming file and line for whatever the function raises.
     """
@@ -27,11 +30,14 @@ def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
     path = files[dispatch.program]
     namespace: dict[str, Any] = {"__name__": dispatch.program, "__file__": str(path)}
     try:
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
+        with stand_ins(torch=False):
+            exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
         function = namespace.get(dispatch.program)
         if not callable(function):
             raise TypeError(f"defines no function '{dispatch.program}'")
-        function(*(as_torch(item.tensor) for item in dispatch.tensors), *dispatch.scalars)
+        given = [*(as_torch(item.tensor) for item in dispatch.tensors), *dispatch.scalars]
+        wrapped = list(inspect.signature(function).parameters) == ["args"]
+        function(*([given] if wrapped else given))
     except Exception as error:
         raise RuntimeFault(_fault(path, error)) from None
     return RankReply()

@@ -62,6 +62,14 @@ inline bool register_completion_condition(AsyncCtx &context, const CompletionTok
     return true;
 }
 
+#ifdef PTO_DETAIL_COMM_HPP
+/// Notify a counter of another rank. For kernels that include the instructions, as upstream's does.
+inline void send_notification(volatile void *counter, int32_t value, pto::comm::NotifyOp operation) {
+    pto::comm::Signal signal(static_cast<int32_t *>(const_cast<void *>(counter)));
+    pto::comm::TNOTIFY(signal, value, operation);
+}
+#endif
+
 /// Let the task wait until somebody has raised a counter to a value.
 inline void save_expected_notification_counter(AsyncCtx &context, volatile void *counter, uint32_t expected) {
     register_completion_condition(

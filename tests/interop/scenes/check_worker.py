@@ -92,7 +92,7 @@ def test_what_a_kernel_leaves_to_wait_for(st_platform, capfd, mode, code):
 
 @pytest.mark.platforms(["a2a3sim", "a5sim"])
 def test_what_nothing_stands_in_for(st_platform):
-    Worker(level=3, platform=st_platform)
+    Worker(level=4, platform=st_platform)
 
 
 @pytest.mark.manual(["a2a3sim"])

@@ -1,4 +1,4 @@
-"""A scene test whose cases are computed, of a level that needs several chips."""
+"""A scene test whose cases are computed, of a level that needs several machines."""
 
 import simpler_setup
 from simpler.task_interface import ArgDirection as D
@@ -7,14 +7,14 @@ from simpler_setup import SceneTestCase
 from simpler_setup.scene_test import _sanitize_for_filename
 
 
-def two_chips(orch, callables, task_args, config):
+def two_machines(orch, callables, task_args, config):
     """What a worker of this level is given."""
-    orch.worker = Worker(level=3)
+    orch.worker = Worker(level=4)
 
 
-@simpler_setup.scene_test(level=3, runtime="tensormap_and_ringbuffer")
+@simpler_setup.scene_test(level=4, runtime="tensormap_and_ringbuffer")
 class TestPairs(SceneTestCase):
-    """Needs two chips."""
+    """Needs two machines."""
 
-    CALLABLE = {"orchestration": two_chips, "callables": [{"name": "one", "signature": [D.IN]}]}
+    CALLABLE = {"orchestration": two_machines, "callables": [{"name": "one", "signature": [D.IN]}]}
     CASES = [{"name": _sanitize_for_filename(f"pairs {n}"), "platforms": ["a2a3sim"]} for n in (1, 2)]

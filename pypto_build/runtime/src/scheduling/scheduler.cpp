@@ -7,6 +7,7 @@
 #include "scheduling/predicate.h"
 #include "scheduling/stall.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace pypto::runtime {
@@ -16,7 +17,7 @@ namespace {
 constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
 constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
-constexpr std::chrono::milliseconds kPatience(250); // for the next unit to end while others are ready
+constexpr std::chrono::milliseconds kPatience(100); // for the next unit to end while others are ready
 
 // Tasks whose arguments are dumped run one by one: else a dump would hold what other tasks are just writing.
 Order order_of(const Settings &settings) {
@@ -93,14 +94,17 @@ void Scheduler::wake_if_worthwhile() {
     const bool must = ranks_ || blocked_ > 0 || relief_ > 0;
     if (ready_.empty() || (!must && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
         return;
-    if (idle_ > 0) {
+    if (idle_ > 0)
         work_.notify_one();
-    } else if (workers_.size() < max_workers_ + blocked_ + relief_) {
-        cores_.push_back(executor_.make_core());
-        workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
-    } else {
+    else if (workers_.size() < max_workers_ + blocked_ + relief_)
+        start_worker();
+    else
         watch();
-    }
+}
+
+void Scheduler::start_worker() {
+    cores_.push_back(executor_.make_core());
+    workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
 }
 
 void Scheduler::watch() {
@@ -116,7 +120,10 @@ void Scheduler::relieve() {
         if (stop_ || failed() || running_ == 0 || ready_.empty() || units_over_ != before)
             continue;
         relief_ = static_cast<size_t>(executor_.chip_cores());
-        wake_if_worthwhile();
+        work_.notify_all();
+        // All at once: among threads that spin, each would wait long for its turn to start the next.
+        for (size_t more = std::min<size_t>(ready_.units(), relief_); more > idle_; --more)
+            start_worker();
     }
 }
 

@@ -84,6 +84,7 @@ private:
     void run_kernels(const Unit &unit, Core &core);
     void finish(const Unit &unit, int64_t now);
     void wake_if_worthwhile();
+    void start_worker();
     void watch();
     void relieve();
     bool far_ahead() const;

@@ -18,6 +18,8 @@ from pypto_build.interop.scene.case import (
     scene_level,
     scene_test,
 )
+from pypto_build.interop.scene.memory import tensor_of
+from pypto_build.interop.scene.recorder import task_args_of
 
 __all__ = [
     "CallableNamespace",
@@ -42,6 +44,26 @@ def _outputs_dir() -> Path:
 
 def _sanitize_for_filename(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+
+
+def _rehosted_ref_for(test_args: TaskArgsBuilder, tensor: Any) -> Any:
+    """A tensor of the case's arguments as an argument of a dispatch."""
+    return tensor_of(tensor)
+
+
+def _rehosted_ref(test_args: TaskArgsBuilder, name: str) -> Any:
+    """The same by its name."""
+    return tensor_of(getattr(test_args, name))
+
+
+def _l3_ref(test_args: TaskArgsBuilder, name: str, worker: Any = None) -> Any:
+    """The same, of a worker's."""
+    return tensor_of(getattr(test_args, name))
+
+
+def _build_l3_task_args(test_args: TaskArgsBuilder, orch_signature: Any, worker: Any = None) -> Any:
+    """All arguments of the case as those of one dispatch, and the names of the outputs."""
+    return task_args_of(test_args, orch_signature)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,13 @@ enum class CollEngine { AIV, CCU };
 
 namespace sdma {
 constexpr uint32_t UB_ALIGN_SIZE = 256; // bytes of the scratch tile
-}
+// How transfers are cut into blocks and spread over queues, of which there are none here.
+struct SdmaBaseConfig {
+    uint64_t block_bytes;
+    uint64_t comm_block_offset;
+    uint32_t queue_num;
+};
+} // namespace sdma
 
 // The views of one tensor in the memory of each rank.
 template <class G> struct ParallelGroup {
