@@ -36,10 +36,8 @@ class Whereabouts:
         return f"core {item.core} ({item.role}) {doing} {place}{at}, since {since:.1f} s{touches}"
 
 
-def whereabouts(report: Report | None, binaries: Collection[str]) -> list[Whereabouts]:
+def whereabouts(report: Report, binaries: Collection[str]) -> list[Whereabouts]:
     """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up."""
-    if report is None:
-        return []
     samples = {sample.running.core: sample for sample in report.samples}
     running = {sample.running.core: sample.running for sample in report.samples}
     running |= {item.core: item for item in report.running}
@@ -58,7 +56,9 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
         found = {}
         for sample in samples:
             frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
-            found[sample.running.core] = next((frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), "")
+            found[sample.running.core] = next(
+                (frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), ""
+            )
     return found
 
 

@@ -279,9 +279,14 @@ class Worker:
         return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 
     @property
-    def _reports(self) -> Sequence[int]:
+    def _starts(self) -> Sequence[int]:
         """Where the reports of what runs kernels begin."""
         return (0,)
+
+    def _reports(self) -> Mapping[str, Report]:
+        """These reports, by words that say whose they are."""
+        report = self._read_report()
+        return {"": report} if report else {}
 
     def _read_report(self) -> Report | None:
         from pypto_build.runtime.report import read_report
@@ -319,7 +324,7 @@ class Worker:
         """A fault that the run has told; of a hang, with where every core was."""
         fault = run_fault(record)
         if fault.status == "hang":
-            add_whereabouts(fault.error, self._read_report(), self._binaries)
+            add_whereabouts(fault.error, self._reports(), self._binaries)
         return fault
 
     def _fault(self, reply: Reply) -> RunFault:
@@ -330,13 +335,14 @@ class Worker:
 
     def _hang(self) -> RunFault:
         self._stopped_ns = time.monotonic_ns()
-        stopped, loading = self._read_report(), self._loading
-        questions = Questions(self._report, self._reports, self._ask, self._collect)
+        error = describe_hang(self._timeout_s, self._read_report(), self._loading)
+        stopped = self._reports()
+        questions = Questions(self._report, self._starts, self._ask, self._collect)
         questions.ask()
-        asked = self._read_report()
-        samples = asked.samples if asked else ()
-        report = replace(stopped, samples=samples) if stopped else None
-        error = describe_hang(self._timeout_s, report, loading, self._binaries)
+        asked = self._reports()
+        samples = {rank: asked[rank].samples if rank in asked else () for rank in stopped}
+        reports = {rank: replace(report, samples=samples[rank]) for rank, report in stopped.items()}
+        add_whereabouts(error, reports, self._binaries)
         questions.end()  # what it has printed is let out
         give_up = time.monotonic() + _LAST_WORDS_S
         while self._alive and time.monotonic() < give_up:

@@ -59,6 +59,7 @@ Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
 _INCLUDE_DIR = Path(__file__).resolve().parent / "include"
 _ROLES = ("AIC", "AIV0", "AIV1")
 
+
 @dataclass(frozen=True)
 class Running:
     """A kernel that a thread was executing, as ``role`` of its group. ``start_ns`` is CLOCK_MONOTONIC.
@@ -211,9 +212,7 @@ def _slot(buffer: memoryview, start: int, core: int) -> Running | None:
     """What a thread was executing; None if it was nothing."""
     task, func_id, block, start_ns, member, waits, kernel = _SLOT.unpack_from(buffer, start)
     role = _ROLES[member % len(_ROLES)]
-    return (
-        Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
-    )
+    return Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
 
 
 def _crash(buffer: memoryview) -> Crash | None:
@@ -285,8 +284,8 @@ def _samples(buffer: memoryview) -> tuple[Sample, ...]:
         if state != _COMPLETE or running is None:
             continue
         touched = start + _TOUCHED_OFFSET
-        count, _, looks, polls, address, _, value, near, *place, name = _TOUCHED.unpack_from(buffer, touched)
-        nearest = Address(_one_of(Nearness, near), *place, _text(name))
+        count, _, looks, polls, address, _, value, near, distance, size, name = _TOUCHED.unpack_from(buffer, touched)
+        nearest = Address(_one_of(Nearness, near), distance, size, _text(name))
         frames = _frames(buffer, touched + _TOUCHED.size, min(count, _SAMPLE_FRAMES))
         found.append(Sample(running, frames, looks, polls, address, value, nearest))
     return tuple(found)
