@@ -90,7 +90,8 @@ class Worker:
 
     `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch. When the last
     of `rounds` is finished the child is gone, so that what it left in the tensors changes no more. What it says counts
-    for messages, and for ending it sooner; never for more time, and never for a run that went well.
+    for messages, and for ending it sooner; never for more time, and never for a run that went well. Events before a fault
+    are written down if it `keeps` them.
     """
 
     def __init__(
@@ -104,7 +105,9 @@ class Worker:
         body: Callable[..., None] = serve,
         reports: int = 1,
         flights: int = 1,
+        keeps: bool = True,
     ) -> None:
+        self._keeps = keeps
         self._job, self._tensors = job, tensors
         self._timeout_s, self._rounds, self._memory_bytes = timeout_s, rounds, memory_bytes
         self._binaries = frozenset(map(str, job.binaries))
@@ -177,7 +180,8 @@ class Worker:
         try:
             return self._finish_round()
         except RunFault as fault:
-            self._keep_flight(fault.error)
+            if self._keeps:
+                self._keep_flight(fault.error)
             raise
 
     def _finish_round(self) -> Reply:

@@ -310,7 +310,7 @@ CASES: tuple[Case, ...] = (
         "runtime_error",
         "ring 1 (scope at …): all 4 task slots are in use; the oldest of them, task 0 step, has not run",
         "the ring's task window is full and its oldest task cannot be released: raise PTO2_RING_TASK_WINDOW (a power of "
-        "two)",
+        "two); PTO2_RING_TASK_WINDOW=8 was tried: what ends the run then: …task id 77 of ring 1, which was never submitted…",
         """for (int i = 0; i < 8; i += 1) {
             CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 77)}; p.set_dependencies(ids, 1);
             rt_submit_aiv_task(0, p);
@@ -334,7 +334,7 @@ CASES: tuple[Case, ...] = (
         "one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at …) are in use, every task in them is "
         "over, and their scope is still open; the oldest of them, task 0 step, is over and held by that scope",
         "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
-        "PTO2_RING_TASK_WINDOW (a power of two)",
+        "PTO2_RING_TASK_WINDOW (a power of two); PTO2_RING_TASK_WINDOW=8 was tried: with it this run reaches its end",
         f"for (int i = 0; i < 8; i += 1) {{ {_ONE} }}",
         environment={"PTO2_RING_TASK_WINDOW": "4"},
     ),
@@ -345,7 +345,8 @@ CASES: tuple[Case, ...] = (
         "the heap of ring 1 (scope at …) is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be "
         "released; the oldest of them, an allocation, is over and held by that scope",
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
-        "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192",
+        "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192; PTO2_RING_HEAP=8192 was tried: with it this run "
+        "reaches its end",
         """uint32_t shape[1] = {64}; TensorCreateInfo info(shape, 1);
         for (int i = 0; i < 8; i += 1) alloc_tensors(info);""",
         environment={"PTO2_RING_HEAP": "4096"},
@@ -604,7 +605,8 @@ who changed it last and when, and who alone could still change it. Of a hang eve
 at. A loop that spins is asked at the time limit what it touches: memory of tensors is closed for some moments, and who
 reads or writes it then is seen. One that is at the same address each time polls it; the line says which tensor that is,
 what it holds, and whether anything is left that could change it. Where the ring's heap, window or edges are too small, the
-oldest task is named that keeps the others, and what holds it.
+oldest task is named that keeps the others, and what holds it; larger ones are tried, and the hint says which is enough
+for this run, or what ends it then.
 
 The last 1,000 events of the orchestration and of every core (submissions, kernels, slots, signals, waits) are recorded
 always, in memory that outlives the run. When it hangs or crashes they are in `dfx_outputs/flight.json`, the last of them
