@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pypto_build.facts.faults import Nearness
 from pypto_build.replay.lines import Recompiled
-from pypto_build.runtime.report import Report, Running, Sample, look_up
+from pypto_build.runtime.report import Frame, Report, Running, Sample, look_up
 
 #: Looks in a row at one address that make a poll.
 _POLLS = 4
@@ -56,10 +56,14 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
         found = {}
         for sample in samples:
             frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
-            found[sample.running.core] = next(
-                (frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), ""
-            )
+            found[sample.running.core] = next(filter(None, map(_line, frames)), "")
     return found
+
+
+def _line(frame: Frame) -> str:
+    """The line of a frame; empty for one of a header."""
+    mapped = os.path.normpath(frame.line) if frame.line.startswith("./") else ""  # in a build that is told no path of the artifact
+    return (frame.code or mapped).removeprefix(f"{os.getcwd()}/")
 
 
 def _touches(sample: Sample | None, alone: bool) -> str:

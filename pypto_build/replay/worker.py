@@ -90,8 +90,8 @@ class Worker:
 
     `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch. When the last
     of `rounds` is finished the child is gone, so that what it left in the tensors changes no more. What it says counts
-    for messages, and for ending it sooner; never for more time, and never for a run that went well. Events before a fault
-    are written down if it `keeps` them.
+    for messages, and for ending it sooner; never for more time, and never for a run that went well. Events
+    before a fault are written down if it `keeps` them.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ task wrote them, and which edit of the orchestration makes them right."""
 from __future__ import annotations
 
 import ctypes
+import mmap
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from pypto_build.artifact.files import read_source
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes, mask_of
 from pypto_build.diagnose.diverge.findings import ORCHESTRATION, relative
-from pypto_build.diagnose.diverge.trials import CHOICE, Trial, edits_of, trials, with_choice
+from pypto_build.diagnose.diverge.trials import CHOICE, MOST, Trial, edits_of, trials, with_choice
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
@@ -31,14 +32,15 @@ from pypto_build.runtime.faults import RuntimeFault
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, orchestration_flags
 
 _SHOWN_TASKS = 4
+_SHOWN_FILES = 16
 _COMPILE_S = 120
 #: Trials that end the process, after which no more are made.
-_DEATHS = 4
+_DEATHS = 8
 
 
 @dataclass(frozen=True)
 class _Wrong:
-    """Elements of an output that differ: where, and the tasks that wrote next to the first of them, with their kernels."""
+    """Elements of an output that differ: where, and the tasks that wrote the first of them, with their kernels."""
 
     name: str
     found: Difference
@@ -84,7 +86,23 @@ def _finding(launch: Launch, wrong: _Wrong, hint: str, source: Path, lines: Mapp
         f"'{wrong.name}' differ from the golden, within {wrong.region}"
     )
     who = f"the modules, the orchestration, the inputs or the golden are wrong; {hint}"
-    return Finding("diverge/golden", text, hint=who, detail=tuple(writers))
+    return Finding("diverge/golden", text, hint=who, detail=(*writers, *_changed(launch.artifact)))
+
+
+def _changed(artifact: Path) -> list[str]:
+    """What was edited since a file was kept beside it (`.bak`, which splicing leaves): the first line that differs."""
+    found = []
+    for kept in sorted(artifact.glob("**/*.bak*"))[:_SHOWN_FILES]:
+        now = kept.with_name(kept.name.partition(".bak")[0])
+        if not now.is_file():
+            continue
+        before, after = read_source(kept).splitlines(), read_source(now).splitlines()
+        differs = [number for number, pair in enumerate(zip(before, after, strict=False), 1) if pair[0] != pair[1]]
+        if differs:
+            place = f"{relative(artifact, now)}:{differs[0]}"
+            old, new = before[differs[0] - 1].strip(), after[differs[0] - 1].strip()
+            found.append(f"edited since {kept.name} was kept: {place}: {old}  ->  {new}")
+    return found
 
 
 def _edit_finding(
@@ -170,40 +188,43 @@ def _try(
         if library is None:
             return [], []
         other = _with_orchestration(launch, library, directory)
-        right: list[Trial] = []
+        right = mmap.mmap(-1, MOST + 1)  # what a child that dies has found stays
         start = 1
-        for _ in range(_DEATHS):  # a trial may crash, and the next one goes on
+        for _ in range(_DEATHS):
             progress = Progress()
             try:
-                right += in_child(_runs(other, binding, within, tried, start, library, progress), progress, timeout_s)
+                in_child(
+                    _runs(other, binding, within, range(start, len(tried) + 1), library, right, progress),
+                    progress,
+                    timeout_s,
+                )
                 break
             except RunFault:
-                start = progress.task + 1
-        return tried, right
+                start = max(progress.task, start) + 1
+        return tried, [trial for number, trial in enumerate(tried, 1) if right[number]]
 
 
 def _runs(
     launch: Launch,
     binding: Binding,
     within: Limits,
-    tried: Sequence[Trial],
-    start: int,
+    numbers: Sequence[int],
     library: Path,
+    right: mmap.mmap,
     progress: Progress,
-) -> Callable[[], list[Trial]]:
-    def work() -> list[Trial]:
+) -> Callable[[], None]:
+    """Work that makes these trials, and marks those that give the golden."""
+
+    def work() -> None:
         choice = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CHOICE)
-        right = []
-        for number in range(start, len(tried) + 1):
+        for number in numbers:
             progress.set(number)
             choice.value = number
             try:
                 launch.run(lambda call: call.run())
             except RuntimeFault:
                 continue
-            if not _outputs(launch, binding, within):
-                right.append(tried[number - 1])
-        return right
+            right[number] = not _outputs(launch, binding, within)
 
     return work
 

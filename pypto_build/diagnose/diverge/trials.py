@@ -1,8 +1,8 @@
 """Edits of an orchestration that are tried where only a golden tells that something is wrong: which one reproduces it?
 
 All of them are compiled into one library, in which a number chooses. Tried are, within what the text has already: two
-arguments or two scalars of a submission exchanged, a loop that begins or ends a step earlier or later, a submission left
-out, a scalar or an input of another submission.
+inputs or two scalars of a submission exchanged, a loop that begins or ends a step earlier or later, a submission left
+out, a scalar or an input of another one.
 """
 
 from __future__ import annotations
@@ -91,15 +91,15 @@ def _exchanges(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
     """Two inputs, or two scalars, of one submission."""
     for number, one in enumerate(arguments):
         for other in arguments[number + 1 :]:
-            if other.owner != one.owner or one.value == other.value:
+            alike = one.method == other.method == "scalar" or {one.method, other.method} <= {*_TENSORS}
+            if other.owner != one.owner or one.value == other.value or not alike:
                 continue
-            if (one.method in _TENSORS and other.method in _TENSORS) or one.method == other.method == "scalar":
-                if _known(other.value, one.statement.start, plain):
-                    changes = (
-                        (one.statement, one.with_value(other.value)),
-                        (other.statement, other.with_value(one.value)),
-                    )
-                    yield Trial(f"{one.value} and {other.value} exchanged", changes)
+            if _known(other.value, one.statement.start, plain):
+                changes = (
+                    (one.statement, one.with_value(other.value)),
+                    (other.statement, other.with_value(one.value)),
+                )
+                yield Trial(f"{one.value} and {other.value} exchanged", changes)
 
 
 def _loops(plain: str) -> Iterator[Trial]:
