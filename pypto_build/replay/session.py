@@ -229,6 +229,7 @@ class _Session:
                 request.platform,
                 request.seed,
                 request.timeout_s,
+                request.binaries,
             )
 
     def _bind(self, interface: Interface, data: Snapshot) -> Binding:

@@ -6,7 +6,6 @@ import math
 import os
 import select
 import signal
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -209,30 +208,37 @@ class _Host:
         }
 
     def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
-        """Hand out all dispatches. Raises `RankFault` for the first that fails."""
+        """Hand out all dispatches, and keep what came of them. Raises `RankFault` for the first that fails."""
+        times = Times()
+        try:
+            tasks = self._hand_out(plan, ranks, times)
+            return Reply(tasks=tasks, run_s=times.now)
+        finally:
+            if _leaves_records(self._job.options):
+                directory = Path(str(self._job.options["output_dir"]))
+                write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
+
+    def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
+        """Let ranks begin dispatches until all are over; the number of tasks."""
         queue = Queue(plan.dispatches, self._job.world, 1)
         watch = Watch(self._board)
         self._ended = dict[int, tuple[int, ...]]()
-        tasks, start = 0, time.monotonic()
-        times: Times = {}
+        tasks = 0
         while queue.left:
             while (item := queue.take()) is not None:
+                times.begun[item.number] = times.now
                 self._start(ranks, item)
-                times[item.number] = (time.monotonic() - start, 0.0)
             answered = _answered(ranks)
             for process in answered:
                 done = process.current
                 tasks += self._finish(process, queue)
                 assert done is not None
-                times[done.number] = (times[done.number][0], time.monotonic() - start)
+                times.ended[done.number] = times.now
             running = {process.rank: item for process in ranks if (item := process.current)}
             if not answered and (waits := watch.stuck(running)):
                 text, hint = explain(self._board, waits, running, queue, plan.domains)
                 raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
-        if _leaves_records(self._job.options):
-            directory = Path(str(self._job.options["output_dir"]))
-            write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
-        return Reply(tasks=tasks, run_s=time.monotonic() - start)
+        return tasks
 
     def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:
         """Let a rank begin a dispatch, after what it waits for."""

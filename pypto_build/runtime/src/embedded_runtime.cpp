@@ -181,7 +181,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         Fault fault = scheduler.fault();
         const bool quiet = scheduler.quiesce(kQuiesceMs);
         if (quiet) {
-            run->signals.write(settings.output_dir);
+            run->signals.write(settings.output_dir, records->timeline_ns());
             records->write(true, run->executor.cores(), times);
         } else { // a kernel still runs: its thread and everything it uses stay behind
             (void)run.release();
@@ -194,7 +194,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     run->host_graph.deliver();
     result.unwritten = staging->unwritten(kShownUnwritten);
     records->outputs(*staging, result.unwritten);
-    run->signals.write(settings.output_dir);
+    run->signals.write(settings.output_dir, records->timeline_ns());
     records->write(false, run->executor.cores(), times);
     result.tasks = scheduler.tasks_run();
     result.graph = records->graph();

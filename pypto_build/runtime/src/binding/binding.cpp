@@ -188,6 +188,7 @@ constexpr Option kOptions[] = {
     member<&Settings::dep_gen>("dep_gen"),
     member<&Settings::accesses>("accesses"),
     member<&Settings::trace_task>("trace_task"),
+    member<&Settings::trace_block>("trace_block"),
     member<&Settings::trap>("trap"),
     member<&Settings::swimlane>("swimlane"),
     member<&Settings::scope_stats>("scope_stats"),

@@ -355,6 +355,7 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     for (TaskObserver *observer : observers_)
         observer->starting(task, role.member, role.block, core.index);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
+    signals_.hold_back();
     const bool complete = call(activation, task, role);
     for (TaskObserver *observer : observers_)
         observer->called(task, role.member, core.index, start, monotonic_ns());
