@@ -62,7 +62,9 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
 
 def _line(frame: Frame) -> str:
     """The line of a frame; empty for one of a header."""
-    mapped = os.path.normpath(frame.line) if frame.line.startswith("./") else ""  # in a build that is told no path of the artifact
+    mapped = (
+        os.path.normpath(frame.line) if frame.line.startswith("./") else ""
+    )  # in a build that is told no path of the artifact
     return (frame.code or mapped).removeprefix(f"{os.getcwd()}/")
 
 
