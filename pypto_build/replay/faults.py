@@ -196,7 +196,7 @@ def add_whereabouts(error: ErrorInfo, reports: Mapping[str, Report], binaries: C
     from pypto_build.replay.whereabouts import whereabouts
 
     for rank, report in reports.items():
-        found = whereabouts(report, binaries)
+        found = whereabouts(report, binaries, len(reports))
         error.detail += [f"{rank}{item}" for item in found]
         named = [item for item in found if item.running.kernel == error.kernel and str(item.running.task) == error.task]
         stuck = report.stuck

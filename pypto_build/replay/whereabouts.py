@@ -36,13 +36,14 @@ class Whereabouts:
         return f"core {item.core} ({item.role}) {doing} {place}{at}, since {since:.1f} s{touches}"
 
 
-def whereabouts(report: Report, binaries: Collection[str]) -> list[Whereabouts]:
-    """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up."""
+def whereabouts(report: Report, binaries: Collection[str], ranks: int = 1) -> list[Whereabouts]:
+    """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up, `ranks` those
+    that share memory."""
     samples = {sample.running.core: sample for sample in report.samples}
     running = {sample.running.core: sample.running for sample in report.samples}
     running |= {item.core: item for item in report.running}
     lines = _lines(list(samples.values()), binaries)
-    alone = report.open <= 1 and len(running) <= 1 and not report.orchestrating
+    alone = ranks == 1 and report.open <= 1 and len(running) <= 1 and not report.orchestrating
     return [
         Whereabouts(item, lines.get(core, ""), _touches(samples.get(core), alone))
         for core, item in sorted(running.items(), key=lambda pair: pair[1].start_ns)

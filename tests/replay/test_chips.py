@@ -86,6 +86,20 @@ def test_a_deadlock_names_who_notified(tmp_path: Path) -> None:
     assert any("rank 0 core" in line and "waits for the signal at" in line for line in run.stdout.splitlines())
 
 
+def test_a_rank_that_spins_is_asked_what_it_polls(tmp_path: Path) -> None:
+    body = "if (rank == 1) { while (*(volatile int32_t *)(signal + 2) != 5) {} } else wait(signal, 1);"
+    run = Chips(tmp_path, 2, {"step": body}, [("step", rank) for rank in range(2)]).replay("--timeout", "2")
+    assert run.status == 6, run.stdout
+    assert run.verdict.error is not None
+    said = [re.sub(r", since [\d.]+ s", "", line) for line in run.verdict.error.detail]
+    assert said[0] == "rank 0 core 1 (AIV0) waits in task 0 block 0, kernel 'step'"
+    polls = (
+        "rank 1 core 1 (AIV0) runs task 0 block 0, kernel 'step': it polls byte 8 of tensor comm_d0.signal (256 bytes)"
+    )
+    assert said[1].startswith(polls)
+    assert said[1].endswith(", which holds 0 (int32)")
+
+
 def test_kernels_that_wait_leave_their_core_to_others(tmp_path: Path) -> None:
     """More tasks of a rank wait than it has threads; the last one lets all of them go on."""
     waits = ["wait(signal, 1); y[0] = 0;"] * 6
