@@ -24,11 +24,11 @@ from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
+from pypto_build.replay.child import load_embedded
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.values import storage
-from pypto_build.runtime.faults import RuntimeFault
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, orchestration_flags
 
 _SHOWN_TASKS = 4
@@ -216,13 +216,14 @@ def _runs(
     """Work that makes these trials, and marks those that give the golden."""
 
     def work() -> None:
+        faults = load_embedded(launch.embedded).RuntimeFault
         choice = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CHOICE)
         for number in numbers:
             progress.set(number)
             choice.value = number
             try:
                 launch.run(lambda call: call.run())
-            except RuntimeFault:
+            except faults:
                 continue
             right[number] = not _outputs(launch, binding, within)
 
