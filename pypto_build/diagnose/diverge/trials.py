@@ -35,7 +35,7 @@ _SCALAR = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*from_u64\s*<[^>]*>\s*\(\s*orch_args
 
 
 @dataclass(frozen=True)
-class Span:
+class Passage:
     """A part of the text, and what it is."""
 
     start: int
@@ -48,7 +48,7 @@ class Trial:
     """An edit: the spans that get another text, and what it is in words."""
 
     what: str
-    changes: tuple[tuple[Span, str], ...]
+    changes: tuple[tuple[Passage, str], ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Argument:
     owner: str
     method: str
     value: str
-    statement: Span
+    statement: Passage
 
     def with_value(self, value: str) -> str:
         """The statement with another value."""
@@ -71,15 +71,15 @@ def trials(text: str) -> list[Trial]:
     """The edits of an orchestration's `text`, those first that people get wrong most."""
     plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     arguments = [
-        _Argument(match["list"], match["method"], match["value"].strip(), Span(match.start(), match.end(), match[0]))
+        _Argument(match["list"], match["method"], match["value"].strip(), Passage(match.start(), match.end(), match[0]))
         for match in _ADD.finditer(plain)
     ]
     found = [*_exchanges(arguments, plain), *_loops(plain), *_omissions(plain), *_replacements(arguments, plain)]
     return found[:MOST]
 
 
-def _span(match: re.Match[str], group: str) -> Span:
-    return Span(match.start(group), match.end(group), match[group])
+def _span(match: re.Match[str], group: str) -> Passage:
+    return Passage(match.start(group), match.end(group), match[group])
 
 
 def _known(value: str, at: int, plain: str) -> bool:
@@ -140,7 +140,7 @@ def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]
 
 def with_choice(text: str, tried: Sequence[Trial]) -> str:
     """The text with all trials in it; number n, from 1, is the n-th."""
-    alternatives: dict[Span, list[tuple[int, str]]] = {}
+    alternatives: dict[Passage, list[tuple[int, str]]] = {}
     for number, trial in enumerate(tried, 1):
         for span, value in trial.changes:
             alternatives.setdefault(span, []).append((number, value))
