@@ -71,7 +71,7 @@ def _line(frame: Frame) -> str:
 
 def _touches(sample: Sample | None, alone: bool) -> str:
     """What a loop looks at: the address that it was at each time, what is there, and whether anybody else is left."""
-    if sample is None or sample.polls < _POLLS:
+    if sample is None or sample.polls < _POLLS or sample.running.waits:  # who waits is named, and looks now and then
         return ""
     known = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
     place = f"{sample.nearest} at 0x{sample.address:x}" if known else f"0x{sample.address:x}"

@@ -178,6 +178,7 @@ ALONE = ", and nothing else runs or is ready that could change it"
             "it polls 0x4010, which holds 7 (int32)",
         ),
         (Report((ADD,), None, open=1, samples=(replace(POLL, polls=1),)), ""),
+        (Report((ADD,), None, open=1, samples=(replace(POLL, running=replace(ADD, waits=True)),)), ""),
         (Report((ADD,), None, open=1), ""),
     ],
 )
