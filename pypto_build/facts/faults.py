@@ -432,10 +432,10 @@ KINDS: dict[int, Kind] = {
     FaultKind.WINDOW_OVERRUN: _elsewhere("runtime_error"),
     FaultKind.RANKS_DEADLOCK: _elsewhere("hang"),
     FaultKind.ASYNC_INVALID: Kind(ASYNC_COMPLETION_INVALID, "the kernel reports that an asynchronous operation failed"),
-    FaultKind.VALUE_WAIT: Kind(SCHEDULER_TIMEOUT, "{values}; {occupancy}", "{values_hint}", "hang"),
     FaultKind.ASYNC_OVERFLOW: Kind(
         ASYNC_WAIT_OVERFLOW, "the kernel registers more completions to wait for than the {limit} of a task"
     ),
+    FaultKind.VALUE_WAIT: Kind(SCHEDULER_TIMEOUT, "{values}; {occupancy}", "{values_hint}", "hang"),
 }
 
 

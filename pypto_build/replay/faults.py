@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -179,31 +179,29 @@ def _readable(line: str) -> str:
     return line.removeprefix(f"{os.getcwd()}/")
 
 
-def describe_hang(
-    timeout_s: float, report: Report | None, loading: str = "", binaries: Collection[str] = ()
-) -> ErrorInfo:
-    """A run that had not finished at the time limit; `loading` and `binaries` as above."""
+def describe_hang(timeout_s: float, report: Report | None, loading: str = "") -> ErrorInfo:
+    """A run that had not finished at the time limit; `loading` as above."""
     occupancy = f"; {report.occupancy()}" if report else ""
-    error = _error(
+    return _error(
         "hang",
         "{subject} had not finished at the time limit of " + f"{timeout_s:g} s{occupancy}",
         _culprit(report, loading),
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
     )
-    add_whereabouts(error, report, binaries)
-    return error
 
 
-def add_whereabouts(error: ErrorInfo, report: Report | None, binaries: Collection[str]) -> None:
-    """Add to a hang where every core was; its line is that of the kernel that it is told of."""
+def add_whereabouts(error: ErrorInfo, reports: Mapping[str, Report], binaries: Collection[str]) -> None:
+    """Add to a hang where every core was, by the words before it that say of which rank; its line is that of the kernel
+    that it is told of."""
     from pypto_build.replay.whereabouts import whereabouts
 
-    found = whereabouts(report, binaries)
-    error.detail += map(str, found)
-    named = [item for item in found if item.running.kernel == error.kernel and str(item.running.task) == error.task]
-    stuck = report.stuck if report else None
-    chosen = next((item for item in named if stuck and item.running.core == stuck.core), next(iter(named), None))
-    error.line = chosen.line if chosen else ""
+    for rank, report in reports.items():
+        found = whereabouts(report, binaries, len(reports))
+        error.detail += [f"{rank}{item}" for item in found]
+        named = [item for item in found if item.running.kernel == error.kernel and str(item.running.task) == error.task]
+        stuck = report.stuck
+        chosen = next((item for item in named if stuck and item.running.core == stuck.core), next(iter(named), None))
+        error.line = error.line or (chosen.line if chosen else "")
 
 
 @dataclass(frozen=True)

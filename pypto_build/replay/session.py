@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 # What executes the tasks here: the compiled kernels, or PyTorch made from their .pto modules.
 _RUNTIMES = (EMBEDDED, TORCH)
+_SILENT = 60
 #: Errors of a place that is read-only or full.
 _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 
@@ -201,6 +202,8 @@ class _Session:
             left = self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
         except RunFault as fault:
             fault.error.message = at_entry(fault.error, request.artifact_dir, interface.orchestration)
+            if request.engine is None:
+                self._advise(fault.error, interface, binding)
             raise
         finally:
             _name_kernels(interface, request.results_dir / "dfx_outputs")
@@ -318,14 +321,33 @@ class _Session:
         from pypto_build.replay.overruns import name_writer
 
         def run(arena: Arena, options: Mapping[str, SettingValue]) -> None:
-            again = replace(self._request, options=options, rounds=1)
-            with _open_embedded(again, interface, binding, arena) as worker:
-                for index, tensor in enumerate(binding.tensors):
-                    arena.fill(index, tensor.initial)
-                worker.start_round()
-                worker.finish_round()
+            self._run_again(options, interface, binding, arena)
 
         name_writer(error, overrun, [tensor.nbytes for tensor in binding.tensors], run)
+
+    def _advise(self, error: ErrorInfo, interface: Interface, binding: Binding) -> None:
+        """Where a ring was too small, say which size is enough, by running it again."""
+        from pypto_build.replay.sizes import advise, is_about_a_size
+
+        if not is_about_a_size(error.fault):
+            return
+
+        def run(options: Mapping[str, SettingValue]) -> None:
+            arena = Arena([tensor.nbytes for tensor in binding.tensors])
+            self._run_again({**options, "log_level": _SILENT}, interface, binding, arena)
+
+        advise(error, run)
+
+    def _run_again(
+        self, options: Mapping[str, SettingValue], interface: Interface, binding: Binding, arena: Arena
+    ) -> None:
+        """Another run, which leaves no records. Raises `RunFault`."""
+        again = replace(self._request, options=options, rounds=1)
+        with _open_embedded(again, interface, binding, arena, keeps=False) as worker:
+            for index, tensor in enumerate(binding.tensors):
+                arena.fill(index, tensor.initial)
+            worker.start_round()
+            worker.finish_round()
 
     def _finish(self, binding: Binding, arena: Arena) -> None:
         """Keep what was computed, report it, decide."""
@@ -366,12 +388,21 @@ def _timelines(request: Request) -> Timelines | None:
     return Timelines(request.results_dir / "dfx_outputs")
 
 
-def _open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
-    """The embedded runtime, in a process of its own."""
+def _open_embedded(
+    request: Request, interface: Interface, binding: Binding, arena: Arena, keeps: bool = True
+) -> Worker:
+    """The embedded runtime, in a process of its own; `keeps`: what it recorded before a fault."""
     memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
     job = _job(request, interface, binding)
     rounds = request.rounds + request.warms_up
-    return Worker(job, tensor_buffers(binding, arena), timeout_s=request.timeout_s, rounds=rounds, memory_bytes=memory)
+    return Worker(
+        job,
+        tensor_buffers(binding, arena),
+        timeout_s=request.timeout_s,
+        rounds=rounds,
+        memory_bytes=memory,
+        keeps=keeps,
+    )
 
 
 def _name_kernels(interface: Interface, records: Path) -> None:

@@ -21,11 +21,12 @@ _ASK, _CLOSE, _OPEN, _END = 1, 2, 3, 4
 _LOOKS = 8
 _CLOSED_S = 0.012
 _ANSWER_S = 0.25
+_ALL_S = 0.5
 
 
 class Questions:
-    """Commands to the runs whose reports begin at `starts`. `send` lets them look, `wait` takes what they say meanwhile,
-    for so many seconds."""
+    """Commands to the runs whose reports begin at `starts`: `send` lets them look, and `wait` takes what they say, for
+    so many seconds."""
 
     def __init__(
         self, report: mmap.mmap, starts: Sequence[int], send: Callable[[], None], wait: Callable[[float], object]
@@ -36,10 +37,11 @@ class Questions:
 
     def ask(self) -> None:
         """Let all say where they are, and what they touch."""
+        give_up = time.monotonic() + _ALL_S
         if not self._starts or not self._command(_ASK):
             return
         for _ in range(_LOOKS):
-            if not self._command(_CLOSE):
+            if time.monotonic() > give_up or not self._command(_CLOSE):
                 break
             self._wait(_CLOSED_S)
             if not self._command(_OPEN):

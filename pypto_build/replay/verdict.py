@@ -68,7 +68,8 @@ class ErrorInfo(msgspec.Struct):
     """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail.
 
     `fault` is what the runtime noticed, where it was the runtime, `line` and `address` where a crash was and what it
-    touched; `events` are the last of all cores; verdict.json has the words alone, and `code`, the number that upstream's runtime has for it, if any.
+    touched; `events` are the last of all cores; verdict.json has the words alone, and `code`, the number that
+    upstream's runtime has for it, if any.
     """
 
     kind: str

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pypto_build.facts.faults import Nearness
 from pypto_build.replay.lines import Recompiled
-from pypto_build.runtime.report import Report, Running, Sample, look_up
+from pypto_build.runtime.report import Frame, Report, Running, Sample, look_up
 
 #: Looks in a row at one address that make a poll.
 _POLLS = 4
@@ -36,15 +36,14 @@ class Whereabouts:
         return f"core {item.core} ({item.role}) {doing} {place}{at}, since {since:.1f} s{touches}"
 
 
-def whereabouts(report: Report | None, binaries: Collection[str]) -> list[Whereabouts]:
-    """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up."""
-    if report is None:
-        return []
+def whereabouts(report: Report, binaries: Collection[str], ranks: int = 1) -> list[Whereabouts]:
+    """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up, `ranks` those
+    that share memory."""
     samples = {sample.running.core: sample for sample in report.samples}
     running = {sample.running.core: sample.running for sample in report.samples}
     running |= {item.core: item for item in report.running}
     lines = _lines(list(samples.values()), binaries)
-    alone = report.open <= 1 and len(running) <= 1 and not report.orchestrating
+    alone = ranks == 1 and report.open <= 1 and len(running) <= 1 and not report.orchestrating
     return [
         Whereabouts(item, lines.get(core, ""), _touches(samples.get(core), alone))
         for core, item in sorted(running.items(), key=lambda pair: pair[1].start_ns)
@@ -58,15 +57,21 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
         found = {}
         for sample in samples:
             frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
-            found[sample.running.core] = next(
-                (frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), ""
-            )
+            found[sample.running.core] = next(filter(None, map(_line, frames)), "")
     return found
+
+
+def _line(frame: Frame) -> str:
+    """The line of a frame; empty for one of a header."""
+    mapped = (
+        os.path.normpath(frame.line) if frame.line.startswith("./") else ""
+    )  # in a build that is told no path of the artifact
+    return (frame.code or mapped).removeprefix(f"{os.getcwd()}/")
 
 
 def _touches(sample: Sample | None, alone: bool) -> str:
     """What a loop looks at: the address that it was at each time, what is there, and whether anybody else is left."""
-    if sample is None or sample.polls < _POLLS:
+    if sample is None or sample.polls < _POLLS or sample.running.waits:  # who waits is named, and looks now and then
         return ""
     known = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
     place = f"{sample.nearest} at 0x{sample.address:x}" if known else f"0x{sample.address:x}"

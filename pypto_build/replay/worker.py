@@ -90,7 +90,8 @@ class Worker:
 
     `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch. When the last
     of `rounds` is finished the child is gone, so that what it left in the tensors changes no more. What it says counts
-    for messages, and for ending it sooner; never for more time, and never for a run that went well.
+    for messages, and for ending it sooner; never for more time, and never for a run that went well. Events
+    before a fault are written down if it `keeps` them.
     """
 
     def __init__(
@@ -104,7 +105,9 @@ class Worker:
         body: Callable[..., None] = serve,
         reports: int = 1,
         flights: int = 1,
+        keeps: bool = True,
     ) -> None:
+        self._keeps = keeps
         self._job, self._tensors = job, tensors
         self._timeout_s, self._rounds, self._memory_bytes = timeout_s, rounds, memory_bytes
         self._binaries = frozenset(map(str, job.binaries))
@@ -177,7 +180,8 @@ class Worker:
         try:
             return self._finish_round()
         except RunFault as fault:
-            self._keep_flight(fault.error)
+            if self._keeps:
+                self._keep_flight(fault.error)
             raise
 
     def _finish_round(self) -> Reply:
@@ -279,9 +283,14 @@ class Worker:
         return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 
     @property
-    def _reports(self) -> Sequence[int]:
+    def _starts(self) -> Sequence[int]:
         """Where the reports of what runs kernels begin."""
         return (0,)
+
+    def _reports(self) -> Mapping[str, Report]:
+        """These reports, by words that say whose they are."""
+        report = self._read_report()
+        return {"": report} if report else {}
 
     def _read_report(self) -> Report | None:
         from pypto_build.runtime.report import read_report
@@ -319,7 +328,7 @@ class Worker:
         """A fault that the run has told; of a hang, with where every core was."""
         fault = run_fault(record)
         if fault.status == "hang":
-            add_whereabouts(fault.error, self._read_report(), self._binaries)
+            add_whereabouts(fault.error, self._reports(), self._binaries)
         return fault
 
     def _fault(self, reply: Reply) -> RunFault:
@@ -330,13 +339,14 @@ class Worker:
 
     def _hang(self) -> RunFault:
         self._stopped_ns = time.monotonic_ns()
-        stopped, loading = self._read_report(), self._loading
-        questions = Questions(self._report, self._reports, self._ask, self._collect)
+        error = describe_hang(self._timeout_s, self._read_report(), self._loading)
+        stopped = self._reports()
+        questions = Questions(self._report, self._starts, self._ask, self._collect)
         questions.ask()
-        asked = self._read_report()
-        samples = asked.samples if asked else ()
-        report = replace(stopped, samples=samples) if stopped else None
-        error = describe_hang(self._timeout_s, report, loading, self._binaries)
+        asked = self._reports()
+        samples = {rank: asked[rank].samples if rank in asked else () for rank in stopped}
+        reports = {rank: replace(report, samples=samples[rank]) for rank, report in stopped.items()}
+        add_whereabouts(error, reports, self._binaries)
         questions.end()  # what it has printed is let out
         give_up = time.monotonic() + _LAST_WORDS_S
         while self._alive and time.monotonic() < give_up:

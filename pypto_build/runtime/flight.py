@@ -7,7 +7,7 @@ The runtime writes them while it runs, into shared memory given as option ``flig
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -113,7 +113,7 @@ def _one(words: Sequence[str], number: int) -> str:
     return words[number] if number < len(words) else "?"
 
 
-_WORDS = {
+_WORDS: dict[What, Callable[[Event], str]] = {
     What.NONE: lambda event: "?",
     What.RUN_BEGINS: lambda event: "the run begins",
     What.RUN_ENDS: lambda event: "the run ends",

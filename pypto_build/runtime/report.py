@@ -284,8 +284,8 @@ def _samples(buffer: memoryview) -> tuple[Sample, ...]:
         if state != _COMPLETE or running is None:
             continue
         touched = start + _TOUCHED_OFFSET
-        count, _, looks, polls, address, _, value, near, *place, name = _TOUCHED.unpack_from(buffer, touched)
-        nearest = Address(_one_of(Nearness, near), *place, _text(name))
+        count, _, looks, polls, address, _, value, near, distance, size, name = _TOUCHED.unpack_from(buffer, touched)
+        nearest = Address(_one_of(Nearness, near), distance, size, _text(name))
         frames = _frames(buffer, touched + _TOUCHED.size, min(count, _SAMPLE_FRAMES))
         found.append(Sample(running, frames, looks, polls, address, value, nearest))
     return tuple(found)

@@ -1,5 +1,5 @@
-"""What runs wait for when they cannot go on, as data, and in words: who waits for which object at which value, what it is
-now, who changed it last and when, and who could still change it.
+"""What runs wait for when they cannot go on, as data and in words: who waits for which object at which value, what it
+is now, who changed it last and when, and who could still change it.
 
 The runtime notices all of it under its locks (`scheduling/stall.cpp`, `execution/group.cpp`, `execution/group_set.cpp`,
 `execution/value_waits.cpp`, `submission/orchestrator.cpp`) and hands it over in a fault.
@@ -326,7 +326,7 @@ def _by(places: Iterable[Place], key: object) -> list[tuple[tuple[int, int], lis
 def _blocks(places: Sequence[Place]) -> str:
     """`blocks 0-2 (AIV0 step)`."""
     numbers = sorted({place.block for place in places})
-    spans = []
+    spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:
             spans[-1][1] = number

@@ -33,6 +33,7 @@ from pypto_build.proof.digests import ABSENT
 from pypto_build.proof.known import Record
 from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
+from pypto_build.runtime.flight import flight_bytes
 from pypto_build.runtime.report import REPORT_BYTES
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 from pypto_build.toolchain.errors import ToolchainError
@@ -677,13 +678,15 @@ def _pass_reports(path: Path) -> None:
 
 def _report_buffer() -> list[bytes]:
     made = bytearray(REPORT_BYTES)
-    struct.pack_into("<QIIIIQQQ", made, 0, 0x54524F5045525050, 3, 2, 1, 0, 5, 3, 2)
+    struct.pack_into("<QIIIIQQQII", made, 0, 0x54524F5045525050, 5, 2, 1, 0, 5, 3, 2, 0, 0)
     slot = struct.Struct("<QiiqiI64s")
     for index in range(2):
-        slot.pack_into(made, 48 + index * slot.size, index + 3, index, 0, 100, 1, 0, b"kernel_add")
-    crash = struct.Struct("<IiiiQQiI64s256s2048s256sQ")
-    at = 48 + 256 * slot.size
-    crash.pack_into(made, at, 2, 11, 0, 1, 0xDEAD, 3, 0, 2, b"kernel_mul", b"near a", b"a\nb", b"what", 100)
+        slot.pack_into(made, 56 + index * slot.size, index + 3, index, 0, 100, 1, 0, b"kernel_add")
+    crash = struct.Struct("<IiiiQQiI64sIIQQ96s2048s256sQ")
+    at = 56 + 256 * slot.size
+    crash.pack_into(
+        made, at, 2, 11, 0, 1, 0xDEAD, 3, 0, 2, b"kernel_mul", 4, 1, 8, 128, b"near a", b"a\nb", b"what", 100
+    )
     frame = struct.Struct("<QQ176s64s")
     for index in range(2):
         frame.pack_into(made, at + crash.size + index * frame.size, 0, 0x40, b"/nowhere/k.so", b"kernel_entry")
@@ -701,6 +704,34 @@ def _report(path: Path) -> None:
         if report.crash:
             report.crash.summary()
             [str(frame) for frame in report.crash.frames]
+
+
+def _flight_buffer() -> list[bytes]:
+    made = bytearray(flight_bytes(1))
+    struct.pack_into("<QII48x64s", made, 0, 0x544847494C465050, 1, 2, b"kernel_add")
+    for track in range(2):
+        at = 64 + 512 * 64 + track * (64 + 1024 * 32)
+        struct.pack_into("<Q", made, at, 17)
+        for what in range(1, 18):
+            struct.pack_into("<qHHBBHIiQ", made, at + 64 + (what - 1) * 32, what, what, 1, 1, 1, 2, 3, 4, 5)
+    return [bytes(made)]
+
+
+def _flight(path: Path) -> None:
+    from pypto_build.replay.flight import collect
+    from pypto_build.runtime.flight import read_flight
+
+    collect([read_flight(path.read_bytes())]).lines()
+
+
+_KEPT = b"""{"schema": 1, "ranks": 2, "line": "k.cpp:3", "fault": {"kind": 67, "fields": {}},
+"events": [{"ms": -1.5, "rank": 1, "core": 0, "what": "submits", "text": "submits task 0", "task": 0}]}"""
+
+
+def _kept(path: Path) -> None:
+    from pypto_build.replay.flight import read_kept
+
+    read_kept(path).lines()
 
 
 # -- toolchain --------------------------------------------------------------------------------------------------------
@@ -881,6 +912,8 @@ READERS: tuple[Reader, ...] = (
     Reader("listing", _passes_seeds(".txt"), _passes, mutate.damage_text, "passes_dump/01_after_x.txt"),
     Reader("pass_logs", lambda: [_PASS_LOG], _pass_reports, mutate.damage_text, "passes_dump/x.log"),
     Reader("pass_times", lambda: [_PROFILE], _pass_reports, mutate.damage_json, "report/pipeline_profile.json"),
+    Reader("flight", _flight_buffer, _flight, mutate.damage_fields, "flight", named=False, fifo=False),
+    Reader("flight_kept", lambda: [_KEPT], _kept, mutate.damage_json, "dfx_outputs/flight.json"),
     Reader("crash_report", _report_buffer, _report, mutate.damage_fields, "report", errors=(ValueError,), named=False, fifo=False),
     Reader("elf", _elf_seeds, _elf, mutate.damage_fields, "k.o", errors=(ElfError, OSError), named=False),
     Reader("pins", lambda: [PINS_FILE.read_bytes()], lambda path: read_pins(path), mutate.damage_text, "pins.toml", errors=(ToolchainError,)),

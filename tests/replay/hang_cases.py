@@ -24,6 +24,7 @@ _HEAD = """#include <csignal>
 #include <unistd.h>
 
 #include "intrinsic.h"
+#include "pto_async_kernel_api.h"
 #include "pypto/core_context.h"
 #include "tensor.h"
 
@@ -67,7 +68,7 @@ _GROUP = """CoreTaskArgs p; p.add_input(ext_x); p.add_output(ext_y); p.add_scala
 class Case:
     """One cause: what kernels and orchestration do, and what the replay says.
 
-    `message` may hold `…` where addresses or numbers of this machine stand.
+    `message` and `detail` may hold `…` where addresses or numbers of this machine stand.
     """
 
     cause: str
@@ -80,6 +81,7 @@ class Case:
     cube: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     timeout: str = "20"
+    detail: str = ""  # a line of the details
     memory: str = "400"
 
 
@@ -91,6 +93,7 @@ def _blocks(blocks: int, together: bool) -> str:
 
 _ONE_TASK = "; sub_class=S1:running-stalled completed=0/1 running=1 ready=0 waiting=0 orch_done=…"
 _PIPE_HINT = "make pushes, pops and frees of the members match"
+_NOTIFY_HINT = "look at who notifies: the same signal, often enough, and in a task that runs at the same time or before"
 _SYNC_HINT = "call SYNCALL equally often in every block, and not while others wait for a pipe"
 
 CASES: tuple[Case, ...] = (
@@ -98,8 +101,8 @@ CASES: tuple[Case, ...] = (
         "producer never submitted",
         "hang",
         "hang",
-        "task 0 step waits for task id 7 of ring 1, which was never submitted; nothing else can run, 1 task left; "
-        "sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
+        "task 0 step waits for task id 7 of ring 1, which was never submitted, and the orchestration has returned; "
+        "nothing else can run, 1 task left; sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
         "a dependency names a task that was never submitted: check where the task id comes from",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
         rt_submit_aiv_task(0, p);""",
@@ -121,7 +124,7 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "get_tensor_data waits for a task that cannot finish: task 0 step waits for task id 7 of ring 1, which was never "
-        "submitted; nothing else can run, 1 task left; sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=0",
+        "submitted, and the orchestration waits itself; nothing else can run, 1 task left; sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=0",
         "a dependency names a task that was never submitted: check where the task id comes from",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 7)}; p.set_dependencies(ids, 1);
         rt_submit_aiv_task(0, p); uint32_t at[2] = {0, 0}; get_tensor_data<float>(ext_y, 2, at);""",
@@ -131,8 +134,9 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "likely pop without push: the other side never filled a slot in this direction; AIC cube has returned; AIV0 "
-        "step waits to pop slot 0 of pipe 0 (cube to vector); pipe 0 cube to vector: 2 slots of 256 bytes, 0 pushed, "
-        "0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
+        "step waits to pop slot 0 of pipe 0 (cube to vector), which only AIC (returned … before) pushes; pipe 0 cube to "
+        "vector: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed"
+        + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
         vector="pop(1);",
@@ -142,8 +146,9 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "likely push without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number; AIC "
-        "cube waits to push slot 2 of pipe 0 (cube to vector); AIV0 step waits to pop slot 0 of pipe 0 (vector to "
-        "cube); pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 "
+        "cube waits to push slot 2 of pipe 0 (cube to vector), which only AIV0 (waits itself) frees; AIV0 step waits to "
+        "pop slot 0 of pipe 0 (vector to cube), which only AIV0 itself pushes; pipe 0 cube to vector: 2 slots of 256 "
+        "bytes, 2 pushed (last by AIC … before), 0 popped, 0 freed; pipe 0 vector to cube: 2 "
         "slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
@@ -155,7 +160,8 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "likely missing free: slots are popped and never freed (TFREE); AIC cube waits to push slot 2 of pipe 0 "
-        "(cube to vector); AIV0 step has returned; pipe 0 cube to vector: 2 slots of 256 bytes, 2 pushed, 2 popped, "
+        "(cube to vector), which only AIV0 (returned … before) frees; AIV0 step has returned; pipe 0 cube to vector: 2 "
+        "slots of 256 bytes, 2 pushed (last by AIC … before), 2 popped, "
         "0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed" + _ONE_TASK,
         _PIPE_HINT,
         _GROUP,
@@ -175,7 +181,8 @@ CASES: tuple[Case, ...] = (
         "SYNCALL that one block misses",
         "hang",
         "hang",
-        "SYNCALL waits for a block that has returned without calling it" + _ONE_TASK,
+        "SYNCALL waits for a block that has returned without calling it: …block 2 (AIV0 step) has returned after 0, the "
+        "last … before…" + _ONE_TASK,
         _SYNC_HINT,
         _blocks(4, True),
         vector="if (get_block_idx(args) != 2) core->sync_all(core, 0);",
@@ -194,7 +201,8 @@ CASES: tuple[Case, ...] = (
         "hang",
         "hang",
         "likely pop without push: the other side never filled a slot in this direction; AIC cube waits at SYNCALL; "
-        "AIV0 step waits to pop slot 0 of pipe 0 (cube to vector); pipe 0 cube to vector: 2 slots of 256 bytes, 0 "
+        "AIV0 step waits to pop slot 0 of pipe 0 (cube to vector), which only AIC (waits itself) pushes; pipe 0 cube to "
+        "vector: 2 slots of 256 bytes, 0 "
         "pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 256 bytes, 0 pushed, 0 popped, 0 freed"
         + _ONE_TASK,
         _SYNC_HINT,
@@ -231,6 +239,85 @@ CASES: tuple[Case, ...] = (
         timeout="1",
     ),
     Case(
+        "kernel that polls a tensor which nobody writes any more",
+        "hang",
+        "hang",
+        "kernel 'step' had not finished at the time limit of 1 s" + _ONE_TASK + " stuck_task=0 stuck_core=…",
+        "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
+        vector="while (*(volatile int32_t *)(data_of(args, 0) + 3) != 77) {}",
+        timeout="1",
+        detail="core 0 (AIV0) runs task 0 block 0, kernel 'step', since … s: it polls byte 12 of tensor x (128 bytes) at …, "
+        "which holds … (int32), and nothing else runs or is ready that could change it",
+    ),
+    Case(
+        "signal that nobody notifies",
+        "hang",
+        "hang",
+        "task 0 step waits for the signal at … (byte 4 of tensor y (128 bytes)) == 1, it is … (no TNOTIFY ever changed "
+        "it); nobody is left who could change it" + _ONE_TASK,
+        _NOTIFY_HINT,
+        vector="core->signal_wait(core, (int32_t *)y + 1, 1, 0);",
+    ),
+    Case(
+        "signal that is notified once too few",
+        "hang",
+        "hang",
+        "task 0 step waits for the signal at … (byte 0 of tensor y (128 bytes)) >= 3, it is 2 (notified 3 times, last by "
+        "task 0 step … before: 1 added); nobody is left who could change it" + _ONE_TASK,
+        _NOTIFY_HINT,
+        vector="""core->signal_notify(core, (int32_t *)y, 0, 1);
+        for (int i = 0; i < 2; ++i) core->signal_notify(core, (int32_t *)y, 1, 0);
+        core->signal_wait(core, (int32_t *)y, 3, 3);""",
+    ),
+    Case(
+        "two blocks that wait for each other's signal",
+        "hang",
+        "hang",
+        "task 0 step…waits for the signal at …; task 0 step…waits for the signal at …; nobody else is left who could "
+        "change one of them" + _ONE_TASK,
+        _NOTIFY_HINT,
+        _blocks(2, True),
+        vector="""core->signal_wait(core, (int32_t *)y + get_block_idx(args), 1, 0);
+        core->signal_notify(core, (int32_t *)y + 1 - get_block_idx(args), 1, 1);""",
+    ),
+    Case(
+        "signal that the other member of a group would notify after its pop",
+        "hang",
+        "hang",
+        "task 0 step waits for the signal at … (byte 0 of tensor y (128 bytes)) == 1, it is … (no TNOTIFY ever changed "
+        "it); nobody is left who could change it" + _ONE_TASK,
+        _NOTIFY_HINT,
+        _GROUP,
+        vector="core->signal_wait(core, (int32_t *)y, 1, 0); push(0);",
+        cube="pop(0); core->signal_notify(core, (int32_t *)data_of(args, 1), 1, 1);",
+    ),
+    Case(
+        "completion counter that nobody raises",
+        "hang",
+        "hang",
+        "task 0 step waits for the completion counter at … (byte 8 of tensor y (128 bytes)) >= 1, it is 0 (no TNOTIFY ever "
+        "changed it); nobody is left who could change it" + _ONE_TASK,
+        "look at what should complete the operation: it has to add to the counter that the kernel registered",
+        vector="""y[2] = 0;
+        {
+            AsyncCtx context = get_async_ctx(args);
+            save_expected_notification_counter(context, y + 2, 1);
+        }""",
+    ),
+    Case(
+        "window full of tasks that cannot run",
+        "runtime_error",
+        "runtime_error",
+        "ring 1 (scope at …): all 4 task slots are in use; the oldest of them, task 0 step, has not run",
+        "the ring's task window is full and its oldest task cannot be released: raise PTO2_RING_TASK_WINDOW (a power of "
+        "two); PTO2_RING_TASK_WINDOW=8 was tried: what ends the run then: …task id 77 of ring 1, which was never submitted…",
+        """for (int i = 0; i < 8; i += 1) {
+            CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(1, 77)}; p.set_dependencies(ids, 1);
+            rt_submit_aiv_task(0, p);
+        }""",
+        environment={"PTO2_RING_TASK_WINDOW": "4"},
+    ),
+    Case(
         "orchestration that spins",
         "hang",
         "hang",
@@ -245,9 +332,9 @@ CASES: tuple[Case, ...] = (
         "runtime_error",
         "runtime_error",
         "one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at …) are in use, every task in them is "
-        "over, and their scope is still open",
+        "over, and their scope is still open; the oldest of them, task 0 step, is over and held by that scope",
         "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
-        "PTO2_RING_TASK_WINDOW (a power of two)",
+        "PTO2_RING_TASK_WINDOW (a power of two); PTO2_RING_TASK_WINDOW=8 was tried: with it this run reaches its end",
         f"for (int i = 0; i < 8; i += 1) {{ {_ONE} }}",
         environment={"PTO2_RING_TASK_WINDOW": "4"},
     ),
@@ -256,9 +343,10 @@ CASES: tuple[Case, ...] = (
         "runtime_error",
         "runtime_error",
         "the heap of ring 1 (scope at …) is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be "
-        "released",
+        "released; the oldest of them, an allocation, is over and held by that scope",
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
-        "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192",
+        "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192; PTO2_RING_HEAP=8192 was tried: with it this run "
+        "reaches its end",
         """uint32_t shape[1] = {64}; TensorCreateInfo info(shape, 1);
         for (int i = 0; i < 8; i += 1) alloc_tensors(info);""",
         environment={"PTO2_RING_HEAP": "4096"},
@@ -510,8 +598,23 @@ def table() -> str:
 A run that cannot go on ends at once, not at the time limit; only code that spins is stopped there (`TIMEOUT=`). Whatever
 kernels or orchestration do, the replay itself survives, and the verdict names task, kernel and cause. A crash is listed
 with the arguments of its kernel, its line and its stack: binaries have no line numbers, so what crashed is compiled once
-more for them. What ran into the time limit is listed core by core. This table is what the tests provoke (`tests/replay/hang_cases.py`, which
-also writes this page); `…` stands for an address or a number.
+more for them.
+
+Whatever waits is named: who waits for which slot, barrier, signal, counter, task or room, at which value, what it is now,
+who changed it last and when, and who alone could still change it. Of a hang every core is listed, with the line it was
+at. A loop that spins is asked at the time limit what it touches: memory of tensors is closed for some moments, and who
+reads or writes it then is seen. One that is at the same address each time polls it; the line says which tensor that is,
+what it holds, and whether anything is left that could change it. Where the ring's heap, window or edges are too small, the
+oldest task is named that keeps the others, and what holds it; larger ones are tried, and the hint says which is enough
+for this run, or what ends it then.
+
+The last 1,000 events of the orchestration and of every core (submissions, kernels, slots, signals, waits) are recorded
+always, in memory that outlives the run. When it hangs or crashes they are in `dfx_outputs/flight.json`, the last of them
+below the verdict, and `scons hang JIT=x` shows more of them. Ranks of distributed programs are recorded too. Their times
+are before the end of the run; that of a submission is the last look at the clock, at most eight submissions old.
+
+This table is what the tests provoke (`tests/replay/hang_cases.py`, which also writes this page); `…` stands for an
+address or a number.
 
 | cause | verdict | report | way out |
 |---|---|---|---|

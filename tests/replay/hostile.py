@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.replay.worker import FAULT_OFFSET
+from pypto_build.replay.worker import FAULT_OFFSET, FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.runtime import report
 from tests.replay.builder import PLATFORM, build_artifact, embedded_module
 from tests.replay.tiny import CALL, Tiny
@@ -92,7 +92,13 @@ static std::vector<std::pair<char *, size_t>> shared_mappings() {
 }
 static char *report() {
     for (auto &[start, size] : shared_mappings())
-        if (size == REPORT)
+        if (size == kReport)
+            return start;
+    abort();
+}
+static char *flight() {
+    for (auto &[start, size] : shared_mappings())
+        if (size == kFlight)
             return start;
     abort();
 }
@@ -129,7 +135,7 @@ static std::vector<int> outside() {
     local[0] = *x;
     return deep(local) + local[0];
 }
-"""
+""".replace("kReport", str(REPORT_BYTES)).replace("kFlight", str(-(-FLIGHT_BYTES // 4096) * 4096))
 
 
 @dataclass(frozen=True)
@@ -244,10 +250,12 @@ CASES: tuple[Case, ...] = (
     Case("reply of its own, wrong result", r'say_all("{\"tasks\": 1, \"run_s\": 0.1}\n"); spin();', "mismatch"),
     # What parent and child share
     _fails("shared memory unmapped", "for (auto &[start, size] : shared_mappings()) munmap(start, size); *y = 1;", ""),
-    _hang("report full of ones", "memset(report(), 255, 65536);"),
-    _hang("report of zeros", "memset(report(), 0, 65536);"),
-    _fails("report of chance, and a crash", "srand(1); char *at = report(); for (int i = 0; i < 65536; ++i) at[i] = static_cast<char>(rand()); raise(SIGKILL);", "SIGKILL"),
-    _hang("more time for PyTorch", 'strcpy(report() + 65536 - 512, "PyTorch");'),
+    _hang("report full of ones", f"memset(report(), 255, {REPORT_BYTES});"),
+    _hang("report of zeros", f"memset(report(), 0, {REPORT_BYTES});"),
+    _fails("report of chance, and a crash", f"srand(1); char *at = report(); for (int i = 0; i < {REPORT_BYTES}; ++i) at[i] = static_cast<char>(rand()); raise(SIGKILL);", "SIGKILL"),
+    _hang("recorder full of ones", f"memset(flight(), 255, {FLIGHT_BYTES});"),
+    _fails("recorder of chance, and a crash", f"srand(1); char *at = flight(); for (int i = 12; i < {FLIGHT_BYTES}; ++i) at[i] = static_cast<char>(rand()); raise(SIGKILL);", "SIGKILL"),
+    _hang("more time for PyTorch", f'strcpy(report() + {REPORT_BYTES} - 512, "PyTorch");'),
     _fails("fault that nobody found", f'char *at = report() + {FAULT_OFFSET}; strcpy(at + 8, R"({_TOLD})"); *at = 2; at[4] = {len(_TOLD)}; spin();', "{x}"),
     _fails("stack in a file of its own", f"""char *at = report() + {_CRASH};
         const std::string place = out() + "/planted";

@@ -77,10 +77,27 @@ def test_a_deadlock_names_who_notified(tmp_path: Path) -> None:
     body = "notify(peer(signal, 0), 1); if (rank == 0) { notify(signal, 1); wait(signal, 4); }"
     run = Chips(tmp_path, 3, {"step": body}, [("step", rank) for rank in (0, 1)]).replay()
     assert run.verdict.error is not None
-    assert (
-        "waits for comm_d0.signal+0 >= 4, it is 3 (notified 2 times by rank 0 'step'; once by rank 1 'step'; never by rank 2)"
-        in re.sub(r", [\d.]+ m?s before", "", run.verdict.error.message)  # said of what is long ago
+    said = re.sub(r", [\d.]+ [mu]?s before", ", … before", run.verdict.error.message)
+    by = "notified 2 times by rank 0 'step'; once by rank 1 'step'"
+    assert said.partition(" waits for comm_d0.signal+0 >= 4, it is 3 ")[2] in (
+        f"({latest}; never by rank 2); ranks 1, 2 have nothing left to run"
+        for latest in (f"{by}, … before", by.replace("; once", ", … before; once"))
     )
+    assert any("rank 0 core" in line and "waits for the signal at" in line for line in run.stdout.splitlines())
+
+
+def test_a_rank_that_spins_is_asked_what_it_polls(tmp_path: Path) -> None:
+    body = "if (rank == 1) { while (*(volatile int32_t *)(signal + 2) != 5) {} } else wait(signal, 1);"
+    run = Chips(tmp_path, 2, {"step": body}, [("step", rank) for rank in range(2)]).replay("--timeout", "2")
+    assert run.status == 6, run.stdout
+    assert run.verdict.error is not None
+    said = [re.sub(r", since [\d.]+ s", "", line) for line in run.verdict.error.detail]
+    assert said[0] == "rank 0 core 1 (AIV0) waits in task 0 block 0, kernel 'step'"
+    polls = (
+        "rank 1 core 1 (AIV0) runs task 0 block 0, kernel 'step': it polls byte 8 of tensor comm_d0.signal (256 bytes)"
+    )
+    assert said[1].startswith(polls)
+    assert said[1].endswith(", which holds 0 (int32)")
 
 
 def test_kernels_that_wait_leave_their_core_to_others(tmp_path: Path) -> None:
@@ -174,8 +191,9 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
         begun = time.monotonic()
         said, _ = process.communicate(timeout=30)
         assert time.monotonic() - begun < 5
-        (line,) = [line for line in said.splitlines() if line.startswith("[RUN]")]
-        assert "rank 1, d0 'step': " in line and "SIGKILL" in line
+        last = [line for line in said.splitlines() if line.startswith("[RUN] ")][-1]
+        assert "rank 1, d0 'step': " in last and "SIGKILL" in last
+        assert "rank 1 core 1 (AIV0): begins task 0 step" in said
         assert process.returncode == 5
     finally:
         process.kill()

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from pypto_build.facts.faults import Nearness
-from pypto_build.replay.faults import Death, describe_death, describe_hang
-from pypto_build.replay.worker import FAULT_KNOWN, FAULT_OFFSET, REPORT_BYTES
+from pypto_build.replay.chips import host
+from pypto_build.replay.faults import Death, add_whereabouts, describe_death, describe_hang
+from pypto_build.replay.stopping import COMMAND_OFFSET
+from pypto_build.replay.whereabouts import whereabouts
+from pypto_build.replay.worker import FAULT_KNOWN, FAULT_OFFSET, FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.runtime import report
 from pypto_build.runtime.faults import message_of
-from pypto_build.runtime.report import Address, Crash, Frame, Report, Running
+from pypto_build.runtime.flight import flight_bytes
+from pypto_build.runtime.report import Address, Crash, Frame, Report, Running, Sample
 
 UNKNOWN = Address()
 ADD = Running(3, 0, 0, "add", 100)
@@ -105,6 +109,7 @@ def test_hang_names_what_runs_longest() -> None:
         "running=2 ready=1 waiting=1 orch_done=1 stuck_task=3 stuck_core=0"
     )
     assert (error.kind, error.task, error.kernel) == ("hang", "3", "add")
+    add_whereabouts(error, {"": Report((ADD, MUL), None)}, ())
     assert [line.partition(", since ")[0] for line in error.detail] == [
         "core 0 (AIV0) runs task 3 block 0, kernel 'add'",
         "core 2 (AIC) runs task 4 block 0, kernel 'mul'",
@@ -112,11 +117,13 @@ def test_hang_names_what_runs_longest() -> None:
 
 
 def test_who_waits_for_another_is_not_what_hangs() -> None:
-    error = describe_hang(1.5, Report((replace(ADD, waits=True), MUL), None))
+    seen = Report((replace(ADD, waits=True), MUL), None)
+    error = describe_hang(1.5, seen)
+    add_whereabouts(error, {"rank 1 ": seen}, ())
     assert (error.task, error.kernel, error.detail[0].split(", ")[0]) == (
         "4",
         "mul",
-        "core 0 (AIV0) waits in task 3 block 0",
+        "rank 1 core 0 (AIV0) waits in task 3 block 0",
     )
 
 
@@ -150,4 +157,31 @@ def test_the_fault_is_where_the_parent_looks_for_it() -> None:
 
 
 def test_the_buffer_is_as_large_as_its_reader_wants() -> None:
-    assert REPORT_BYTES == report.REPORT_BYTES
+    assert REPORT_BYTES == report.REPORT_BYTES == host.REPORT_BYTES
+    assert FLIGHT_BYTES == flight_bytes() == host.FLIGHT_BYTES
+    assert report._HEADER.size - 8 == COMMAND_OFFSET
+
+
+POLL = Sample(ADD, (), 8, 8, 0x4010, 7, Address(Nearness.INSIDE, 16, 128, "tensor x"))
+POLLS = "it polls byte 16 of tensor x (128 bytes) at 0x4010, which holds 7 (int32)"
+ALONE = ", and nothing else runs or is ready that could change it"
+
+
+@pytest.mark.parametrize(
+    ("seen", "touches"),
+    [
+        (Report((ADD,), None, open=1, samples=(POLL,)), POLLS + ALONE),
+        (Report((ADD,), None, open=2, samples=(POLL,)), POLLS),
+        (Report((ADD,), None, True, open=1, samples=(POLL,)), POLLS),
+        (
+            Report((ADD,), None, open=2, samples=(replace(POLL, nearest=UNKNOWN),)),
+            "it polls 0x4010, which holds 7 (int32)",
+        ),
+        (Report((ADD,), None, open=1, samples=(replace(POLL, polls=1),)), ""),
+        (Report((ADD,), None, open=1, samples=(replace(POLL, running=replace(ADD, waits=True)),)), ""),
+        (Report((ADD,), None, open=1), ""),
+    ],
+)
+def test_a_loop_that_polls_is_told_from_one_that_goes_on(seen: Report, touches: str) -> None:
+    (found,) = whereabouts(seen, ())
+    assert (found.touches, found.line) == (touches, "")

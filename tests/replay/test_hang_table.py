@@ -27,7 +27,10 @@ def test_report(tiny: Tiny, tmp_path: Path, number: int, monkeypatch: pytest.Mon
     assert error is not None, run.stdout
     assert (run.verdict.status, error.kind) == (case.status, case.kind)
     assert matches(case.message, error.message), error.message
-    assert error.hint == case.hint
+    assert matches(case.hint, error.hint), error.hint
+    assert any(matches(case.detail, line) for line in error.detail) or not case.detail, error.detail
+    if error.kind != "out_of_bounds":  # which is seen after the run
+        assert "events (dfx_outputs/flight.json):" in run.stdout, run.stdout
     assert "Traceback" not in run.stdout + run.stderr
 
 

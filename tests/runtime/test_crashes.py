@@ -72,7 +72,7 @@ def test_a_run_that_ends_well_leaves_an_empty_report(rig: Rig) -> None:
 
 def test_an_unused_buffer_is_no_report() -> None:
     assert read_report(bytes(REPORT_BYTES)) is None
-    with pytest.raises(ValueError, match="report buffer: 10 bytes; make it 65536"):
+    with pytest.raises(ValueError, match="report buffer: 10 bytes; make it 131072"):
         read_report(bytes(10))
 
 

@@ -182,7 +182,7 @@ def test_never_submitted_dependency_is_a_hang(rig: Rig) -> None:
     fault = caught.value
     assert (fault.kind, fault.code_name, fault.task, fault.kernel) == ("hang", "SCHEDULER_TIMEOUT", 0, "add1")
     assert fault.message == (
-        "task 0 add1 waits for task id 9 of ring 0, which was never submitted; task 1 add1 waits for task 0 add1; "
+        "task 0 add1 waits for task id 9 of ring 0, which was never submitted, and the orchestration has returned; task 1 add1 waits for task 0 add1; "
         "nothing else can run, 2 tasks left; "
         "sub_class=S4:dependency-deadlock completed=0/2 running=0 ready=0 waiting=2 orch_done=1"
     )

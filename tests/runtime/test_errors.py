@@ -197,7 +197,10 @@ def test_scope_holds_the_whole_window(rig: Rig) -> None:
     found = fault(rig, body, ring_task_window=4)
     assert (found.code, found.code_name) == (1, "SCOPE_DEADLOCK")
     assert found.message.startswith("one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at ")
-    assert found.message.endswith(") are in use, every task in them is over, and their scope is still open")
+    assert found.message.endswith(
+        ") are in use, every task in them is over, and their scope is still open; the oldest of them, task 0 touch, is over "
+        "and held by that scope"
+    )
     assert found.hint == (
         "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
         "PTO2_RING_TASK_WINDOW (a power of two)"
@@ -217,7 +220,8 @@ def test_heap_is_full(rig: Rig) -> None:
     assert (found.code, found.code_name) == (2, "HEAP_RING_DEADLOCK")
     assert found.message.startswith("the heap of ring 1 (scope at ")
     assert found.message.endswith(
-        "is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released"
+        "is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released; the oldest of them, an "
+        "allocation, is over and held by that scope"
     )
     assert found.hint == (
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
@@ -255,7 +259,7 @@ def test_flow_control_deadlock(rig: Rig) -> None:
     """
     found = fault(rig, body, ring_task_window=4)
     assert (found.code, found.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
-    assert found.message == "ring 0: all 4 task slots are in use"
+    assert found.message == "ring 0: all 4 task slots are in use; the oldest of them, task 0 touch, has not run"
 
 
 def test_tensor_map_overflow(rig: Rig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 import numpy as np
@@ -265,10 +266,14 @@ def test_barrier_needs_blocks_that_start_together(rig: Rig) -> None:
 def test_barrier_that_one_block_misses(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         rig.run([SYNC_SOME], entry(LAUNCH.format(blocks=6, together="true")), [(floats(8), "INOUT")])
-    assert (caught.value.kind, without_occupancy(caught.value.message)) == (
-        "hang",
-        "SYNCALL waits for a block that has returned without calling it",
+    assert caught.value.kind == "hang"
+    start, *_ = without_occupancy(caught.value.message).partition(": ")
+    assert start == "SYNCALL waits for a block that has returned without calling it"
+    returned = re.findall(
+        r"block (\d) \(AIV0 some\) has returned after 0, the last \d+ us before", caught.value.message
     )
+    assert returned == ["2"]
+    assert "at the 1st SYNCALL of the vector cores" in caught.value.message
 
 
 @pytest.mark.parametrize(("platform", "clusters"), [("a2a3sim", 24), ("a5sim", 36)])
@@ -372,10 +377,14 @@ def test_pipe_deadlock_is_reported_at_once(rig: Rig, name: str) -> None:
 def test_deadlock_message_shows_pipes_and_members(rig: Rig) -> None:
     with pytest.raises(rig.module.RuntimeFault) as caught:
         rig.run([PUSH_THREE, IDLE_VECTOR], mixed(), [(floats(4, 8), "IN"), (floats(4, 8), "OUT")])
-    assert "pipe 0 cube to vector: 2 slots of 64 bytes, 2 pushed, 0 popped, 0 freed; " in caught.value.message
-    assert (
-        "AIC pusher waits to push slot 2 of pipe 0 (cube to vector); AIV0 idle_vector has returned"
-        in caught.value.message
+    assert re.search(
+        r"pipe 0 cube to vector: 2 slots of 64 bytes, 2 pushed \(last by AIC [\d.]+ [um]s before\), 0 popped, 0 freed; ",
+        caught.value.message,
+    )
+    assert re.search(
+        r"AIC pusher waits to push slot 2 of pipe 0 \(cube to vector\), which only AIV0 \(returned [\d.]+ [um]s before\) "
+        "frees; AIV0 idle_vector has returned",
+        caught.value.message,
     )
 
 
@@ -389,8 +398,8 @@ def test_a_circle_of_pipe_and_barrier_is_reported_at_once(rig: Rig) -> None:
     assert caught.value.kind == "hang"
     assert without_occupancy(caught.value.message) == (
         "likely pop without push: the other side never filled a slot in this direction; AIC meets waits at SYNCALL; "
-        "AIV0 popper waits to pop slot 0 of pipe 0 (cube to vector); pipe 0 cube to vector: 2 slots of 64 bytes, "
-        "0 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 64 bytes, 0 pushed, 0 popped, 0 freed"
+        "AIV0 popper waits to pop slot 0 of pipe 0 (cube to vector), which only AIC (waits itself) pushes; pipe 0 cube to "
+        "vector: 2 slots of 64 bytes, 0 pushed, 0 popped, 0 freed; pipe 0 vector to cube: 2 slots of 64 bytes, 0 pushed, 0 popped, 0 freed"
     )
     assert caught.value.hint == ("call SYNCALL equally often in every block, and not while others wait for a pipe")
 

@@ -1,39 +1,254 @@
-"""The outputs of a plain run against the golden, which only tells that something is wrong."""
+"""The outputs of a plain run against the golden, which only tells that something is wrong: which elements are, which
+task wrote them, and which edit of the orchestration makes them right."""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from pypto_build.artifact import load_artifact
+from pypto_build.artifact.files import read_source
 from pypto_build.artifact.snapshot import snapshot
-from pypto_build.diagnose.diverge.compare import Limits, compare_bytes
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes, mask_of
+from pypto_build.diagnose.diverge.findings import ORCHESTRATION, relative
+from pypto_build.diagnose.diverge.trials import CHOICE, MOST, Trial, edits_of, trials, with_choice
 from pypto_build.diagnose.findings import Finding
-from pypto_build.replay.binding import with_goldens
+from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.replay.binding import Binding, TensorArg, with_goldens
+from pypto_build.replay.child import load_embedded
+from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.tolerances import tolerances
+from pypto_build.replay.values import storage
+from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, orchestration_flags
+
+_SHOWN_TASKS = 4
+_SHOWN_FILES = 16
+_COMPILE_S = 120
+#: Trials that end the process, after which no more are made.
+_DEATHS = 8
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """Elements of an output that differ: where, and the tasks that wrote the first of them, with their kernels."""
+
+    name: str
+    found: Difference
+    region: str
+    writers: tuple[tuple[int, str], ...]
 
 
 def golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_s: float, hint: str) -> list[Finding]:
-    """The outputs of a plain run against the golden, which only tells that something is wrong."""
+    """The outputs of a plain run against the golden: a finding for each that differs, or the one edit of the
+    orchestration that makes all of them right."""
     binding = (
         with_goldens(launch.binding, snapshot(launch.artifact, data)) if launch.binding.seed is None else launch.binding
     )
     rtol, atol = tolerances(launch.artifact, limits.rtol, limits.atol)
     within = Limits(max(rtol, 1e-3), max(atol, 1e-3))
+    wrong = in_child(lambda: _wrong_outputs(launch, binding, within), Progress(), timeout_s)
+    if not wrong:
+        return []
+    source = load_artifact(launch.artifact).orchestration.source
+    text = read_source(source)
+    tried, right = _try(launch, binding, within, text, timeout_s)
+    if right:
+        return [_edit_finding(launch, wrong, tried, right, source, text)]
+    more = f"; {len(tried)} edits of the orchestration were tried, and none gives the golden" if tried else ""
+    sites = read_sites(source)
+    lines = {func: site.line for site in sites for func in site.func_ids if _is_alone(func, sites)}
+    return [_finding(launch, one, f"{hint}{more}", source, lines) for one in wrong]
 
-    def outputs() -> list[Finding]:
-        launch.run(lambda call: call.run())
-        findings = []
-        for index, tensor in enumerate(binding.tensors):
-            if tensor.golden is None or not tensor.is_output:
-                continue
-            found = compare_bytes(bytes(launch.arena.tensor(index)), bytes(tensor.golden), tensor.dtype, within)
-            if found is not None:
-                text = (
-                    f"every kernel agrees with its module, yet {found.count} of {found.numel} elements of output "
-                    f"'{tensor.name}' differ from the golden"
+
+def _is_alone(func_id: int, sites: Sequence[SubmitSite]) -> bool:
+    return sum(func_id in site.func_ids for site in sites) == 1
+
+
+def _finding(launch: Launch, wrong: _Wrong, hint: str, source: Path, lines: Mapping[int, int]) -> Finding:
+    numbers = {kernel.name: kernel.func_id for kernel in launch.interface.kernels}
+    writers = [
+        f"the first of them is written by task {number} {kernel}"
+        + (f" ({relative(launch.artifact, source)}:{lines[numbers[kernel]]})" if numbers.get(kernel) in lines else "")
+        for number, kernel in wrong.writers[-_SHOWN_TASKS:]
+    ]
+    text = (
+        f"every kernel agrees with its module, yet {wrong.found.count} of {wrong.found.numel} elements of output "
+        f"'{wrong.name}' differ from the golden, within {wrong.region}"
+    )
+    who = f"the modules, the orchestration, the inputs or the golden are wrong; {hint}"
+    return Finding("diverge/golden", text, hint=who, detail=(*writers, *_changed(launch.artifact)))
+
+
+def _changed(artifact: Path) -> list[str]:
+    """What was edited since a file was kept beside it (`.bak`, which splicing leaves): the first line that differs."""
+    found = []
+    for kept in sorted(artifact.glob("**/*.bak*"))[:_SHOWN_FILES]:
+        now = kept.with_name(kept.name.partition(".bak")[0])
+        if not now.is_file():
+            continue
+        before, after = read_source(kept).splitlines(), read_source(now).splitlines()
+        differs = [number for number, pair in enumerate(zip(before, after, strict=False), 1) if pair[0] != pair[1]]
+        if differs:
+            place = f"{relative(artifact, now)}:{differs[0]}"
+            old, new = before[differs[0] - 1].strip(), after[differs[0] - 1].strip()
+            found.append(f"edited since {kept.name} was kept: {place}: {old}  ->  {new}")
+    return found
+
+
+def _edit_finding(
+    launch: Launch, wrong: Sequence[_Wrong], tried: Sequence[Trial], right: Sequence[Trial], source: Path, text: str
+) -> Finding:
+    path = relative(launch.artifact, source)
+    edits = edits_of(right[0], text, path)
+    others = [
+        f"so does {trial.what}: {path}:{edit.line}" for trial in right[1:4] for edit in edits_of(trial, text, path)[:1]
+    ]
+    count = sum(one.found.count for one in wrong)
+    names = ", ".join(f"'{one.name}'" for one in wrong)
+    return Finding(
+        ORCHESTRATION,
+        f"every kernel agrees with its module, yet {count} elements of {names} differ from the golden; with "
+        f"{right[0].what} every output matches it",
+        path,
+        edits[0].line,
+        f"{len(tried)} edits of the orchestration were tried, and {len(right)} of them give the golden",
+        detail=tuple(others),
+        edits=edits,
+    )
+
+
+def _outputs(launch: Launch, binding: Binding, within: Limits) -> list[tuple[int, TensorArg, Difference]]:
+    """The outputs that the last run left otherwise than the golden."""
+    found = []
+    for index, tensor in enumerate(binding.tensors):
+        if tensor.golden is None or not tensor.is_output:
+            continue
+        differs = compare_bytes(bytes(launch.arena.tensor(index)), bytes(tensor.golden), tensor.dtype, within)
+        if differs is not None:
+            found.append((index, tensor, differs))
+    return found
+
+
+def _wrong_outputs(launch: Launch, binding: Binding, within: Limits) -> list[_Wrong]:
+    written: list[tuple[int, str, int, int]] = []  # task, kernel, first byte, bytes
+
+    def note(call: Any) -> None:
+        for argument in call.args:
+            if getattr(argument, "direction", "IN") in ("OUT", "INOUT"):
+                size = 1 + sum((n - 1) * s for n, s in zip(argument.shape, argument.strides, strict=True))
+                written.append((call.number, call.kernels[0][2], argument.address, size))
+        call.run()
+
+    launch.run(note)
+    wrong = []
+    for index, tensor, differs in _outputs(launch, binding, within):
+        memory = launch.arena.tensor(index)
+        width = len(memory) // max(differs.numel, 1)
+        place = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + differs.first * width
+        writers = tuple(
+            dict.fromkeys(
+                (number, kernel)
+                for number, kernel, start, elements in written
+                if start <= place < start + elements * width
+            )
+        )
+        wrong.append(_Wrong(tensor.name, differs, _region(memory, tensor, within), writers))
+    return wrong
+
+
+def _region(memory: memoryview, tensor: TensorArg, within: Limits) -> str:
+    """The smallest block that has all elements that differ."""
+    assert tensor.golden is not None
+    actual, expected = (storage(bytes(data), tensor.dtype, tensor.shape) for data in (memory, tensor.golden))
+    places = np.argwhere(mask_of(actual, expected, tensor.dtype, within).reshape(tensor.shape))
+    spans = [
+        f"{low}:{high + 1}" for low, high in zip(places.min(axis=0).tolist(), places.max(axis=0).tolist(), strict=True)
+    ]
+    return f"[{', '.join(spans)}]"
+
+
+def _try(
+    launch: Launch, binding: Binding, within: Limits, text: str, timeout_s: float
+) -> tuple[list[Trial], list[Trial]]:
+    """The trials that were made, and those that give the golden."""
+    tried = trials(text)
+    with tempfile.TemporaryDirectory(prefix="pypto-trials-") as name:
+        directory = Path(name)
+        library = _compile(launch, with_choice(text, tried), directory) if tried else None
+        if library is None:
+            return [], []
+        other = _with_orchestration(launch, library, directory)
+        right = mmap.mmap(-1, MOST + 1)  # what a child that dies has found stays
+        start = 1
+        for _ in range(_DEATHS):
+            progress = Progress()
+            try:
+                in_child(
+                    _runs(other, binding, within, range(start, len(tried) + 1), library, right, progress),
+                    progress,
+                    timeout_s,
                 )
-                wrong = f"the modules or the orchestration are wrong; {hint}"
-                findings.append(Finding("diverge/golden", text, hint=wrong))
-        return findings
+                break
+            except RunFault:
+                start = max(progress.task, start) + 1
+        return tried, [trial for number, trial in enumerate(tried, 1) if right[number]]
 
-    return in_child(outputs, Progress(), timeout_s)
+
+def _runs(
+    launch: Launch,
+    binding: Binding,
+    within: Limits,
+    numbers: Sequence[int],
+    library: Path,
+    right: mmap.mmap,
+    progress: Progress,
+) -> Callable[[], None]:
+    """Work that makes these trials, and marks those that give the golden."""
+
+    def work() -> None:
+        faults = load_embedded(launch.embedded).RuntimeFault
+        choice = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CHOICE)
+        for number in numbers:
+            progress.set(number)
+            choice.value = number
+            try:
+                launch.run(lambda call: call.run())
+            except faults:
+                continue
+            right[number] = not _outputs(launch, binding, within)
+
+    return work
+
+
+def _compile(launch: Launch, text: str, directory: Path) -> Path | None:
+    """The library; None if the text with the trials is no C++."""
+    compiler = find_compiler()
+    source, library = directory / "trials.cpp", directory / "trials.so"
+    source.write_text(text, encoding="utf-8")
+    flags = orchestration_flags(compiler, PLATFORMS[launch.platform])
+    words = [compiler.path, *flags, "-O0", "-shared", "-I", str(INCLUDE_DIR), str(source), "-o", str(library)]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=_COMPILE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return library if done.returncode == 0 else None
+
+
+def _with_orchestration(launch: Launch, library: Path, directory: Path) -> Launch:
+    """The same launch with another orchestration; kernels are found where they are."""
+    for part in ("kernels",):
+        (directory / part).symlink_to((launch.build_dir / part).resolve())
+    target = directory / f"{launch.interface.orchestration.binary}.so"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(library)
+    return replace(launch, build_dir=directory)

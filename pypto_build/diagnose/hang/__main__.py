@@ -4,8 +4,9 @@ simpler say about a hang or a fault, in words and names.
     python -m pypto_build.diagnose.hang ARTIFACT_DIR --build-dir OUT
     python -m pypto_build.diagnose.hang [ARTIFACT_DIR] --log DIR [--build-dir OUT]
 
-The first reads the flight recorder. Of logs: with the artifact, func_ids become kernels; with a deps.json (in the logs' directory, or of a replay with DEP_GEN=1,
-whose ids are the same) task ids become numbers, kernels, source lines, and what each waits for.
+The first reads the flight recorder. Of logs: with the artifact, func_ids become kernels; with a deps.json (in the logs'
+directory, or of a replay with DEP_GEN=1, whose ids are the same) task ids become numbers, kernels, source lines, and
+what each waits for.
 """
 
 from __future__ import annotations

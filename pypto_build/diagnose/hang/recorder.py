@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.distributed import is_distributed
+from pypto_build.artifact import ArtifactError, is_distributed, load_artifact
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.hazards.faults import fault_finding
 from pypto_build.replay.flight import FLIGHT, Flight, Kept, read_kept
 from pypto_build.replay.report import last_line
-from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.replay.verdict import read_verdict
 
 _SHOWN = 32
 _VERDICT = "verdict.json"

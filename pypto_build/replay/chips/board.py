@@ -62,8 +62,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Notes:
-    """What a rank did to a signal: how often, what it added in all, how often it set it; what it set it to, or added, in
-    the end, when (CLOCK_MONOTONIC) and in which task."""
+    """What a rank did to a signal: how often, what it added in all, how often it set it; what it set it to, or added
+    at last, when (CLOCK_MONOTONIC) and in which task."""
 
     rank: int
     count: int

@@ -51,17 +51,17 @@ def explain(
     """What is said of a deadlock, in one line, and what to do."""
     told = [_wait(board, wait, running[wait.rank], domains) for wait in waits]
     more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    behind = queue.waiting()
+    behind = [(item.rank, item, producers) for item, producers in queue.waiting() if item.rank is not None]
     blocked = [
-        f"{item} was submitted before {running[item.rank]} and has not begun: nothing orders them, "
+        f"{item} was submitted before {running[rank]} and has not begun: nothing orders them, "
         "and a rank runs one dispatch at a time"
-        for item, producers in behind
-        if item.rank in running and not producers and item.number < running[item.rank].number
+        for rank, item, producers in behind
+        if rank in running and not producers and item.number < running[rank].number
     ]
-    later = [f"{item} comes after {running[item.rank]} on its rank" for item, _ in behind if item.rank in running]
+    later = [f"{item} comes after {running[rank]} on its rank" for rank, item, _ in behind if rank in running]
     because = f"; {blocked[0]}" if blocked else f"; {later[0]}" if later else ""
     members = {rank for windows in domains for rank in windows.ranks}
-    over = sorted(members - running.keys() - {item.rank for item, _ in behind if item.rank is not None})
+    over = sorted(members - running.keys() - {rank for rank, *_ in behind})
     ended = (
         f"; rank{'s' * (len(over) > 1)} {', '.join(map(str, over))} {_have(over)} nothing left to run" if over else ""
     )

@@ -91,8 +91,11 @@ class ChipsWorker(Worker):
         return read_report(self._report[start : start + REPORT_BYTES])
 
     @property
-    def _reports(self) -> Sequence[int]:
+    def _starts(self) -> Sequence[int]:
         return [(rank + 1) * REPORT_BYTES for rank in range(self._world)]
+
+    def _reports(self) -> Mapping[str, Report]:
+        return {f"rank {rank} ": report for rank in range(self._world) if (report := self._rank_report(rank))}
 
     def _read_report(self) -> Report | None:
         """Of the rank that has run for longest; the host's while it loads."""

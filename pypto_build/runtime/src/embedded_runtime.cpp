@@ -53,11 +53,10 @@ struct Run {
         : signals(settings), recorder(settings.flight, settings.flight_bytes, kernels), graph(settings.limits),
           executor(platform, kernels, report, recorder, signals,
                    {[this](Fault fault) { scheduler->fail(std::move(fault)); },
-                    [this](int32_t more) { scheduler->waits_for_value(more); },
-                    [this] { return scheduler->failed(); }, [this] { return scheduler->all_wait(); }}),
+                    [this](int32_t more) { scheduler->waits_for_value(more); }, [this] { return scheduler->failed(); },
+                    [this] { return scheduler->all_wait(); }}),
           orchestrator(settings, platform, kernels, graph,
-                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), recorder,
-                       log) {}
+                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), recorder, log) {}
 };
 
 void check_parameters(const std::vector<TensorParameter> &tensors) {

@@ -38,6 +38,14 @@ BUGS = (
         "loop whose step is missing", "hang", "for (volatile int i = 0; i < 4;) { y[i] = 1; }",
         "had not finished at the time limit of 1 s",
     ),
+    _kernel(
+        "loop that polls a tensor which nobody writes", "hang", "while (*(volatile float *)x != 77) {}",
+        "had not finished at the time limit of 1 s",
+    ),
+    _kernel(
+        "one of several loops that does not end", "hang", "volatile int n = 0; while (n < 1) { y[2] = 1; }",
+        "had not finished at the time limit of 1 s",
+    ),
     _orchestration(
         "dependency on a task that is never submitted", "hang",
         _ADD, f"{_ADD} PTO2TaskId ids[1] = {{PTO2TaskId::make(1, 7)}}; params_t0.set_dependencies(ids, 1);", _SUBMIT,

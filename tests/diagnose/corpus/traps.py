@@ -44,4 +44,23 @@ BUGS = (
           f"  {_BARRIER}\n  TEXP(v17, v16);"),),
         "check/trap", _SOFTMAX_FILE, "TCVT(small, v17", "TCVT makes a number beyond its type: [0, 0] = -128 of [0, 0] =",
     )),
+    ("inf", Bug(
+        "factor that is too large", _SOFTMAX, ((_SOFTMAX_FILE, "TEXP(v17, v16);", "TMULS(v17, v16, 3e38f);"),),
+        "check/trap", _SOFTMAX_FILE, "TMULS(v17, v16, 3e38f);", "TMULS makes infinity: [0, 0] = -inf of",
+    )),
+    ("nan,inf", Bug(
+        "root in place of the exponential", _SOFTMAX, ((_SOFTMAX_FILE, "TEXP(v17, v16);", "TSQRT(v17, v16);"),),
+        "check/trap", _SOFTMAX_FILE, "TSQRT(v17, v16);", "TSQRT makes NaN: [0, 0] = ",
+    )),
+    ("denormal", Bug(
+        "sum that is scaled away", _SOFTMAX,
+        ((_SOFTMAX_FILE, "TROWSUM(v18, v17, v13);",
+          f"TROWSUM(v18, v17, v13);\n  {_BARRIER}\n  TMULS(v18, v18, 1e-40f);"),),
+        "check/trap", _SOFTMAX_FILE, "TMULS(v18, v18, 1e-40f);", "TMULS makes a denormal number: [0, 0] =",
+    )),
+    ("inf", Bug(
+        "reciprocal root of nothing", _RMS,
+        ((_RMS_FILE, "TRSQRT(v27, v26);", f"TMULS(v26, v26, 0.0f);\n  {_BARRIER}\n  TRSQRT(v27, v26);"),),
+        "check/trap", _RMS_FILE, "TRSQRT(v27, v26);", "TRSQRT makes infinity: [0, 0] = inf of [0, 0] = 0",
+    )),
 )  # fmt: skip

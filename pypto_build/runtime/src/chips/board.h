@@ -144,9 +144,9 @@ private:
     uint32_t rank_ = 0;
     std::vector<uint64_t> windows_; // address and size of each
     bool traces_ = false;
-    std::atomic<uint64_t> chance_{0}; // of being held back; 0: the schedule is not seeded
+    std::atomic<uint64_t> chance_{0};    // of being held back; 0: the schedule is not seeded
     std::unique_ptr<Messages> messages_; // null: nobody asked for them
-    std::mutex mutex_; // guards the clock and what follows
+    std::mutex mutex_;                   // guards the clock and what follows
     std::vector<std::array<uint32_t, kBoardRanks>> clocks_;
     std::vector<Site> sites_;
     std::vector<WindowAccess> accesses_;

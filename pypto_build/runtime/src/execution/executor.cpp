@@ -109,8 +109,7 @@ void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, boo
     if (activation.check)
         activation.check->advances(ring, producing, number);
     const int64_t now = monotonic_ns();
-    note(activation.flight,
-         of_slot(activation, now, FlightEvent::PassesSlot, *pipe, to_vector, producing, number));
+    note(activation.flight, of_slot(activation, now, FlightEvent::PassesSlot, *pipe, to_vector, producing, number));
     if (!activation.group->advance(activation.member, pipe, to_vector, producing, now))
         activation.executor->end_with_fault(
             activation,
@@ -235,8 +234,8 @@ void build_arguments(const Task &task, const void *local_context, const void *gl
 
 Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report,
                    const FlightRecorder &recorder, RankSignals &signals, Callbacks callbacks)
-    : platform_(platform), kernels_(kernels), report_(report), recorder_(recorder), signals_(signals), callbacks_(std::move(callbacks)),
-      pool_([this] { return make_core(); }) {}
+    : platform_(platform), kernels_(kernels), report_(report), recorder_(recorder), signals_(signals),
+      callbacks_(std::move(callbacks)), pool_([this] { return make_core(); }) {}
 
 std::unique_ptr<Core> Executor::make_core() {
     const int index = cores_.fetch_add(1);
@@ -426,9 +425,9 @@ void Executor::wait_for_value(Activation &activation, const ValueWait &wait) {
     if (activation.running)
         activation.running->waits.store(1, std::memory_order_relaxed);
     callbacks_.waits_for_value(1);
-    const bool held = signals_ ? signals_.wait(activation, wait.address, wait.expected, wait.comparison,
-                                               callbacks_.failed)
-                               : poll(wait);
+    const bool held = signals_
+                          ? signals_.wait(activation, wait.address, wait.expected, wait.comparison, callbacks_.failed)
+                          : poll(wait);
     callbacks_.waits_for_value(-1);
     if (activation.running)
         activation.running->waits.store(0, std::memory_order_relaxed);

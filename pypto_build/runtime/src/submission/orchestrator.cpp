@@ -171,9 +171,9 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
         observer->submitted(*task);
     if (task->number % kSubmissionsALook == 0)
         looked_ns_ = monotonic_ns();
-    note(recorder_.orchestration(), {looked_ns_, FlightEvent::Submits, recorder_.name(first_kernel(*task)), 0, 0, 0,
-                                     static_cast<uint32_t>(task->number), static_cast<int32_t>(edges_.size()),
-                                     task->id});
+    note(recorder_.orchestration(),
+         {looked_ns_, FlightEvent::Submits, recorder_.name(first_kernel(*task)), 0, 0, 0,
+          static_cast<uint32_t>(task->number), static_cast<int32_t>(edges_.size()), task->id});
     start(*task);
 }
 
@@ -298,7 +298,8 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
         // Of scopes that share a ring, the last alone may not be what fills it.
         const size_t in_scope = scope_tasks_.size() - scope.first_task;
         scope_holds_all = graph_.unfinished() == 0 && in_scope + 1 >= limits.task_window[target];
-        add_oldest(fault, target);
+        if (shortage != Shortage::Dependencies || usage.dependencies)
+            add_oldest(fault, target);
     }
     const FaultField ring{"ring", target}, file{"file", scope.file}, line{"line", scope.line};
     switch (shortage) {

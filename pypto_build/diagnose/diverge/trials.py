@@ -1,0 +1,169 @@
+"""Edits of an orchestration that are tried where only a golden tells that something is wrong: which one reproduces it?
+
+All of them are compiled into one library, in which a number chooses. Tried are, within what the text has already: two
+inputs or two scalars of a submission exchanged, a loop that begins or ends a step earlier or later, a submission left
+out, a scalar or an input of another one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pypto_build.diagnose.findings import Edit
+
+#: More are not tried; each is a run.
+MOST = 300
+#: What the library is asked for; 0 is the text as it is.
+CHOICE = "pypto_trial"
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_ADD = re.compile(r"\b(?P<list>\w+)\s*\.\s*add_(?P<method>\w+)\s*\((?P<value>[^;\n]{1,400})\)\s*;")
+_SUBMIT = re.compile(r"^[ \t]*(?P<call>(?:pto2_)?rt_submit_\w*task\s*\([^;\n]{1,400}\)\s*;)", re.MULTILINE)
+_FOR = re.compile(
+    r"\bfor\s*\(\s*\w+\s+(?P<name>\w+)\s*=\s*(?P<first>\d+)\s*;\s*(?P=name)\s*<\s*(?P<end>\d+)\s*;\s*(?P=name)\s*"
+    r"(?:\+=\s*(?P<step>\d+)|\+\+)\s*\)"
+)
+_TENSORS = ("input", "inout", "no_dep")
+_WHOLE = re.compile(r"[A-Za-z_]\w*")
+#: A variable: neither a function nor a type.
+_NAME = re.compile(r"\b(?!\w+_t\b|float\b|int\b)[A-Za-z_]\w*\b(?!\s*\()")
+_TENSOR = re.compile(r"\bconst\s+(?:ChipTensor|Tensor)\s*&\s*(\w+)\s*=")
+_SCALAR = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*from_u64\s*<[^>]*>\s*\(\s*orch_args\s*\.\s*scalar\(")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A part of the text, and what it is."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An edit: the spans that get another text, and what it is in words."""
+
+    what: str
+    changes: tuple[tuple[Passage, str], ...]
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """A statement that adds an argument to a list."""
+
+    owner: str
+    method: str
+    value: str
+    statement: Passage
+
+    def with_value(self, value: str) -> str:
+        """The statement with another value."""
+        call, _, rest = self.statement.text.partition("(")
+        before, _, after = rest.partition(self.value)
+        return f"{call}({before}{value}{after}"
+
+
+def trials(text: str) -> list[Trial]:
+    """The edits of an orchestration's `text`, those first that people get wrong most."""
+    plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    arguments = [
+        _Argument(match["list"], match["method"], match["value"].strip(), Passage(match.start(), match.end(), match[0]))
+        for match in _ADD.finditer(plain)
+    ]
+    found = [*_exchanges(arguments, plain), *_loops(plain), *_omissions(plain), *_replacements(arguments, plain)]
+    return found[:MOST]
+
+
+def _span(match: re.Match[str], group: str) -> Passage:
+    return Passage(match.start(group), match.end(group), match[group])
+
+
+def _known(value: str, at: int, plain: str) -> bool:
+    """Whether all variables in a value stand somewhere before a place."""
+    return all(re.search(rf"\b{name}\b", plain[:at]) for name in _NAME.findall(value))
+
+
+def _exchanges(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
+    """Two inputs, or two scalars, of one submission."""
+    for number, one in enumerate(arguments):
+        for other in arguments[number + 1 :]:
+            alike = one.method == other.method == "scalar" or {one.method, other.method} <= {*_TENSORS}
+            if other.owner != one.owner or one.value == other.value or not alike:
+                continue
+            if _known(other.value, one.statement.start, plain):
+                changes = (
+                    (one.statement, one.with_value(other.value)),
+                    (other.statement, other.with_value(one.value)),
+                )
+                yield Trial(f"{one.value} and {other.value} exchanged", changes)
+
+
+def _loops(plain: str) -> Iterator[Trial]:
+    """A first or a last step more, or less."""
+    for match in _FOR.finditer(plain):
+        step = int(match["step"] or 1)
+        first, end = int(match["first"]), int(match["end"])
+        for words, group, value in (
+            ("ends a step later", "end", end + step),
+            ("ends a step earlier", "end", end - step),
+            ("begins a step earlier", "first", first - step),
+            ("begins a step later", "first", first + step),
+        ):
+            if value >= 0:
+                yield Trial(f"a loop that {words}", ((_span(match, group), str(value)),))
+
+
+def _omissions(plain: str) -> Iterator[Trial]:
+    """A submission that is there twice."""
+    for match in _SUBMIT.finditer(plain):
+        yield Trial("this submission left out", ((_span(match, "call"), ""),))
+
+
+def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
+    """A scalar or an input that another submission has, or a scalar of the program."""
+    scalars = [f"to_u64({name})" if kind == "float" else name for kind, name in _SCALAR.findall(plain)]
+    scalars += [argument.value for argument in arguments if argument.method == "scalar"]
+    # A whole tensor is known everywhere; a view may be one of another block.
+    tensors = [item.value for item in arguments if item.method in _TENSORS and _WHOLE.fullmatch(item.value)]
+    tensors += _TENSOR.findall(plain)
+    for kinds, values in ((("scalar",), dict.fromkeys(scalars)), (_TENSORS, dict.fromkeys(tensors))):
+        for argument in arguments:
+            for value in values if argument.method in kinds else ():
+                if value != argument.value and _known(value, argument.statement.start, plain):
+                    change = (argument.statement, argument.with_value(value))
+                    yield Trial(f"{value} in place of {argument.value}", (change,))
+
+
+def with_choice(text: str, tried: Sequence[Trial]) -> str:
+    """The text with all trials in it; number n, from 1, is the n-th."""
+    alternatives: dict[Passage, list[tuple[int, str]]] = {}
+    for number, trial in enumerate(tried, 1):
+        for span, value in trial.changes:
+            alternatives.setdefault(span, []).append((number, value))
+    for span in sorted(alternatives, key=lambda span: -span.start):
+        chosen = alternatives[span]
+        if span.text.endswith(";"):
+            cases = "".join(f"if ({CHOICE} == {number}) {{ {value} }} else " for number, value in chosen)
+            new = f"{{ {cases}{{ {span.text} }} }}"
+        else:
+            choices = "".join(f"{CHOICE} == {number} ? ({value}) : " for number, value in chosen)
+            new = f"({choices}({span.text}))"
+        text = text[: span.start] + new + text[span.end :]
+    return f'extern "C" {{ __attribute__((visibility("default"))) volatile int {CHOICE} = 0; }}\n{text}'
+
+
+def edits_of(trial: Trial, text: str, path: str) -> tuple[Edit, ...]:
+    """A trial as edits of lines."""
+    starts = [0] + [match.end() for match in re.finditer("\n", text)]
+    lines = text.splitlines()
+    changed: dict[int, str] = {}
+    for span, value in sorted(trial.changes, key=lambda change: -change[0].start):
+        line = bisect_right(starts, span.start) - 1
+        at = span.start - starts[line]
+        old = changed.get(line, lines[line])
+        changed[line] = old[:at] + value + old[at + span.end - span.start :]
+    return tuple(Edit(path, line + 1, lines[line].strip(), new.strip()) for line, new in sorted(changed.items()))

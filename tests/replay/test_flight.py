@@ -1,0 +1,58 @@
+"""The flight recorder of a replay whose process is gone, and `scons hang JIT=x`, which reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.hang import __main__ as hang
+from pypto_build.replay.flight import FLIGHT, read_kept
+from tests.replay.builder import build_artifact, replay
+from tests.replay.tiny import Tiny
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, str]:
+    """A replay whose kernel kills its process: what was recorded is the parent's."""
+    tiny = Tiny(tmp_path_factory.mktemp("killed"), "raise(SIGKILL);")
+    kernel = tiny.artifact / "kernels" / "aiv" / "step.cpp"
+    kernel.write_text("#include <csignal>\n" + kernel.read_text())
+    build_artifact(tiny.artifact, tiny.out)
+    return tiny, replay(tiny.artifact, tiny.out).stdout
+
+
+def test_it_outlives_a_process_that_is_killed(killed: tuple[Tiny, str]) -> None:
+    tiny, said = killed
+    kept = read_kept(tiny.out / "dfx_outputs" / FLIGHT)
+    assert [event.what for event in kept.events][-1] == "kernel_begins"
+    assert kept.fault is None
+    assert said.splitlines()[-1].endswith("core 0 (AIV0): begins task 0 step")
+
+
+def test_hang_reads_the_last_run(killed: tuple[Tiny, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny, _ = killed
+    words = [str(tiny.artifact), "--build-dir", str(tiny.out)]
+    assert hang.main(words) == 1
+    out = capsys.readouterr().out
+    assert "the last of each core:\n" in out
+    assert "[hang/crash]" in out
+    assert hang.main([str(tiny.artifact), "--build-dir", str(tmp_path)]) == 2
+    assert "verdict.json: is missing: nothing ran here yet" in capsys.readouterr().err
+    assert hang.main([]) == 2
+    assert "JIT=x names an artifact that ran here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"{", "holds no events: Input data was truncated"),
+        (b'{"schema": 2, "ranks": 1, "events": []}', "schema: 2 is not read, only 1"),
+        (b'{"schema": 1, "ranks": 1, "events": [], "fault": {"kind": 999}}', "fault: kind 999 is unknown"),
+    ],
+)
+def test_a_file_that_somebody_else_wrote(tmp_path: Path, text: bytes, said: str) -> None:
+    (tmp_path / FLIGHT).write_bytes(text)
+    with pytest.raises(ArtifactError, match=said):
+        read_kept(tmp_path / FLIGHT)
