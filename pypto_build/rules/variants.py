@@ -18,7 +18,9 @@ class Variant(msgspec.Struct, frozen=True):
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"))
+# The same, and what C++ itself reads and writes: for MEMORY=weak.
+WEAK = Variant("weak", (*CHECKED.kernel_flags, "-DPYPTO_WEAK=1", "-fsanitize=thread"))
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, FOR_SIMPLER)}
+VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, WEAK, FOR_SIMPLER)}

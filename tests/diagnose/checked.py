@@ -9,22 +9,22 @@ from pathlib import Path
 from pypto_build.artifact import CORE_TYPES, load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.diagnose.findings import Edit
-from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.variants import CHECKED, Variant
 from pypto_build.toolchain.host import find_compiler, kernel_flags, orchestration_flags
 from tests.replay.builder import PLATFORM, library
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 
 
-def build_checked(artifact_dir: Path, out: Path) -> None:
-    """What `scons build CHECK=1` leaves."""
+def build_checked(artifact_dir: Path, out: Path, variant: Variant = CHECKED) -> None:
+    """What `scons build CHECK=1`, or MEMORY=weak, leaves."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
-    of_core = {core: [*kernel_flags(compiler, PLATFORM, core), *CHECKED.kernel_flags, "-O1"] for core in CORE_TYPES}
+    of_core = {core: [*kernel_flags(compiler, PLATFORM, core), *variant.kernel_flags, "-O1"] for core in CORE_TYPES}
     kernels = [(kernel.source, kernel.binary, of_core[kernel.core_type]) for kernel in artifact.kernels]
     entry = (artifact.orchestration.source, artifact.orchestration.binary, orchestration_flags(compiler, PLATFORM))
     for source, binary, flags in (*kernels, entry):
-        target = out / CHECKED.directory / f"{binary}.so"
+        target = out / variant.directory / f"{binary}.so"
         target.parent.mkdir(parents=True, exist_ok=True)
         name = source.relative_to(artifact_dir).as_posix()
         target.write_bytes(library(source.read_text(), tuple(flags), name))

@@ -14,7 +14,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 
-READ, WRITE, ATOMIC = 1, 2, 4
+READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32
 
 _AGAIN = "replay the checked build again"
 _LARGEST = 1 << 34
@@ -122,7 +122,7 @@ class CheckError(msgspec.Struct, frozen=True):
 
     `pipe` should have waited for `other_pipe`; `tile` is where a tile is that is misplaced. Of flags: `flag` is an
     event id that is wrong, `other_flag` what it should be; with `flag` alone, it is only set, or only waited for.
-    -1 where not said.
+    -1 where not said. `markers` are missing before the access, or where the kernel returns (`at_end`).
     """
 
     kind: str
@@ -138,6 +138,8 @@ class CheckError(msgspec.Struct, frozen=True):
     tile: str = ""
     flag: _Number = -1
     other_flag: _Number = -1
+    markers: str = ""
+    at_end: bool = False
 
 
 class OutputHole(msgspec.Struct, frozen=True):

@@ -64,6 +64,7 @@ struct Settings {
     std::vector<std::string> trap; // nan, inf, saturate, denormal: checked kernels end at what makes one of them
     int64_t trace_task =
         -1;                // number of the task whose checked kernels leave trace.*: every instruction with its values
+    std::string memory;    // "weak": stores are visible when the device makes them so, lines of caches may be stale
     bool accesses = false; // what checked kernels touch: accesses.json and accesses.bin
     int swimlane = 0;
     bool scope_stats = false;

@@ -84,6 +84,7 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("pipe").text(error.subject.pipe).key("other_pipe").text(error.subject.other_pipe);
             errors.key("tile").text(error.subject.tile);
             errors.key("flag").number(error.subject.flag).key("other_flag").number(error.subject.other_flag);
+            errors.key("markers").text(error.subject.markers).key("at_end").boolean(error.subject.at_end);
             errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
         }

@@ -133,22 +133,49 @@ void RankSignals::acquire(uint64_t address, int32_t expected, uint32_t compariso
     signal->locked.store(0);
 }
 
-void RankSignals::access(const AccessRecord &record, const Activation &activation, const char *instruction,
-                         const void *code) {
-    if (!traces_)
-        return;
-    const std::lock_guard<std::mutex> guard(mutex_);
+// The number of the clock as it is; the lock is held.
+uint32_t RankSignals::stamp() {
     if (clocks_.empty() || std::memcmp(clocks_.back().data(), own_->clock, sizeof(own_->clock)) != 0) {
         clocks_.emplace_back();
         std::memcpy(clocks_.back().data(), own_->clock, sizeof(own_->clock));
     }
+    return static_cast<uint32_t>(clocks_.size() - 1);
+}
+
+uint32_t RankSignals::now() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return stamp();
+}
+
+void RankSignals::not_visible(uint64_t number) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    accesses_[number].visible = ~0u;
+}
+
+void RankSignals::visible(uint64_t number) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    accesses_[number].visible = stamp();
+}
+
+void RankSignals::fetched(uint64_t number, uint64_t clock) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    accesses_[number].visible = static_cast<uint32_t>(clock);
+}
+
+uint64_t RankSignals::access(const AccessRecord &record, const Activation &activation, const char *instruction,
+                             const void *code) {
+    if (!traces_)
+        return kNowhere;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const uint32_t clock = stamp();
     uint32_t site = 0;
     while (site < sites_.size() && sites_[site].code != code)
         ++site;
     if (site == sites_.size())
         sites_.push_back({code, activation.kernel->name, instruction});
-    accesses_.push_back({record.base, record.stride, record.length, record.rows, record.kind, site,
-                         static_cast<uint32_t>(clocks_.size() - 1), activation.task->number});
+    accesses_.push_back({record.base, record.stride, record.length, record.rows, record.kind, site, clock, clock,
+                         activation.task->number});
+    return accesses_.size() - 1;
 }
 
 void RankSignals::write(const std::string &directory) {
@@ -171,6 +198,7 @@ void RankSignals::write(const std::string &directory) {
             .number(one.kind)
             .number(one.site)
             .number(one.clock)
+            .number(one.visible == ~0u ? -1 : int64_t{one.visible})
             .whole(one.task)
             .close(']')
             .newline();

@@ -81,6 +81,7 @@ struct WindowAccess {
     uint32_t rows;
     uint8_t kind; // PyptoAccessKind
     uint32_t site, clock;
+    uint32_t visible; // the clock from which on others see what is written; of what is read, that of its line
     uint64_t task;
 };
 
@@ -111,8 +112,16 @@ public:
 
     /// Whether an address lies in a window of any rank.
     bool in_window(uint64_t address) const;
-    /// Notes an access to a window, by the instruction that `code` returns to.
-    void access(const AccessRecord &record, const Activation &activation, const char *instruction, const void *code);
+    static constexpr uint64_t kNowhere = ~uint64_t{0};
+    /// Notes an access to a window, by the instruction that `code` returns to; its number.
+    uint64_t access(const AccessRecord &record, const Activation &activation, const char *instruction,
+                    const void *code);
+    /// The number of the clock as it is now.
+    uint32_t now();
+    // Of a noted access: others do not see it yet; they do from now on; what it reads is as old as that clock.
+    void not_visible(uint64_t number);
+    void visible(uint64_t number);
+    void fetched(uint64_t number, uint64_t clock);
     /// windows.json, if accesses were to be recorded. Throws FaultError naming the path.
     void write(const std::string &directory);
 
@@ -124,6 +133,7 @@ private:
     };
 
     SignalClock *clock_of(uint64_t address);
+    uint32_t stamp();
     void release(uint64_t address, int32_t value, bool set);
     void acquire(uint64_t address, int32_t expected, uint32_t comparison);
     SignalWait *announce(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);

@@ -76,6 +76,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
     Activation &activation = activation_of(context);
     if (activation.check) {
+        activation.check->hand_over(producing);
         PipeRing &ring = pipe->rings[to_vector];
         const int lane = activation.member == 2 ? 1 : 0;
         activation.check->advances(ring, producing, producing ? ring.committed[lane] : ring.released[lane]);
