@@ -137,7 +137,7 @@ _ORDER_AND_DATA = (
         setting=Setting("serial", False), runtimes=_OURS),
     RunOption("MEMORY", one_of("", "weak"), "",
         "weak: stores reach others only where the device makes them visible, and lines of caches may be stale",
-        flag="--memory", setting=Setting("memory", ""), runtimes=(EMBEDDED,), verbs=("hazards", "flaky"),
+        flag="--memory-model", setting=Setting("memory", ""), runtimes=(EMBEDDED,), verbs=("hazards", "flaky"),
         more="late as SEED says; 0: as late as is allowed"),
     RunOption("ZERO_FILL", SWITCH, False, "1: outputs start as zeros, not as NaN", flag="--zero-fill",
         setting=Setting("poison", True, "outputs and allocated tensors start as NaN or a pattern"), sets=False,

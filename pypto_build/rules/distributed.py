@@ -23,7 +23,7 @@ from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_o
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.splice import Spliced, Splices
-from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.variants import CHECKED, WEAK
 from pypto_build.rules.verb_targets import verb_flags
 from pypto_build.rules.verbs import VERBS
 from pypto_build.toolchain.python import own_tool
@@ -45,7 +45,8 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         wanted = [target for target in wanted if target != "hazards"]
         if not wanted:
             return
-    targets = distributed_targets(env, load_distributed(root))
+    weak = WEAK.directory if workspace.options["MEMORY"] else ""
+    targets = distributed_targets(env, load_distributed(root), variant=weak)
     for part in targets.parts:
         update_compile_commands(workspace, part)
     env.Alias("build", targets.all)
@@ -65,7 +66,8 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
 def _declare_hazards(env: Environment, root: Path) -> None:
     """The target that replays the checked build of all chip programs, and looks at what ranks touch of windows."""
     verb = VERBS["hazards"]
-    targets = distributed_targets(env, load_distributed(root), variant=CHECKED.directory)
+    checked = WEAK if workspace_of(env).options["MEMORY"] else CHECKED
+    targets = distributed_targets(env, load_distributed(root), variant=checked.directory)
     assert targets.embedded is not None
     words = [*own_tool("pypto_build.diagnose.hazards.ranks"), str(root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]

@@ -377,7 +377,8 @@ def _argv(
     words = [str(targets.artifact.root)]
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
-    words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+    if targets.variant:
+        words += ["--variant", targets.variant] if targets.parts else ["--binaries", str(targets.binaries_dir)]
     words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
     words += ["--data", str(data_dir)] if data_dir else []
     words += ["--golden", str(golden)] if golden else []

@@ -19,7 +19,7 @@ from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import OF_AN_ARTIFACT
-from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
+from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 
 # Tools that need nothing built.
@@ -186,7 +186,7 @@ def _variant(workspace: Workspace, verb: Verb) -> str | None:
     """How the binaries that ``verb`` needs are built, None if as the options say."""
     match verb.needs:
         case Needs.CHECKED | Needs.TRIAGE:
-            return CHECKED.directory
+            return WEAK.directory if workspace.options["MEMORY"] else CHECKED.directory
         case Needs.FOR_SIMPLER:
             return FOR_SIMPLER.directory if workspace.platform().simulated else USUAL.directory
     return None

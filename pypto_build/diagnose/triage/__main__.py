@@ -104,7 +104,8 @@ class Triage:
         if self.given.binaries is None:
             self.answer.left_out.append("hazards (there is no checked build)")
             return
-        self._tool("hazards", ["--binaries", str(self.given.binaries)])
+        weak = ["--memory-model", self.given.memory_model] if self.given.memory_model else []
+        self._tool("hazards", ["--binaries", str(self.given.binaries), *weak])
 
     def _diverge(self) -> None:
         try:

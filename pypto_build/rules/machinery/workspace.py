@@ -25,7 +25,7 @@ from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
-from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
+from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
@@ -134,6 +134,12 @@ class Workspace:
         """How binaries are built unless a rule says otherwise."""
         if self.runtime(platform) == SIMPLER:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
+        if self.options["MEMORY"]:
+            if self.options["CHECK"]:
+                raise ArtifactError(
+                    "CHECK=1 MEMORY=weak", "are two ways to build the kernels", "leave one out: hazards checks both"
+                )
+            return WEAK.directory
         return CHECKED.directory if self.options["CHECK"] else USUAL.directory
 
     @cached_property

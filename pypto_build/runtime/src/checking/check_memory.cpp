@@ -87,11 +87,15 @@ void CoreCheck::window(const AccessRecord &record, uint32_t site) {
 }
 
 void CoreCheck::order_memory(uint32_t kind) {
-    if (kind == PYPTO_FENCE)
-        weak_->fence(shadow_);
-    else
-        weak_->settle();
     RankSignals &signals = activation_->executor->signals();
+    if (kind == PYPTO_FENCE) {
+        if (overtaken_)
+            signals.let_others_pass(checker_.settings_.seed);
+        overtaken_ = false;
+        weak_->fence(shadow_);
+    } else {
+        weak_->settle();
+    }
     for (const uint64_t number : weak_->landed())
         signals.visible(number);
     if (kind == PYPTO_NOTIFY)

@@ -362,6 +362,15 @@ std::optional<Omission> WeakMemory::write_back(uint64_t line, const Line &cached
     return lost;
 }
 
+std::vector<uint64_t> WeakMemory::dirty_lines() const {
+    std::vector<uint64_t> lines;
+    for (const auto &[line, cached] : cache_)
+        if (cached.dirty)
+            lines.push_back(line);
+    std::sort(lines.begin(), lines.end());
+    return lines;
+}
+
 std::optional<Omission> WeakMemory::clean(uint64_t address) {
     settle();
     std::optional<Omission> found;
@@ -373,8 +382,8 @@ std::optional<Omission> WeakMemory::clean(uint64_t address) {
         cache_.erase(cached);
         return found;
     }
-    for (const auto &[line, cached] : cache_)
-        if (const auto one = write_back(line, cached))
+    for (const uint64_t line : dirty_lines())
+        if (const auto one = write_back(line, cache_.at(line)); one && !found)
             found = one;
     cache_.clear();
     return found;
@@ -396,13 +405,13 @@ std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
         std::move(store.pieces.begin(), store.pieces.end(), std::back_inserter(scalar ? left_lines_ : left_));
     }
     pending_.clear();
-    for (const auto &[line, cached] : cache_)
-        if (cached.dirty) {
-            found.push_back({Omission::UncleanStore, cached.site, ~0u, kPipeScalar, true, false, false, line,
-                             line + kLineBytes});
-            if (effects_)
-                write_back(line, cached);
-        }
+    for (const uint64_t line : dirty_lines()) {
+        const Line &cached = cache_.at(line);
+        found.push_back({Omission::UncleanStore, cached.site, ~0u, kPipeScalar, true, false, false, line,
+                         line + kLineBytes});
+        if (effects_)
+            write_back(line, cached);
+    }
     for (Store &store : pending_)
         std::move(store.pieces.begin(), store.pieces.end(), std::back_inserter(left_lines_));
     pending_.clear();

@@ -114,6 +114,7 @@ private:
     Line &fetch(uint64_t line, uint32_t site);
     const Store *held(const GlobalRuns &runs);
     std::optional<Omission> dirty_in(const GlobalRuns &runs, uint32_t site);
+    std::vector<uint64_t> dirty_lines() const;
     void swap_in(uint64_t line, bool written);
     void add(Store store);
     void land(Store &store);

@@ -244,6 +244,22 @@ void RankSignals::sleep(uint32_t epoch) {
     board_->waiters.fetch_sub(1);
 }
 
+// Of two ranks that signal each other one stays behind, so that the other sees what is too early to be seen.
+void RankSignals::let_others_pass(uint64_t seed) {
+    constexpr long kStepNs = 1'000'000;
+    constexpr int kIdle = 40, kLongest = 1000; // steps
+    if (board_ == nullptr || ((rank_ + seed) & 1) || passes_left_.fetch_sub(1) <= 0)
+        return;
+    for (int step = 0, idle = 0; step < kLongest && idle < kIdle; ++step) {
+        bool busy = false;
+        for (uint32_t other = (rank_ + 1) & 1; other < kBoardRanks; other += 2)
+            busy |= board_->ranks[other].busy.load() > 0;
+        idle = busy ? 0 : idle + 1;
+        const timespec pause{0, kStepNs};
+        nanosleep(&pause, nullptr);
+    }
+}
+
 void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set) {
     const uint64_t address = reinterpret_cast<uint64_t>(signal);
     const uint64_t start = slot_of(address, rank_);
