@@ -60,8 +60,9 @@ BUGS = (
         "plain write of bytes 65024 to 65088 of 'g' stays in the core's data cache: no dcci writes the line back",
     ),
     _mul(
-        "line that is cleaned without a fence", f"{_TILE_BUT_LAST}\n  {_ROW}\n  {_ALL}", "unclean-store", _ROW,
-        "no dsb waits for the dcci before the kernel returns",
+        "lines of another tensor cleaned",
+        f"{_TILE_BUT_LAST}\n  {_ROW}\n  for (int64_t i = 0; i < 128; ++i) dcci(v2 + 127 * 128 + i, SINGLE_CACHE_LINE);",
+        "unclean-store", _ROW, "no dcci writes the line back",
     ),
     _mul(
         "first line of eight cleaned",

@@ -90,7 +90,7 @@ void CoreCheck::order_memory(uint32_t kind) {
     RankSignals &signals = activation_->executor->signals();
     if (kind == PYPTO_FENCE) {
         if (overtaken_)
-            signals.let_others_pass(checker_.settings_.seed);
+            signals.let_others_pass();
         overtaken_ = false;
         weak_->fence(shadow_);
     } else {
@@ -142,9 +142,10 @@ void CoreCheck::omission(const Omission &found) {
                           (found.before ? std::string(" ") + kFence : std::string());
         break;
     case Omission::UncleanStore:
-        message = format("%s of %s stays in the core's data cache: %s before the kernel returns", instruction,
-                         where.c_str(), found.cleaned ? "no dsb waits for the dcci" : "no dcci writes the line back");
-        subject.markers = found.cleaned ? kFence : std::string(kClean) + " " + kFence;
+        message = format("%s of %s stays in the core's data cache: no dcci writes the line back before the kernel "
+                         "returns",
+                         instruction, where.c_str());
+        subject.markers = std::string(kClean) + " " + kFence;
         subject.at_end = true;
         break;
     case Omission::UnfinishedStore:

@@ -85,6 +85,13 @@ public:
     /// The last instruction of a pipe that is over when the scalar unit comes to what follows: it has waited for a
     /// flag, or the pipe had a barrier.
     uint32_t over(uint32_t pipe) const { return std::max(clocks_[kPipeScalar][pipe], clocks_[pipe][pipe]); }
+    /// The last instruction of a pipe that any pipe has waited for.
+    uint32_t waited_for(uint32_t pipe) const {
+        uint32_t last = 0;
+        for (const PipeClock &clock : clocks_)
+            last = std::max(last, clock[pipe]);
+        return last;
+    }
     /// Those that nothing waited for, and waits for a flag that was not set, in the order of the program.
     const std::vector<ShadowFlag> &left_set() const { return flags_; }
     const std::vector<ShadowFlag> &in_vain() const { return in_vain_; }

@@ -395,14 +395,13 @@ std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
     settle();
     std::vector<Omission> found;
     for (Store &store : pending_) {
-        const bool scalar = store.pipe == kPipeScalar;
-        if (!scalar && (!shadow.orders() || store.clock <= shadow.over(store.pipe))) {
+        if (!shadow.orders() || store.clock <= shadow.waited_for(store.pipe)) { // lines written back among them
             land(store);
             continue;
         }
-        found.push_back({scalar ? Omission::UncleanStore : Omission::UnfinishedStore, store.site, ~0u, store.pipe,
-                         true, scalar, false, store.runs.base, store.runs.end()});
-        std::move(store.pieces.begin(), store.pieces.end(), std::back_inserter(scalar ? left_lines_ : left_));
+        found.push_back({Omission::UnfinishedStore, store.site, ~0u, store.pipe, true, false, false, store.runs.base,
+                         store.runs.end()});
+        std::move(store.pieces.begin(), store.pieces.end(), std::back_inserter(left_));
     }
     pending_.clear();
     for (const uint64_t line : dirty_lines()) {

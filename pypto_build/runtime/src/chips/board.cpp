@@ -61,6 +61,8 @@ RankSignals::RankSignals(const Settings &settings) : rank_(settings.rank), windo
     board_->magic = kBoardMagic;
     own_ = &board_->ranks[rank_];
     traces_ = settings.accesses;
+    weak_ = !settings.memory.empty() && !traces_;
+    seed_ = settings.seed;
 }
 
 bool RankSignals::in_window(uint64_t address) const {
@@ -245,10 +247,10 @@ void RankSignals::sleep(uint32_t epoch) {
 }
 
 // Of two ranks that signal each other one stays behind, so that the other sees what is too early to be seen.
-void RankSignals::let_others_pass(uint64_t seed) {
+void RankSignals::let_others_pass() {
     constexpr long kStepNs = 1'000'000;
     constexpr int kIdle = 40, kLongest = 1000; // steps
-    if (board_ == nullptr || ((rank_ + seed) & 1) || passes_left_.fetch_sub(1) <= 0)
+    if (board_ == nullptr || ((rank_ + seed_) & 1) || passes_left_.fetch_sub(1) <= 0)
         return;
     for (int step = 0, idle = 0; step < kLongest && idle < kIdle; ++step) {
         bool busy = false;
@@ -258,6 +260,21 @@ void RankSignals::let_others_pass(uint64_t seed) {
         const timespec pause{0, kStepNs};
         nanosleep(&pause, nullptr);
     }
+}
+
+// The line is fetched, changed and written back whole: what others notify beside the signal meanwhile is lost.
+void RankSignals::set_line(int32_t *signal, int32_t value) {
+    constexpr int kCells = 16;
+    int32_t *const line = signal - (reinterpret_cast<uint64_t>(signal) / sizeof(int32_t)) % kCells;
+    int32_t before[kCells] = {};
+    for (int i = 0; i < kCells; ++i)
+        if (in_window(reinterpret_cast<uint64_t>(line + i)))
+            before[i] = __atomic_load_n(line + i, __ATOMIC_SEQ_CST);
+    let_others_pass();
+    for (int i = 0; i < kCells; ++i)
+        if (line + i != signal && in_window(reinterpret_cast<uint64_t>(line + i)))
+            __atomic_store_n(line + i, before[i], __ATOMIC_SEQ_CST);
+    __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
 }
 
 void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set) {
@@ -283,7 +300,9 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
         break;
     }
     release(address, value, set);
-    if (set)
+    if (set && weak_)
+        set_line(signal, value);
+    else if (set)
         __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
     else
         __atomic_fetch_add(signal, value, __ATOMIC_SEQ_CST);

@@ -111,7 +111,7 @@ public:
     bool wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison, Ended ended);
 
     /// A signal is out before what was stored is visible: lets every second rank go as far as it gets meanwhile.
-    void let_others_pass(uint64_t seed);
+    void let_others_pass();
 
     /// Whether an address lies in a window of any rank.
     bool in_window(uint64_t address) const;
@@ -138,6 +138,7 @@ private:
 
     SignalClock *clock_of(uint64_t address);
     uint32_t stamp();
+    void set_line(int32_t *signal, int32_t value);
     void release(uint64_t address, int32_t value, bool set);
     void acquire(uint64_t address, int32_t expected, uint32_t comparison);
     SignalWait *announce(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
@@ -146,6 +147,8 @@ private:
     Board *board_ = nullptr;
     RankBoard *own_ = nullptr;
     uint32_t rank_ = 0;
+    bool weak_ = false; // a signal that is set takes its line along
+    uint64_t seed_ = 0;
     std::vector<uint64_t> windows_; // address and size of each
     bool traces_ = false;
     std::atomic<int> passes_left_{kPasses};
