@@ -19,8 +19,9 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.artifact import declare_artifact
+from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, Workspace, workspace_of
@@ -33,6 +34,7 @@ from pypto_build.rules.replay import (
     replays_of,
 )
 from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.variants import WEAK
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.devices import sign_of_hardware
 
@@ -52,6 +54,7 @@ REPLAY_TEST = Rule(
         ),
         Attribute("rtol", _NUMBER, "relative tolerance (default: RTOL=, else what the artifact says, else 1e-5)"),
         Attribute("atol", _NUMBER, "absolute tolerance (default: ATOL=, else what the artifact says, else 1e-5)"),
+        Attribute("memory", (str,), "'weak': stores as late as the device allows (default: MEMORY=)"),
         Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
     ),
@@ -153,14 +156,20 @@ def _is_named(name: str, chosen: bool) -> bool:
 
 def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     """The target: the replay."""
-    targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
+    weak = values["memory"]
+    if weak not in (None, "weak"):
+        raise ArtifactError(f"memory={weak!r}", "is no model of memory", "it takes 'weak'")
+    workspace = workspace_of(env)
+    artifact = open_artifact(workspace, Path(os.path.abspath(workspace.top / values["artifact"])), values["platform"])
+    targets = declare_loaded(env, artifact, values["platform"], WEAK.directory if weak else None)
     update_compile_commands(workspace_of(env), targets)
     golden = _golden(workspace_of(env), values["golden"])
     if golden or values["signature"]:
         from pypto_build.rules.contracts import check_contract
 
         check_contract(targets.artifact, values["name"], values["signature"], golden)
-    chosen = {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    chosen: dict[str, Any] = {"MEMORY": weak} if weak else {}
+    chosen |= {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     comparators = values["comparators"] or {}
     return declare_replay(env, targets, values["data"], chosen, comparators, golden=golden, alone=False, of_a_test=True)
 

@@ -143,7 +143,15 @@ def test_a_line_that_nobody_cleans_reaches_nobody(tmp_path: Path) -> None:
 
 def test_flaky_tries_when_stores_are_visible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifact, out = planted("store that is loaded again behind flags", tmp_path)
-    words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--binaries", str(out / "weak")]
+    words = [
+        str(artifact),
+        "--build-dir",
+        str(out),
+        "--embedded",
+        str(embedded_module()),
+        "--binaries",
+        str(out / "weak"),
+    ]
     assert flaky([*words, "--memory-model", "weak", "--rounds", "3", "--json", str(out / "found.json")]) == 1
     (finding,) = read_report(out / "found.json").findings
     assert finding.rule == "flaky/memory"

@@ -1,6 +1,8 @@
-"""Findings on lines of 64 bytes that two cores store into at the same time, one of them through its data cache.
+"""Findings on what cores of one chip do to each other's stores.
 
-A line is written back whole: what the other core stored beside it is lost.
+Lines of 64 bytes that two cores store into at the same time, one of them through its data cache: a line is written back
+whole, and what the other core stored beside it is lost. Stores that another block reads after a barrier: it orders who
+has arrived and makes nothing visible.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.markers import LINE_BYTES, after_store
 from pypto_build.diagnose.hazards.order import Order
-from pypto_build.diagnose.hazards.record import PLAIN, WRITE, Record
+from pypto_build.diagnose.hazards.record import PLAIN, READ, WRITE, LateStore, Record
 
-LINE_BYTES = 64
 #: Of one region that are looked at: a store of more lines shares its first or its last with another core's.
 _MOST_LINES = 4096
 
@@ -42,6 +45,47 @@ def line_findings(context: Context, order: Order) -> Iterator[Finding]:
                 if key not in told and key[::-1] not in told:
                     told.add(key)
                     yield _finding(context, other, region, line)
+
+
+def barrier_findings(context: Context) -> Iterator[Finding]:
+    """One finding for each store."""
+    record, regions = context.record, context.record.regions
+    told: set[object] = set()
+    for store in record.document.late:
+        inside = record.regions_of(store.task)
+        for region in range(inside.start, inside.stop):
+            row = regions[region]
+            same = (row["block"], row["member"]) == (store.block, store.member)
+            if same or row["phase"] != store.phase or not int(row["kind"]) & READ:
+                continue
+            shared = store.bytes_shared(*(int(row[name]) for name in ("base", "rows", "stride", "length")))
+            position = context.position(store.site)
+            if shared >= 0 and position not in told:
+                told.add(position)
+                yield _barrier_finding(context, store, region, shared)
+
+
+def _barrier_finding(context: Context, store: LateStore, region: int, shared: int) -> Finding:
+    position, where = context.position(store.site), context.position_of(region)
+    markers = after_store(position.instruction == "plain write", "ALL")
+    text = read_source(context.artifact.root / position.path) if position.line else ""
+    statement = text.splitlines()[position.line - 1].strip() if position.line else ""
+    index = context.argument_of(region)
+    return Finding(
+        rule="memory/unfenced-barrier",
+        message=f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
+        f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, from "
+        f"byte {shared - context.argument(store.task, index).address} on): the barrier makes nothing visible",
+        path=position.path,
+        line=position.line,
+        hint=f"between this and the SYNCALL: {markers}",
+        tasks=(store.task,),
+        kernel=context.kernel(store.task, store.member),
+        related=(Related(where.path, where.line, f"{where.instruction} is here"),),
+        edits=(Edit(position.path, position.line, statement, f"{statement} {markers}"),)
+        if statement.endswith(";")
+        else (),
+    )
 
 
 def _lines(record: Record, region: int) -> set[int]:

@@ -23,13 +23,12 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, read_source
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Edit, Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store
 from pypto_build.replay import Request, replay
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
 
 _WRITE, _ATOMIC = 2, 4
-_LINE_BYTES = 64
-_CLEAN, _FENCE = "dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE);", "dsb(DSB_DDR);"
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -194,18 +193,18 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
     if _is_stale(write, read):
         return Finding(
             rule="memory/stale-read",
-            message=f"{_who(read)} of {place} finds what was there before {_who(write)}: the line is in the core's data "
-            "cache since before the wait",
+            message=f"{_who(read)} of {place} finds what was there before {_who(write)}: the line is in the core's "
+            "data cache since before the wait",
             path=other_path,
             line=other_line,
-            hint=f"drop the line after the wait: {_CLEAN}",
+            hint=f"drop the line after the wait: {CLEAN}",
             tasks=(read.task,),
             kernel=read.kernel,
             related=(Related(path, line, f"{_who(write)} writes it"),) if line else (),
-            edits=_edit(root, other_path, other_line, _CLEAN, before=True),
+            edits=_edit(root, other_path, other_line, CLEAN, before=True),
         )
     plain = write.instruction == "plain write"
-    markers = f"{_CLEAN} {_FENCE}" if plain else f"pipe_barrier(PIPE_MTE3); {_FENCE}"
+    markers = after_store(plain, "MTE3")
     cleaned = "it stays in the core's data cache" if plain else "its pipe may still be at it, or no dsb waits for it"
     return Finding(
         rule="memory/unfenced-notify",
@@ -254,7 +253,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             )
     lines: dict[tuple[str, int, int], list[SignalRow]] = {}
     for signal in signals:
-        lines.setdefault((signal.domain, signal.owner, signal.offset // _LINE_BYTES), []).append(signal)
+        lines.setdefault((signal.domain, signal.owner, signal.offset // LINE_BYTES), []).append(signal)
     for cells in lines.values():
         notifying = {note.rank for signal in cells for note in signal.notes}
         setter = next((note for signal in cells for note in signal.notes if note.sets), None)
@@ -355,7 +354,9 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("hazards.ranks", __doc__)
     add_run_options(options, 60.0)
     options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
-    options.add_argument("--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other")
+    options.add_argument(
+        "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
+    )
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)

@@ -92,6 +92,9 @@ class Triage:
         self._take("lint", lint(self.given.artifact, self.given.platform))
 
     def _orders(self) -> None:
+        if self.given.memory_model:
+            self.answer.left_out.append("other orders (leave MEMORY= out)")
+            return
         if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:
             self.answer.left_out.append("other orders (the run does not end, or takes long)")
             return
@@ -104,14 +107,16 @@ class Triage:
         if self.given.binaries is None:
             self.answer.left_out.append("hazards (there is no checked build)")
             return
-        weak = ["--memory-model", self.given.memory_model] if self.given.memory_model else []
-        self._tool("hazards", ["--binaries", str(self.given.binaries), *weak])
+        self._tool("hazards", ["--binaries", str(self.given.binaries), *self._weak()])
 
     def _diverge(self) -> None:
         try:
             require_torch("the reference")
         except ArtifactError as error:
             self.answer.left_out.append(f"diverge ({error})")
+            return
+        if self.given.memory_model:
+            self.answer.left_out.append("diverge (leave MEMORY= out: it compares what kernels compute)")
             return
         if self.verdict.status == "hang":
             self.answer.left_out.append("diverge (the run does not end)")
@@ -122,7 +127,11 @@ class Triage:
         if self.answer.evidence.ended:
             self.answer.left_out.append("flaky (the run does not end)")
             return
-        self._tool("flaky", ["--rounds", "20"])
+        binaries = ["--binaries", str(self.given.binaries)] if self.given.memory_model else []
+        self._tool("flaky", ["--rounds", "20", *binaries, *self._weak()])
+
+    def _weak(self) -> list[str]:
+        return ["--memory-model", self.given.memory_model] if self.given.memory_model else []
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         """Run an instrument on what is built, and take the findings that it leaves."""

@@ -11,6 +11,7 @@ _SOFTMAX, _SOFTMAX_FILE = "_jit_softmax", "kernels/aiv/softmax_rows.cpp"
 _ACC, _ACC_FILE = "_jit_accumulate", "kernels/aiv/axpy_acc.cpp"
 _MATMUL, _MATMUL_FILE = "_jit_matmul", "kernels/aic/matmul_tile.cpp"
 _SPMD, _SPMD_FILE = "_jit_spmd_scale", "kernels/aiv/scale_rows.cpp"
+_SPMD_ORCHESTRATION = "orchestration/spmd_scale.cpp"
 _TAIL = "  ptoas_auto_sync_tail(PTOAutoSyncTailMode::kBarrierAll);\n"
 
 _STORE = "TSTORE(v20, v17);"
@@ -35,6 +36,17 @@ _AGAIN = f"TLOAD(v13, v20);\n  {_pair('PIPE_MTE2', 'PIPE_MTE3')}\n  TSTORE(v20, 
 def _mul(name: str, statements: str, rule: str, at: str, says: str, fixed: bool = True) -> Bug:
     return Bug(name, _DAG, ((_MUL, _STORE, statements), _READS_IT), f"memory/{rule}", _MUL, at, says, fixed)
 
+
+#: Rows of the next block.
+_NEXT = """    pipe_barrier(PIPE_ALL);
+    SYNCALL();
+    const int64_t next = (tmp1__ssa_v0 + 1) % tmp0__ssa_v0 * share__ssa_v0;
+    Tile<TileType::Vec, float, 16, 64, BLayout::RowMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null> theirs(16, 64);
+    TASSIGN(theirs, 16384);
+    GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>, pto::Stride<1024, 1024, 1024, 64, 1>> view(arg1 + (next + 16) * 64);
+    TLOAD(theirs, view);
+    pipe_barrier(PIPE_ALL);
+"""
 
 BUGS = (
     _mul(
@@ -131,6 +143,16 @@ BUGS = (
             f"        else if (__pypto_spmd_block_idx == 0) arg1[32 * 64] = 0.0f;\n        {_ALL} {_FENCE}",
         ), (_SPMD_FILE, "arg1 + row__idx_v0 * 64, pto::Shape", "arg1 + row__idx_v0 * 64 + 8, pto::Shape")),
         "memory/shared-line", _SPMD_FILE, "arg1[32 * 64] = 0.0f;", "at the same time",
+    ),
+    Bug(
+        "block that reads another's rows after a barrier", _SPMD,
+        (
+            (_SPMD_FILE, "    }\n#endif // __DAV_VEC__", f"    }}\n{_NEXT}#endif // __DAV_VEC__"),
+            (_SPMD_ORCHESTRATION, "params_t0.add_output(ext_y);", "params_t0.add_inout(ext_y);"),
+            (_SPMD_ORCHESTRATION, "set_block_num(8);", "set_block_num(8);\n        params_t0.launch_spec.set_require_sync_start(true);"),
+        ),
+        "memory/unfenced-barrier", _SPMD_FILE, "TSTORE(y__ssa_v0_pview_1_tensor, tmp3__ssa_v0);",
+        "reads it after the SYNCALL (TLOAD, from byte", True,
     ),
     Bug(
         "kernel that ends before its store", _SOFTMAX, ((_SOFTMAX_FILE, _TAIL, ""),),

@@ -52,6 +52,13 @@ void CoreCheck::clean(const void *line) {
         omission(*found);
 }
 
+void CoreCheck::passed_barrier() {
+    ++phase_;
+    if (weak_ && !weak_->effects() && shadow_.orders())
+        for (const auto &[site, runs] : weak_->unseen())
+            late_.push_back(record(runs, site, PYPTO_WRITE));
+}
+
 // A slot goes to another core by the pipe that fills it, and what that pipe stored before is there too.
 void CoreCheck::hand_over(bool producing) {
     if (weak_ && producing)

@@ -420,20 +420,24 @@ void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobal
     });
 }
 
+AccessRecord CoreCheck::record(const GlobalRuns &runs, uint32_t site, uint8_t kind) const {
+    return {runs.base,
+            runs.stride,
+            runs.length,
+            static_cast<uint32_t>(runs.rows),
+            static_cast<uint32_t>(activation_->task->number),
+            site,
+            activation_->context.block_idx,
+            epoch_,
+            known_,
+            phase_,
+            static_cast<uint8_t>(activation_->member),
+            kind,
+            1};
+}
+
 void CoreCheck::region(const GlobalRuns &runs, uint32_t site, uint8_t kind) {
-    AccessRecord next{runs.base,
-                      runs.stride,
-                      runs.length,
-                      static_cast<uint32_t>(runs.rows),
-                      static_cast<uint32_t>(activation_->task->number),
-                      site,
-                      activation_->context.block_idx,
-                      epoch_,
-                      known_,
-                      phase_,
-                      static_cast<uint8_t>(activation_->member),
-                      kind,
-                      1};
+    const AccessRecord next = record(runs, site, kind);
     RankSignals &signals = activation_->executor->signals();
     if (signals.in_window(runs.base)) { // of whichever rank: how accesses of several are ordered is looked at afterwards
         window(next, site);

@@ -98,7 +98,7 @@ public:
     void acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot, uint64_t bytes);
     void advances(PipeRing &ring, bool producing, uint64_t number);
     /// A barrier of all blocks was passed.
-    void passed_barrier() { ++phase_; }
+    void passed_barrier();
 
 private:
     friend class Checker;
@@ -121,6 +121,7 @@ private:
     CheckError in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const;
     std::string place_of(const PyptoTileAccess &operand) const;
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
+    AccessRecord record(const GlobalRuns &runs, uint32_t site, uint8_t kind) const;
     void region(const GlobalRuns &runs, uint32_t site, uint8_t kind);
     void window(const AccessRecord &record, uint32_t site);
     static bool continues(const AccessRecord &last, const AccessRecord &next);
@@ -142,6 +143,7 @@ private:
     std::unordered_map<uint64_t, SiteUse> places_;
     std::vector<CheckSite> sites_;
     std::vector<AccessRecord> records_;
+    std::vector<AccessRecord> late_; // stores that need not be visible in a phase that follows theirs
     std::vector<CheckError> errors_;
     std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to use flags
     std::vector<std::pair<uint64_t, uint64_t>> slots_;

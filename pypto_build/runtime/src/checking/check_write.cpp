@@ -67,7 +67,7 @@ void Checker::write(const std::string &directory, bool complete) {
     json.close(']').key("sites").open('[');
     std::string records;
     uint32_t first_site = 0;
-    JsonWriter errors, signalling;
+    JsonWriter errors, signalling, late;
     for (const auto &[index, core] : cores_) {
         for (const CheckSite &site : core->sites_) {
             Dl_info info{};
@@ -90,6 +90,11 @@ void Checker::write(const std::string &directory, bool complete) {
         }
         for (const uint32_t task : core->signalling_)
             signalling.number(task);
+        for (const AccessRecord &one : core->late_) {
+            late.newline().open('[').number(one.task).number(one.block).number(one.member).number(one.phase);
+            late.number(first_site + one.site).whole(one.base).number(one.rows).whole(one.stride).whole(one.length);
+            late.close(']');
+        }
         for (AccessRecord &record : core->records_)
             record.site += first_site;
         records.append(reinterpret_cast<const char *>(core->records_.data()),
@@ -97,7 +102,8 @@ void Checker::write(const std::string &directory, bool complete) {
         first_site += static_cast<uint32_t>(core->sites_.size());
     }
     const std::string text =
-        json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"signalling\":[" + signalling.str() + "]}\n";
+        json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"signalling\":[" + signalling.str() + "],\"late\":[" +
+        late.str() + "]}\n";
     make_directories(directory);
     write_file(directory + "/accesses.bin", records);
     write_file(directory + "/accesses.json", text);

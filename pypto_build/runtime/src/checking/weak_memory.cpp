@@ -391,6 +391,19 @@ std::optional<Omission> WeakMemory::clean(uint64_t address) {
 
 // --- the end of a call ---
 
+std::vector<std::pair<uint32_t, GlobalRuns>> WeakMemory::unseen() const {
+    std::vector<std::pair<uint32_t, GlobalRuns>> found;
+    for (const Store &store : pending_)
+        found.emplace_back(store.site, store.runs);
+    for (const uint64_t line : dirty_lines()) {
+        const Line &cached = cache_.at(line);
+        const uint64_t first = line + static_cast<uint64_t>(__builtin_ctzll(cached.dirty));
+        const uint64_t last = line + kLineBytes - static_cast<uint64_t>(__builtin_clzll(cached.dirty));
+        found.push_back({cached.site, {first, 1, 0, last - first}});
+    }
+    return found;
+}
+
 std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
     settle();
     std::vector<Omission> found;

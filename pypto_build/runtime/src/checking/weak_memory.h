@@ -78,6 +78,8 @@ public:
     void hand_over();
     /// The instruction before is over: what it wrote is taken back.
     void settle();
+    /// Sites and bytes of what the core has stored and nobody else need see yet.
+    std::vector<std::pair<uint32_t, GlobalRuns>> unseen() const;
     /// The kernel has returned.
     std::vector<Omission> end(const Shadow &shadow);
     /// What the last call left behind reaches memory, late; `lost`: what its cache held does not.
