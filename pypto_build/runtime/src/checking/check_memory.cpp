@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char *kClean = "dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE);";
 constexpr const char *kFence = "dsb(DSB_DDR);";
-constexpr const char *kOmissions[] = {"stale-load", "unclean-load", "stale-read", "lost-store", "unclean-store",
-                                  "unfinished-store"};
+constexpr const char *kOmissions[] = {"stale-load", "unclean-load",  "stale-read",
+                                      "lost-store", "unclean-store", "unfinished-store"};
 
 std::string drained(const char *pipe) {
     return format("pipe_barrier(PIPE_%s);", pipe);
@@ -122,15 +122,17 @@ void CoreCheck::omission(const Omission &found) {
     std::string message;
     switch (found.kind) {
     case Omission::StaleLoad:
-        message = format("%s loads %s, which %s stored on PIPE_%s: flags order the pipes, but no dsb after the store is "
-                         "over makes it visible",
-                         instruction, where.c_str(), other, pipe);
+        message =
+            format("%s loads %s, which %s stored on PIPE_%s: flags order the pipes, but no dsb after the store is "
+                   "over makes it visible",
+                   instruction, where.c_str(), other, pipe);
         subject.markers = drain;
         break;
     case Omission::UncleanLoad:
-        message = format("%s loads %s, which a %s has put into the core's data cache: %s", instruction, where.c_str(),
-                         other, found.cleaned ? "dcci has written the line back, and no dsb waits for it"
-                                              : "no dcci has written the line back");
+        message =
+            format("%s loads %s, which a %s has put into the core's data cache: %s", instruction, where.c_str(), other,
+                   found.cleaned ? "dcci has written the line back, and no dsb waits for it"
+                                 : "no dcci has written the line back");
         subject.markers = found.cleaned ? kFence : std::string(kClean) + " " + kFence;
         break;
     case Omission::StaleRead:

@@ -412,8 +412,8 @@ void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobal
     if (traced_)
         trace_.global(instruction, address, access);
     emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
-        const GlobalRuns runs =
-            in_one_piece({base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length)});
+        const GlobalRuns runs = in_one_piece(
+            {base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length)});
         if (weak_)
             visibility(runs, pipe, number, access.access);
         region(runs, number, access.access);
@@ -439,7 +439,8 @@ AccessRecord CoreCheck::record(const GlobalRuns &runs, uint32_t site, uint8_t ki
 void CoreCheck::region(const GlobalRuns &runs, uint32_t site, uint8_t kind) {
     const AccessRecord next = record(runs, site, kind);
     RankSignals &signals = activation_->executor->signals();
-    if (signals.in_window(runs.base)) { // of whichever rank: how accesses of several are ordered is looked at afterwards
+    if (signals.in_window(
+            runs.base)) { // of whichever rank: how accesses of several are ordered is looked at afterwards
         window(next, site);
         return;
     }

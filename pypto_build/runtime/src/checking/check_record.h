@@ -150,8 +150,8 @@ private:
     Trap trap_;
     uint32_t trap_site_ = ~0u; // of the instruction that is looked at
     std::unique_ptr<WeakMemory> weak_;
-    bool overtaken_ = false;   // a signal goes out before what was stored
-    Trace trace_;              // of this call, where it is traced
+    bool overtaken_ = false; // a signal goes out before what was stored
+    Trace trace_;            // of this call, where it is traced
     bool traced_ = false;
     std::vector<uint32_t> signalling_; // tasks that talk to others through memory
 };

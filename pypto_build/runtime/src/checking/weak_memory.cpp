@@ -141,9 +141,8 @@ void WeakMemory::land(Store &store) {
 }
 
 void WeakMemory::forget_landed() {
-    pending_.erase(
-        std::remove_if(pending_.begin(), pending_.end(), [](const Store &store) { return store.landed; }),
-        pending_.end());
+    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [](const Store &store) { return store.landed; }),
+                   pending_.end());
     low_ = ~uint64_t{0};
     high_ = 0;
     for (const Store &store : pending_) {
@@ -181,8 +180,8 @@ std::optional<Omission> WeakMemory::dirty_in(const GlobalRuns &runs, uint32_t si
     std::optional<Omission> found;
     const auto look = [&](uint64_t line, const Line &cached) {
         if (!found && cached.dirty & bits(line, runs))
-            found = Omission{Omission::UncleanLoad, site,  cached.site, kPipeScalar, true, false,
-                             false,                 line,  line + kLineBytes};
+            found = Omission{Omission::UncleanLoad, site, cached.site, kPipeScalar, true, false, false, line,
+                             line + kLineBytes};
     };
     if (cache_.size() < runs.rows * (runs.length / kLineBytes + 1)) {
         for (const auto &[line, cached] : cache_)
@@ -350,14 +349,14 @@ std::optional<Omission> WeakMemory::write_back(uint64_t line, const Line &cached
     if (store && store->pipe == kPipeScalar)
         store = nullptr;
     const Omission lost{Omission::LostStore,
-                    cached.stored_over ? cached.stale_site : cached.site,
-                    cached.stored_over ? cached.site : cached.stale_site,
-                    store ? store->pipe : kPipeScalar,
-                    store != nullptr,
-                    false,
-                    cached.stored_over,
-                    line,
-                    line + kLineBytes};
+                        cached.stored_over ? cached.stale_site : cached.site,
+                        cached.stored_over ? cached.site : cached.stale_site,
+                        store ? store->pipe : kPipeScalar,
+                        store != nullptr,
+                        false,
+                        cached.stored_over,
+                        line,
+                        line + kLineBytes};
     add(std::move(back));
     return lost;
 }
@@ -419,8 +418,8 @@ std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
     pending_.clear();
     for (const uint64_t line : dirty_lines()) {
         const Line &cached = cache_.at(line);
-        found.push_back({Omission::UncleanStore, cached.site, ~0u, kPipeScalar, true, false, false, line,
-                         line + kLineBytes});
+        found.push_back(
+            {Omission::UncleanStore, cached.site, ~0u, kPipeScalar, true, false, false, line, line + kLineBytes});
         if (effects_)
             write_back(line, cached);
     }
