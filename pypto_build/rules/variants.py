@@ -7,20 +7,39 @@ from __future__ import annotations
 
 import msgspec
 
+from pypto_build.facts.run_options import FAST, NUMERICS
+from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numerics
+
 
 class Variant(msgspec.Struct, frozen=True):
-    """One way to build: its directory below OUT, and what it adds to a kernel's flags."""
+    """One way to build: its directory below OUT, and what it adds to a kernel's flags.
+
+    Kernels that are ``checked`` record what every instruction touches.
+    """
 
     directory: str
     kernel_flags: tuple[str, ...] = ()
+    checked: bool = False
 
 
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
-CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"))
+CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
 # The same, and what C++ itself reads and writes: for MEMORY=weak.
-WEAK = Variant("weak", (*CHECKED.kernel_flags, "-DPYPTO_WEAK=1", "-fsanitize=thread"))
+WEAK = Variant("weak", (*CHECKED_FLAGS, "-DPYPTO_WEAK=1", "-fsanitize=thread"), checked=True)
+# Kernels as a debugger wants them: every variable there, no line of another.
+DEBUGGED = Variant("debug", DEBUG_FLAGS)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, WEAK, FOR_SIMPLER)}
+
+def with_numerics(variant: Variant, numerics: str) -> Variant:
+    """The same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
+    if numerics == FAST:
+        return variant
+    directory = f"{variant.directory}-{numerics}" if variant.directory else numerics
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
+
+
+_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, WEAK, DEBUGGED) for numerics in NUMERICS)
+VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}

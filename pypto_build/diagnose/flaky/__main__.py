@@ -9,7 +9,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import Request, replay
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.session import Engine
 from pypto_build.replay.verdict import Verdict
 
 _TOLD_INDICES = 4
@@ -35,7 +35,6 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("flaky", __doc__)
     add = options.add_argument
     add_run_options(options, 60.0)
-    add("--binaries", type=Path, metavar="DIR", help="where the binaries are (OUT)")
     add("--memory-model", default="", choices=("", "weak"), help="weak: vary when stores become visible, not the order")
     add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
@@ -71,10 +70,10 @@ class Outputs:
 
 
 class Runner:
-    """Runs one artifact in any order, each run in a process of its own."""
+    """Runs one artifact in any order, each run in a process of its own; by an `engine` if it is a distributed one."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
+    def __init__(self, given: argparse.Namespace, engine: Engine | None = None) -> None:
+        self.given, self.engine = given, engine
         self.results = given.build_dir / "flaky"
         self.runs = 0
 
@@ -93,6 +92,7 @@ class Runner:
             timeout_s=given.timeout,
             options=options,
             all_goldens=False,
+            engine=self.engine,
         )
         verdict = replay(request, write=None)
         self.runs += 1
@@ -177,12 +177,12 @@ def _differs(runner: Runner, base: Outputs, order: list[int]) -> bool:
 def _same_order(found: dict[str, Any], base: Outputs) -> Finding:
     return Finding(
         rule="flaky/same-order",
-        message=f"{_varying(found, base)} though the tasks ran one by one in the same order",
+        message=f"{varying(found, base)} though the tasks ran one by one in the same order",
         hint="look at the members of groups and at memory that is read before it is written: scons hazards",
     )
 
 
-def _varying(found: dict[str, Any], base: Outputs) -> str:
+def varying(found: dict[str, Any], base: Outputs) -> str:
     """`output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
     name, indices = next(iter(found.items()))
     shape = base.shapes[name]
@@ -200,7 +200,7 @@ def _order_finding(
     writers = _writers(evidence, name, int(indices[0]) * ITEMSIZE[base.dtypes[name]])
     detail = [f"written by {', '.join(map(evidence.title, writers[:_TOLD_WRITERS]))}"] if writers else []
     if swap is None:
-        return Finding("flaky/order", f"{_varying(found, base)} with the order of the tasks", detail=tuple(detail))
+        return Finding("flaky/order", f"{varying(found, base)} with the order of the tasks", detail=tuple(detail))
     position = swap[1]
     one, other = swap[0][position], swap[0][position + 1]
     shared = _shared(evidence, one, other)
@@ -209,7 +209,7 @@ def _order_finding(
     numbers = tuple(evidence.graph.order.numbers.get(raw, -1) for raw in (one, other))
     return Finding(
         rule="flaky/order",
-        message=f"{_varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
+        message=f"{varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
         f"which nothing orders{_through(shared)}",
         path=path,
         line=line,

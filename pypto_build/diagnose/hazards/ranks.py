@@ -309,7 +309,7 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
 
 
 def _run(given: argparse.Namespace) -> int:
-    variant = "weak" if given.memory_model else "check"
+    variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
     results = given.build_dir / variant
     chips: Mapping[str, Path] = dict(_chip(word) for word in given.chip)
     request = Request(

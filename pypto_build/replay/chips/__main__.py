@@ -42,13 +42,13 @@ def request_from(words: Sequence[str]) -> Request:
             f"RUNTIME={request.runtime}", "does not run distributed artifacts yet", "leave it out for the embedded one"
         )
     chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
-    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world, own.variant))
+    variant = request.binaries.name if request.binaries else ""
+    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world, variant))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pypto_build.replay.chips", allow_abbrev=False, add_help=False)
     parser.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
-    parser.add_argument("--variant", default="", metavar="NAME", help="where its binaries are below that")
     return parser
 
 

@@ -17,6 +17,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.artifact.snapshot import snapshot
+from pypto_build.facts.run_options import NUMERICS
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import load_embedded, tensor_buffers
@@ -42,6 +43,8 @@ class Launch:
     binding: Binding
     arena: Arena
     options: dict[str, Any] = field(default_factory=dict)
+    binaries: Path | None = None  # where kernels/ and orchestration/ are, if not there
+    numerics: str = NUMERICS[0]  # whose results the kernels were compiled to give
     _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def run(self, callback: Callable[[Any], None], libraries: Mapping[str, Path] | None = None) -> Any:
@@ -57,7 +60,7 @@ class Launch:
             text = self._built(kernel.core_type, kernel.name) if path is None else str(path)
             runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, text)
         entry = self.interface.orchestration
-        orchestration = self.build_dir / f"{entry.binary}.so"
+        orchestration = self._binaries / f"{entry.binary}.so"
         runtime.load_orchestration(str(orchestration), entry.function_name, entry.config_name)
         tensors = tensor_buffers(self.binding, self.arena)
         scalars = [scalar.bits for scalar in self.binding.scalars]
@@ -73,18 +76,29 @@ class Launch:
 
     def library(self, core_type: str, name: str) -> Path:
         """Where a kernel is built."""
-        return self.build_dir / f"{kernel_binary(core_type, name)}.so"
+        return self._binaries / f"{kernel_binary(core_type, name)}.so"
+
+    @property
+    def _binaries(self) -> Path:
+        return self.binaries or self.build_dir
 
 
 def open_launch(
-    artifact: Path, build_dir: Path, embedded: Path, platform: str, data: Path | None = None, seed: int = 0
+    artifact: Path,
+    build_dir: Path,
+    embedded: Path,
+    platform: str,
+    data: Path | None = None,
+    seed: int = 0,
+    binaries: Path | None = None,
+    numerics: str = NUMERICS[0],
 ) -> Launch:
     """What is built in a directory, with its data read. Raises ArtifactError."""
     interface = read_interface(build_dir / "interface.json")
     binding = bind(interface, snapshot(artifact, data), artifact, seed=seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs")}
-    return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)
+    return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options, binaries, numerics)
 
 
 class Progress:
@@ -102,14 +116,16 @@ class Progress:
         return int(struct.unpack("<q", self._memory[:8])[0])
 
 
-def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float) -> Result:
+def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float, *, loads: str = "torch") -> Result:
     """What `work` returns, done in a forked child that has loaded PyTorch, which the time limit does not count.
+
+    `loads` names a smaller package where no reference is needed.
 
     Raises RunFault for a crash, the time limit, and what else it raised than ArtifactError.
     """
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=_serve, args=(work, send), daemon=True)
+    child = context.Process(target=_serve, args=(work, send, loads), daemon=True)
     child.start()
     send.close()
     try:
@@ -141,11 +157,11 @@ def _where(progress: Progress) -> str:
     return f"in task {progress.task}" if progress.task >= 0 else "before the first task"
 
 
-def _serve(work: Callable[[], Any], send: Connection) -> None:
+def _serve(work: Callable[[], Any], send: Connection, loads: str) -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)  # the threads of a parent that has used torch are not here, and would be waited for
     else:
-        importlib.import_module("torch")
+        importlib.import_module(loads)
     send.send("loaded")
     try:
         send.send(("result", work()))

@@ -23,7 +23,19 @@ from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 # Directories in which tools keep what only they write.
-_WORK = (REPLAYS, "findings", "diverge", "flaky", "triage", "why", "reference", "torch", "completed", "bisect.mix")
+_WORK = (
+    REPLAYS,
+    "findings",
+    "diverge",
+    "flaky",
+    "triage",
+    "why",
+    "step",
+    "reference",
+    "torch",
+    "completed",
+    "bisect.mix",
+)
 _FILES = (
     "kernel_config.py",
     "interface.json",

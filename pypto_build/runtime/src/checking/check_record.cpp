@@ -1,6 +1,7 @@
 // Judges each access of a checked kernel, and records those of global memory.
 #include "checking/check_record.h"
 #include "checking/source_line.h"
+#include "checking/view_runs.h"
 #include "data/poison.h"
 #include "execution/executor.h"
 
@@ -14,41 +15,9 @@ namespace {
 constexpr const char *kSpaces[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B"};
 constexpr const char *kPipeNames[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX"};
 constexpr int64_t kAlignment = 32;
-constexpr int kLayoutDN = 1, kLayoutNZ = 2; // pto::Layout
 
 long long as_long(int64_t value) {
     return static_cast<long long>(value);
-}
-
-// The runs of a matrix of h x w elements, as rows or, where only those are contiguous, as columns.
-template <typename Emit>
-void emit_matrix(uint64_t base, int64_t h, int64_t w, int64_t row_stride, int64_t col_stride, int64_t element,
-                 Emit emit) {
-    if (col_stride == 1 || w == 1)
-        emit(base, h, row_stride * element, w * element);
-    else if (row_stride == 1 || h == 1)
-        emit(base, w, col_stride * element, h * element);
-    else
-        for (int64_t r = 0; r < h; ++r)
-            emit(base + static_cast<uint64_t>(r * row_stride * element), w, col_stride * element, element);
-}
-
-template <typename Emit> void emit_view(const PyptoGlobalAccess &a, Emit emit) {
-    const int64_t *n = a.shape, element = a.element;
-    for (int64_t i = 0; i < n[0]; ++i)
-        for (int64_t j = 0; j < n[1]; ++j)
-            for (int64_t k = 0; k < n[2]; ++k) {
-                const int64_t index = (i * n[1] + j) * n[2] + k;
-                const int64_t row = a.layout == kLayoutNZ ? k * n[3] : a.layout == kLayoutDN ? 0 : index * n[3];
-                const int64_t col = a.layout == kLayoutNZ   ? (i * n[1] + j) * n[4]
-                                    : a.layout == kLayoutDN ? index * n[4]
-                                                            : 0;
-                const int64_t h = std::min(a.rows - row, n[3]), w = std::min(a.cols - col, n[4]);
-                const int64_t offset = i * a.stride[0] + j * a.stride[1] + k * a.stride[2];
-                if (h > 0 && w > 0)
-                    emit_matrix(reinterpret_cast<uint64_t>(a.base) + static_cast<uint64_t>(offset * element), h, w,
-                                a.stride[3], a.stride[4], element, emit);
-            }
 }
 
 /// Overlapping rows (a broadcast) are one piece from the first byte to the last.
@@ -81,13 +50,16 @@ void hook_global(PyptoCoreContext *context, const char *instruction, uint32_t pi
 void hook_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
     recorder_of(context).order(kind, from, to, id, __builtin_return_address(0));
 }
+void hook_variable(PyptoCoreContext *context, const char *name, const PyptoVariable *variable) {
+    recorder_of(context).variable(name, *variable);
+}
 void hook_clean(PyptoCoreContext *context, const void *line) {
     recorder_of(context).clean(line);
 }
 void hook_plain(PyptoCoreContext *context, const void *place, uint64_t bytes, uint32_t access, void *code) {
     recorder_of(context).plain(reinterpret_cast<uint64_t>(place), bytes, access, code);
 }
-constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order, hook_clean, hook_plain};
+constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order, hook_variable, hook_clean, hook_plain};
 
 } // namespace
 
@@ -114,7 +86,9 @@ void CoreCheck::begin(Activation &activation) {
     signals_ = false;
     slots_.clear();
     trap_site_ = ~0u;
-    traced_ = static_cast<int64_t>(activation.task->number) == checker_.settings_.trace_task;
+    const Settings &settings = checker_.settings_;
+    traced_ = static_cast<int64_t>(activation.task->number) == settings.trace_task &&
+              (settings.trace_block < 0 || activation.context.block_idx == settings.trace_block);
     if (traced_)
         trace_.begin();
     unordered_.clear();
@@ -343,7 +317,7 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     spring();
     const uint32_t number = site(instruction, address);
     if (traced_)
-        trace_.tiles(instruction, address, activation_->context, operands, count);
+        trace_.tiles(instruction, pipe, address, activation_->context, operands, count);
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);
@@ -389,6 +363,8 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
 }
 
 void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address) {
+    if (traced_)
+        trace_.order(kind, from, to, id, address);
     if (weak_)
         order_memory(kind);
     if (kind == PYPTO_SIGNAL || kind == PYPTO_NOTIFY)
@@ -405,12 +381,17 @@ void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, vo
         shadow_.barrier(from);
 }
 
+void CoreCheck::variable(const char *name, const PyptoVariable &variable) {
+    if (traced_)
+        trace_.variable(name, activation_->context, variable);
+}
+
 void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address) {
     if ((access.access & PYPTO_WRITE) && pipe == kPipeLoads)
         pipe = kPipeStores; // an instruction of two halves: it loads on one pipe and stores on the other
     const uint32_t number = site(instruction, address);
     if (traced_)
-        trace_.global(instruction, address, access);
+        trace_.global(instruction, pipe, address, access);
     emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
         const GlobalRuns runs = in_one_piece(
             {base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length)});

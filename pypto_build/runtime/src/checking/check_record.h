@@ -87,6 +87,8 @@ public:
     void tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count, void *address);
     void global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address);
     void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
+    /// What a variable holds now, of a kernel that was compiled to tell it.
+    void variable(const char *name, const PyptoVariable &variable);
     // With MEMORY=weak.
     void clean(const void *line);
     void hand_over(bool producing);

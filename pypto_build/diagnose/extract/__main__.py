@@ -1,0 +1,80 @@
+"""`scons extract`: some tasks as an artifact of their own, with the arguments of a run as its data.
+
+python -m pypto_build.diagnose.extract ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH
+    (--task 37 | --task 3-7 | --kernel NAME | --from 37) [--golden run|reference] [--output DIR]
+
+The artifact goes to DIR/<name>_task37. Exit status: 0 written, 2 usage, 3 build, 5 runtime fault, 6 hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact.layout import artifact_name
+from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.extract.choice import choose
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = tool_parser("extract", __doc__)
+    add = options.add_argument
+    add_run_options(options, 600.0)
+    add("--task", default="", metavar="N", help="a task by number, a range 3-7, several with commas")
+    add("--kernel", default="", metavar="NAME", help="all tasks that run this kernel, by name or func_id")
+    add("--from", dest="first", default="", metavar="N", help="this task and all after it")
+    add("--golden", choices=("run", "reference"), default="run", help="what data/out holds (run)")
+    add("--output", type=Path, metavar="DIR", help="where the artifact goes (build_output)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(argv)
+    return run_tool("extract", lambda: _extract(given))
+
+
+def _extract(given: argparse.Namespace) -> int:
+    from pypto_build.diagnose.extract.work import Plan, extract
+    from pypto_build.diagnose.extract.write import needs_torch
+    from pypto_build.replay.faults import RunFault
+    from pypto_build.replay.reference.launch import open_launch
+    from pypto_build.replay.verdict import EXIT_STATUS
+
+    choice = choose(given.task, given.kernel, given.first)
+    needs_torch(given.golden)
+    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact)}_{choice.label}"
+    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    try:
+        written, found = extract(launch, Plan(choice, root, given.golden, given.build_dir / "extract", given.timeout))
+    except RunFault as fault:
+        hint = f"; {fault.error.hint}" if fault.error.hint else ""
+        print(f"extract: {fault.error.message}{hint}", file=sys.stderr)
+        return EXIT_STATUS[fault.status]
+    tasks = written.tasks
+    named = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} of {found.count} tasks"
+    sizes = sum(one.initial.nbytes for one in written.external)
+    print(f"[extract] {named}: {len(written.external)} tensors, {sizes} bytes")
+    for one in written.external:
+        print(f"    {one.direction:5} {one.name} {one.dtype}[{', '.join(map(str, one.shape))}]")
+    for note in found.notes:
+        print(f"    note: {note}")
+    print(f"    {_GOLDENS[written.golden]}")
+    print(f"[extract] {os.path.relpath(root)}: scons replay JIT={os.path.relpath(root)}")
+    return 0
+
+
+_GOLDENS = {
+    "run": "data/out is what the kernels of this run made",
+    "reference": "data/out is what the PyTorch reference made",
+    "": "there is no data/out: the run ended in these tasks, and nothing else computes them",
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+"""One run of the embedded runtime, tasks one by one: what each of the chosen tasks was given, and what it made of it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.extract.choice import Choice
+from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.reference.launch import Launch, Progress, in_child
+
+#: What recorded arguments may take together; more does not fit beside the run.
+_MOST_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor argument: where its allocation lies and how long it is (bytes), and its view of it, in elements."""
+
+    buffer: int
+    size: int
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is row-major without gaps."""
+        stride = 1
+        for extent, given in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and given != stride:
+                return False
+            stride *= extent
+        return True
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no element."""
+        return 0 in self.shape
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First element and one past the last of all rows that the view touches, within the allocation."""
+        moving = [stride for extent, stride in zip(self.shape, self.strides, strict=True) if extent > 1]
+        row = max(moving, default=1)
+        reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
+        first = self.offset // row * row
+        last = -(-(self.offset + reach + 1) // row) * row
+        return first, min(last, self.size // ITEMSIZE[self.dtype])
+
+
+@dataclass(frozen=True)
+class TensorUse:
+    """A tensor that a task was given: how it was declared (IN, OUT, INOUT, NO_DEP), and the bytes of its window."""
+
+    index: int
+    direction: str
+    view: View
+    before: bytes = field(repr=False)
+    after: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class ScalarUse:
+    """A scalar that a task was given: the 64-bit word, and the element type it was added as."""
+
+    index: int
+    bits: int
+    dtype: str
+
+
+@dataclass
+class RecordedTask:
+    """A task: its kernels as (role, func_id, name), its blocks, its arguments in the order of args[].
+
+    ``together`` is whether its blocks start at the same time.
+    """
+
+    number: int
+    task_id: int
+    kernels: tuple[tuple[str, int, str], ...]
+    blocks: int
+    together: bool
+    args: list[TensorUse | ScalarUse]
+
+    @property
+    def title(self) -> str:
+        """`task 3 kernel_mul`."""
+        return f"task {self.number} {'+'.join(dict.fromkeys(name for _, _, name in self.kernels))}"
+
+    @property
+    def tensors(self) -> list[TensorUse]:
+        """The tensors among its arguments."""
+        return [one for one in self.args if isinstance(one, TensorUse)]
+
+
+@dataclass
+class Recording:
+    """The chosen tasks in the order of submission, how many ran in all, the text of deps.json, and what to tell."""
+
+    tasks: list[RecordedTask] = field(default_factory=list)
+    count: int = 0
+    graph: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "run") -> tuple[Recording, str]:
+    """Run everything and record the chosen tasks, and say who made their outputs.
+
+    With ``golden`` "reference", PyTorch executes the chosen tasks in place of their kernels. So it does where the run
+    ends in one of them, if it can; else nobody does, and the answer is empty. Raises ArtifactError where no task is
+    meant, and RunFault.
+    """
+    progress = Progress()
+    try:
+        found = _run(launch, choice, timeout_s, progress, golden, all_of_it=True)
+    except RunFault as fault:
+        if progress.task < 0:
+            raise
+        golden, found = _again(launch, choice, timeout_s, progress, golden, fault)
+    if not found.tasks:
+        raise _none(choice, found.count)
+    return found, golden
+
+
+def _again(
+    launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, fault: RunFault
+) -> tuple[str, Recording]:
+    """Where the run ended: without what comes after the chosen tasks, and without their kernels if it was in them."""
+    inside = bool(choice.kernel) or choice.takes_number(progress.task)
+    ways = [golden] if not inside else [*(["reference"] if has_torch() else []), ""]
+    for way in ways:
+        try:
+            found = _run(launch, choice, timeout_s, progress, way, all_of_it=False)
+        except (RunFault, ArtifactError):
+            continue
+        found.notes.append(f"the run itself ends early: {fault.error.message}")
+        return way, found
+    raise fault
+
+
+def _run(
+    launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, *, all_of_it: bool
+) -> Recording:
+    def work() -> Recording:
+        recorder = _Recorder(choice, progress.set, launch.artifact, golden, None if all_of_it else choice.last)
+        result = launch.run(recorder)
+        recorder.recording.graph = result.graph
+        return recorder.recording
+
+    options = dict(launch.options)
+    launch.options = {**options, "graph": True}
+    try:
+        return in_child(work, progress, timeout_s, loads="torch" if golden == "reference" else "numpy")
+    finally:
+        launch.options = options
+
+
+def has_torch() -> bool:
+    """Whether a reference can be executed here."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def _none(choice: Choice, count: int) -> ArtifactError:
+    if choice.kernel:
+        hint = "name a kernel of kernel_config.py that is submitted; 'scons deps' lists the tasks"
+        return ArtifactError(f"KERNEL={choice.kernel}", "no task runs it", hint)
+    asked = (
+        f"FROM={choice.ranges[0][0]}" if choice.ranges[0][1] is None else f"TASK={choice.label.removeprefix('task')}"
+    )
+    known = f"tasks are numbered 0 to {count - 1}" if count > 1 else "there is task 0 alone" if count else "none ran"
+    hint = f"{known}; one that runs no kernel, or was skipped by its predicate, has nothing to extract"
+    return ArtifactError(asked, "no such task ran", hint)
+
+
+class _Recorder:
+    """The runtime's callback. ``golden`` says who executes the chosen tasks: their kernels ("run"), PyTorch
+    ("reference"), nobody (""); tasks after ``last`` are not executed."""
+
+    def __init__(
+        self, choice: Choice, started: Callable[[int], None], artifact: Path, golden: str, last: int | None
+    ) -> None:
+        self.choice, self.started, self.golden, self.last = choice, started, golden, last
+        self.recording = Recording()
+        self._total = 0
+        self._references: Any = None
+        if golden == "reference":
+            import torch
+
+            from pypto_build.replay.reference.hook import References
+
+            torch.set_num_threads(1)
+            self._references = References(artifact)
+
+    def __call__(self, call: Any) -> None:
+        self.started(call.number)
+        self.recording.count = max(self.recording.count, call.number + 1)
+        if not self.choice.takes(call):
+            if self.last is None or call.number <= self.last:
+                call.run()
+            return
+        tasks = self.recording.tasks
+        if not tasks or tasks[-1].number != call.number:
+            tasks.append(self._task(call))
+        self._execute(call)
+        task = tasks[-1]
+        task.args = [_after(one) if isinstance(one, TensorUse) else one for one in task.args]
+
+    def _execute(self, call: Any) -> None:
+        if self._references is not None and self._references.execute(call):
+            return
+        if self._references is not None:
+            names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
+            self.recording.notes.append(f"{names} has no .pto module: its outputs are those of the kernel itself")
+        if self.golden:
+            call.run()
+
+    def _task(self, call: Any) -> RecordedTask:
+        args: list[TensorUse | ScalarUse] = []
+        for index, (given, slot) in enumerate(zip(call.args, call.slots(), strict=True)):
+            if not isinstance(slot, tuple):
+                args.append(ScalarUse(index, slot, given.dtype))
+                continue
+            view = View(*slot)
+            before = window_bytes(view)
+            self._total += 2 * len(before)
+            if self._total > _MOST_BYTES:
+                what = f"the arguments of the tasks up to {call.number} take more than {_MOST_BYTES >> 30} GB"
+                raise ArtifactError("extract", what, "name fewer tasks")
+            args.append(TensorUse(index, given.direction, view, before))
+        kernels = tuple((str(role), int(func_id), str(name)) for role, func_id, name in call.kernels)
+        together = call.block is None and call.block_num > 1
+        return RecordedTask(call.number, call.task_id, kernels, call.block_num, together, args)
+
+
+def _after(use: TensorUse) -> TensorUse:
+    after = window_bytes(use.view)
+    kept = use.before if after == use.before else after
+    return TensorUse(use.index, use.direction, use.view, use.before, kept)
+
+
+def window_bytes(view: View) -> bytes:
+    """The bytes of a view's window now."""
+    if view.empty:
+        return b""
+    first, last = view.window
+    size = ITEMSIZE[view.dtype]
+    return ctypes.string_at(view.buffer + first * size, (last - first) * size)
+
+
+def elements(view: View, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
+    """The view's elements of an array whose first element is number ``base`` of the allocation; shares its memory."""
+    if view.empty:
+        return array[:0]
+    item = array.itemsize
+    return np.lib.stride_tricks.as_strided(
+        array[view.offset - base :], view.shape, tuple(stride * item for stride in view.strides)
+    )
+
+
+def numbers(tasks: Sequence[RecordedTask]) -> str:
+    """`3`, `3-7`, `3,9`: the tasks as TASK= takes them."""
+    parts: list[list[int]] = []
+    for task in tasks:
+        if parts and parts[-1][1] == task.number - 1:
+            parts[-1][1] = task.number
+        else:
+            parts.append([task.number, task.number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -1,0 +1,287 @@
+"""The tensors of an extracted artifact: windows of allocations that overlap become one parameter, with its content.
+
+A parameter begins anew where a task that is not extracted has changed what the extracted ones see: the content that
+was recorded then is an input of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.shapes import row_major_strides
+from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, View, elements
+from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay.values import STORAGE, decode
+
+Elements = np.ndarray[Any, Any]
+#: What an orchestration can make of a tensor (simpler's MAX_TENSOR_DIMS).
+_MOST_DIMS = 5
+
+
+@dataclass
+class Parameter:
+    """A tensor of the extracted artifact: ``shape`` row-major from element ``base`` of its allocation.
+
+    ``initial`` is its content before the first extracted task, ``final`` after the last; ``direction`` is IN, OUT or
+    INOUT, and OUT only where the tasks write every element and read none before. ``scratch`` is what members of a group
+    work in: the artifact allocates it.
+    """
+
+    key: tuple[int, int, str]
+    base: int
+    shape: tuple[int, ...]
+    direction: str
+    initial: Elements
+    final: Elements
+    name: str = ""
+    scratch: bool = False
+    uses: list[tuple[int, TensorUse]] = field(default_factory=list)  # with the number of the task
+
+    @property
+    def dtype(self) -> str:
+        """The element type by torch's name."""
+        return self.key[2]
+
+    def steps(self, view: View) -> list[Step]:
+        """How an orchestration makes ``view`` of it. Raises ArtifactError where nothing does."""
+        return steps_to(self.shape, self.base, view)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: ``view`` with shape and offsets, ``reshape``, ``slice`` (axis, start, end, step) or ``permute``."""
+
+    method: str
+    shape: tuple[int, ...] = ()
+    more: tuple[int, ...] = ()
+
+
+class _Growing:
+    """A parameter while its tasks are looked at."""
+
+    def __init__(self, key: tuple[int, int, str], first: int, last: int, *, scratch: bool = False) -> None:
+        self.key, self.first, self.scratch = key, first, scratch
+        dtype = np.dtype(f"<u{ITEMSIZE[key[2]]}")  # bits are compared, since a NaN is not equal to itself
+        self.initial, self.now = np.zeros(last - first, dtype), np.zeros(last - first, dtype)
+        self.known, self.written = np.zeros(last - first, bool), np.zeros(last - first, bool)
+        self.seen = np.zeros(last - first, bool)  # of a window, whether in a view or beside it
+        self.needed = np.zeros(last - first, bool)  # read, or perhaps not written, before it was written here
+        self.read = np.zeros(last - first, bool)
+        self.changed = np.zeros(last - first, bool)
+        self.uses: list[tuple[int, TensorUse]] = []
+
+    def follows(self, use: TensorUse) -> bool:
+        """Whether what the task found is what the tasks before have left."""
+        here = elements(use.view, self.now, self.first)
+        known = elements(use.view, self.known, self.first)
+        found = elements(use.view, self._window(use, use.before), use.view.window[0])
+        return bool((here == found)[known].all())
+
+    def add(self, number: int, use: TensorUse) -> None:
+        self.uses.append((number, use))
+        if use.view.empty:
+            return
+        first, last = (at - self.first for at in use.view.window)
+        before, after = self._window(use, use.before), self._window(use, use.after)
+        new = ~self.seen[first:last]
+        self.initial[first:last][new] = before[new]
+        self.now[first:last][new] = before[new]
+        self.seen[first:last] = True
+        view, start = use.view, use.view.window[0]
+        fresh = ~elements(view, self.known, self.first)
+        elements(view, self.initial, self.first)[fresh] = elements(view, before, start)[fresh]
+        changed = elements(view, before, start) != elements(view, after, start)
+        unwritten = ~elements(view, self.written, self.first)
+        reads = use.direction != "OUT"
+        elements(view, self.needed, self.first)[...] |= unwritten & (reads | ~changed)
+        elements(view, self.read, self.first)[...] |= reads
+        elements(view, self.changed, self.first)[...] |= changed
+        elements(view, self.now, self.first)[...] = elements(view, after, start)
+        elements(view, self.known, self.first)[...] = True
+
+    def wrote(self, use: TensorUse) -> None:
+        """Note what a task wrote, once all that it read has been looked at."""
+        if use.direction != "IN" and not use.view.empty:
+            elements(use.view, self.written, self.first)[...] = True
+
+    def done(self) -> Parameter:
+        """What it has become."""
+        self._forget_poison()
+        shape, base = _shape([use.view for _, use in self.uses], self.first, self.first + len(self.now))
+        count = int(np.prod(shape, dtype=np.int64))
+        initial, final = (self._resized(content, base, count) for content in (self.initial, self.now))
+        writes = any(use.direction in ("OUT", "INOUT") for _, use in self.uses)
+        writes |= any(use.direction == "NO_DEP" and use.after is not use.before for _, use in self.uses)
+        covered = len(self.now) == count and bool(self.written.all()) and not self.needed.any()
+        direction = "IN" if not writes else "OUT" if covered else "INOUT"
+        return Parameter(self.key, base, shape, direction, initial, final, scratch=self.scratch, uses=self.uses)
+
+    def _forget_poison(self) -> None:
+        """Zeros in place of the NaN that the run had put where no task has written, which equal nothing."""
+        dtype = self.key[2]
+        if "float" in dtype:
+            nan = np.isnan(decode(self.now.view(STORAGE[dtype]), dtype)) & ~(self.changed | self.read)
+            self.initial[nan] = self.now[nan] = 0
+
+    def _window(self, use: TensorUse, data: bytes) -> Elements:
+        return np.frombuffer(data, self.initial.dtype)
+
+    def _resized(self, content: Elements, base: int, count: int) -> Elements:
+        """The content of a shape that begins at ``base``; what nobody was given is zero."""
+        result = np.zeros(count, content.dtype)
+        at = self.first - base
+        result[at : at + len(content)] = content
+        return result
+
+
+def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
+    """The parameters that the tasks need, in the order in which they use them.
+
+    Raises ArtifactError for arguments that no view of one tensor gives.
+    """
+    growing: list[_Growing] = []
+    current: dict[tuple[tuple[int, int, str], int], _Growing] = {}
+    groups = {task.number for task in tasks if len({name for _, _, name in task.kernels}) > 1}
+    ranges = _merged(use for task in tasks for use in task.tensors)
+    for task in tasks:
+        used: list[tuple[_Growing, TensorUse]] = []
+        for use in task.tensors:
+            key = _key(use.view)
+            if task.number in groups and use.direction == "OUT" and use.after is use.before:
+                # What the members of a group work in. Each task has its own, though one allocation may follow another.
+                growing.append(_Growing(key, *use.view.window, scratch=True))
+                growing[-1].add(task.number, use)
+                continue
+            first, last = next(one for one in ranges[key] if one[0] <= use.view.window[0] <= one[1])
+            one = current.get((key, first))
+            if one is None or not (use.view.empty or one.follows(use) or _again(one, task)):
+                one = current[key, first] = _Growing(key, first, last)
+                growing.append(one)
+            one.add(task.number, use)
+            used.append((one, use))
+        for one, use in used:
+            one.wrote(use)
+    return [one.done() for one in growing]
+
+
+def _again(one: _Growing, task: RecordedTask) -> bool:
+    """Whether the task itself is why the content differs: it was given the tensor in another argument, too."""
+    return any(number == task.number for number, _ in one.uses)
+
+
+def _key(view: View) -> tuple[int, int, str]:
+    return view.buffer, view.size, view.dtype
+
+
+def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[int, int]]]:
+    """By allocation and element type, the windows, joined where they touch."""
+    found: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
+    for use in uses:
+        found.setdefault(_key(use.view), []).append(use.view.window if not use.view.empty else (0, 0))
+    merged = {}
+    for key, windows in found.items():
+        parts: list[tuple[int, int]] = []
+        for first, last in sorted(windows):
+            if parts and first <= parts[-1][1]:  # neighbours too: rows of one tensor
+                parts[-1] = parts[-1][0], max(last, parts[-1][1])
+            else:
+                parts.append((first, last))
+        merged[key] = parts
+    return merged
+
+
+def _shape(views: Sequence[View], first: int, last: int) -> tuple[tuple[int, ...], int]:
+    """The row-major shape of which all views can be made, and the element that it begins at."""
+    filled = [view for view in views if not view.empty]
+    if not filled:
+        return views[0].shape, first
+    one = max(filled, key=lambda view: (sum(extent > 1 for extent in view.shape), len(view.shape)))
+    if all(view.contiguous and view.shape == one.shape and view.offset == first for view in filled):
+        return one.shape, first
+    strides = sorted({s for v in filled for s, n in zip(v.strides, v.shape, strict=True) if n > 1} | {1}, reverse=True)
+    chain = all(outer % inner == 0 for outer, inner in zip(strides, strides[1:], strict=False))
+    if not chain or len(strides) > _MOST_DIMS:
+        return (last - first,), first  # each view has to find its own way
+    rows = -(-(last - first) // strides[0])
+    inner = [outer // inner for outer, inner in zip(strides, strides[1:], strict=False)]
+    return (rows, *inner), first
+
+
+def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
+    """The calls that make ``view`` of a row-major tensor of ``shape`` that begins at element ``base``."""
+    strides = row_major_strides(shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    offset = view.offset - base
+    if view.shape == shape and offset == 0 and view.contiguous:
+        return []
+    if view.empty:
+        return [Step("view", tuple(0 for _ in shape), tuple(0 for _ in shape)), Step("reshape", view.shape)]
+    found = _windowed(shape, strides, offset, view)
+    if found is not None:
+        return found
+    if view.contiguous:
+        numel = int(np.prod(view.shape, dtype=np.int64))
+        flat = [] if len(shape) == 1 else [Step("reshape", (count,))]
+        return [
+            *flat,
+            Step("view", (numel,), (offset,)),
+            *([Step("reshape", view.shape)] if len(view.shape) > 1 else []),
+        ]
+    raise ArtifactError(
+        "extract",
+        f"an argument of shape {list(view.shape)} and strides {list(view.strides)} shares its tensor with others in a "
+        "way that no view gives",
+        "name fewer tasks",
+    )
+
+
+def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: View) -> list[Step] | None:
+    """A view of each axis, with a step or an exchange of axes where the strides say so; None where that is not it."""
+    moving = [(extent, stride) for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
+    axes: list[int] = []
+    sizes, slices = [1] * len(shape), []
+    starts = []
+    left = offset
+    for extent, stride in zip(shape, strides, strict=True):
+        starts.append(min(left // stride, extent - 1) if extent else 0)
+        left -= starts[-1] * stride
+    if left:
+        return None
+    for extent, stride in moving:
+        axis = next((a for a, s in enumerate(strides) if shape[a] > 1 and stride % s == 0 and a not in axes), None)
+        axis = next((a for a, s in enumerate(strides) if shape[a] > 1 and s == stride), axis)
+        if axis is None or axis in axes:
+            return None
+        step = stride // strides[axis]
+        reach = (extent - 1) * step + 1
+        if starts[axis] + reach > shape[axis]:
+            return None
+        axes.append(axis)
+        sizes[axis] = reach
+        if step > 1:
+            slices.append(Step("slice", (), (axis, 0, reach, step)))
+    steps = [] if tuple(sizes) == shape else [Step("view", tuple(sizes), tuple(starts))]
+    steps += slices
+    now = [next(extent for (extent, _), a in zip(moving, axes, strict=True) if a == axis) if axis in axes else 1
+           for axis in range(len(shape))]  # fmt: skip
+    if axes != sorted(axes):
+        if len(view.shape) != len(shape):
+            return None
+        spare = [axis for axis in range(len(shape)) if axis not in axes]
+        order = [axes.pop(0) if extent > 1 else spare.pop(0) for extent in view.shape]
+        steps.append(Step("permute", (), tuple(order)))
+        now = [now[axis] for axis in order]
+    if tuple(now) != view.shape:
+        if not _row_major(now, view):
+            return None
+        steps.append(Step("reshape", view.shape))
+    return steps
+
+
+def _row_major(now: Sequence[int], view: View) -> bool:
+    return view.contiguous and int(np.prod(now, dtype=np.int64)) == int(np.prod(view.shape, dtype=np.int64))

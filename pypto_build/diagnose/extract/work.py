@@ -1,0 +1,53 @@
+"""The whole of an extraction: record, lay out, write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.diagnose.extract.choice import Choice
+from pypto_build.diagnose.extract.order import kept_graph, name_parameters, order_of
+from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
+from pypto_build.diagnose.extract.sources import as_built
+from pypto_build.diagnose.extract.tensors import parameters
+from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
+from pypto_build.replay.reference.launch import Launch
+
+#: The most tensors that simpler passes to an orchestration.
+_MOST_PARAMETERS = 128
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to extract, and where it goes: ``golden`` is `run` or `reference`; ``scratch`` is for files on the way."""
+
+    choice: Choice
+    root: Path
+    golden: str
+    scratch: Path
+    timeout_s: float
+
+
+def extract(launch: Launch, plan: Plan) -> tuple[Extracted, Recording]:
+    """Record the tasks and write their artifact. Raises ArtifactError and RunFault."""
+    source = load_artifact(launch.artifact)
+    api_of(launch.interface.vintage, source.orchestration.source)
+    found, golden = record(launch, plan.choice, plan.timeout_s, golden=plan.golden)
+    return write_tasks(launch, plan, found, found.tasks, golden), found
+
+
+def write_tasks(launch: Launch, plan: Plan, recording: Recording, tasks: list[RecordedTask], golden: str) -> Extracted:
+    """Write some of the tasks of a recording as an artifact."""
+    source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
+    made = parameters(tasks)
+    if len(made) > _MOST_PARAMETERS:
+        what = f"these {len(tasks)} tasks use {len(made)} tensors, and an orchestration takes {_MOST_PARAMETERS}"
+        raise ArtifactError("extract", what, "name fewer tasks")
+    graph = kept_graph(recording.graph, plan.scratch)
+    name_parameters(made, tasks, source, graph)
+    order = order_of(graph, tasks, made)
+    name, vintage = plan.root.name, launch.interface.vintage
+    written = Extracted(name, source, launch.platform, vintage, tasks, made, order, golden, raw)
+    write_artifact(written, plan.root)
+    return written

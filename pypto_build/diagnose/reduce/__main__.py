@@ -1,0 +1,59 @@
+"""`scons reduce`: the smallest artifact that still fails in the same way.
+
+python -m pypto_build.diagnose.reduce ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH --keep mismatch:f
+    [--against GOOD] [--output DIR] [--jobs N]
+
+It ends with the artifact DIR/<name>_reduced and, beside it in OUT, a pack of its replay. Whatever was tried is kept in
+OUT/reduce/, so that the same command goes on after an interruption.
+
+Exit status: 0 reduced, 1 nothing to reduce it to, 2 usage, 3 build, 5 runtime fault, 6 hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = tool_parser("reduce", __doc__)
+    add = options.add_argument
+    add_run_options(options, 60.0)
+    add("--keep", required=True, metavar="WHAT", help="mismatch:OUTPUT, crash, hang, or the rule of a finding")
+    add("--against", type=Path, metavar="DIR", help="an artifact of the same program without the fault")
+    add("--output", type=Path, metavar="DIR", help="where the artifact goes (build_output)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--rtol", type=float, metavar="R", help="relative tolerance (1e-5, or what the artifact says)")
+    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add("--jobs", type=int, default=0, metavar="N", help="compile so many candidates at once (all processors)")
+    add("--cxx", default="", help="the C++ compiler")
+    add("--arch", default="", help="-march of the kernels")
+    add("--kernel-flags", default="", help="more flags for the kernels' compiler")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(argv)
+    return run_tool("reduce", lambda: _reduce(given))
+
+
+def _reduce(given: argparse.Namespace) -> int:
+    from pypto_build.diagnose.reduce.work import reduce
+    from pypto_build.replay.faults import RunFault
+    from pypto_build.replay.verdict import EXIT_STATUS
+
+    try:
+        return reduce(given)
+    except RunFault as fault:
+        hint = f"; {fault.error.hint}" if fault.error.hint else ""
+        print(f"reduce: {fault.error.message}{hint}", file=sys.stderr)
+        return EXIT_STATUS[fault.status]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""From a failing replay to the first candidate: what has to stay, and the tasks in which it shows."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
+from pypto_build.diagnose.extract.choice import Choice, of_numbers
+from pypto_build.diagnose.extract.order import Order, kept_graph, name_parameters, order_of
+from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
+from pypto_build.diagnose.extract.tensors import parameters
+from pypto_build.diagnose.extract.write import api_of, frame_of
+from pypto_build.diagnose.recorded.graph import TaskGraph
+from pypto_build.diagnose.reduce.case import Case
+from pypto_build.diagnose.reduce.judge import ENDS, FINDERS, Wanted, described
+from pypto_build.diagnose.reduce.search import Search
+from pypto_build.diagnose.reduce.start import Sources
+from pypto_build.replay import Request, replay
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.reference.launch import Launch
+from pypto_build.replay.verdict import Verdict
+from pypto_build.toolchain.python import own_environment, own_tool
+
+
+def wanted_of(keep: str) -> Wanted:
+    """What KEEP= asks for. Raises a usage error for what is none."""
+    kind, _, name = keep.partition(":")
+    if kind == "mismatch":
+        return Wanted(kind, name)
+    if kind in ENDS and not name:
+        return Wanted(kind)
+    if keep.partition("/")[0] in FINDERS and "/" in keep:
+        return Wanted(keep)
+    rules = ", ".join(f"{tool}/…" for tool in FINDERS)
+    raise ArtifactError(
+        f"KEEP={keep}", "is nothing to keep", f"give mismatch:OUTPUT, {', '.join(ENDS)}, or a rule: {rules}"
+    )
+
+
+def confirmed(request: Request, wanted: Wanted) -> tuple[Wanted, Verdict]:
+    """Replay once; what has to stay, as exactly as the replay tells. Raises ArtifactError where it ends otherwise."""
+    verdict = replay(request, write=None)
+    ended = f"the replay ends with {verdict.status}"
+    if wanted.kind == "mismatch":
+        wrong = [output.name for output in verdict.outputs if output.status == "mismatch"]
+        if wanted.name not in (wrong or [None]) and (wanted.name or not wrong):
+            says = f"the outputs that differ are {', '.join(wrong)}" if wrong else ended
+            raise ArtifactError(f"KEEP=mismatch:{wanted.name}".rstrip(":"), says, "name what is wrong")
+    elif wanted.kind in ENDS:
+        if verdict.error is None or verdict.status not in ("hang", "runtime_error"):
+            raise ArtifactError(f"KEEP={wanted.kind}", ended, "name what is wrong")
+        ending = described(RunFault(verdict.status, verdict.error))
+        word, _, cause = ending.partition(" ")
+        if word != wanted.kind:
+            raise ArtifactError(f"KEEP={wanted.kind}", f"the replay ends with a {word}", f"KEEP={word}")
+        return replace(wanted, cause=cause), verdict
+    return wanted, verdict
+
+
+@dataclass
+class Beginning:
+    """What the search starts from; ``say`` tells people."""
+
+    launch: Launch
+    artifact: Artifact
+    wanted: Wanted
+    verdict: Verdict
+    against: Path | None
+    scratch: Path
+    timeout_s: float
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self.api = api_of(self.launch.interface.vintage, self.artifact.orchestration.source)
+        self.sources = Sources(self.artifact, self.against, self.api, self.launch.platform)
+        self.codes = self.sources.codes()
+        self.graph: TaskGraph | None = None
+
+    @property
+    def faulty(self) -> list[str]:
+        """The kernels that are not what they should be."""
+        pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
+        return [code.kernel.name for code, differs in pairs if differs]
+
+    def case(self, recording: Recording, tasks: Sequence[RecordedTask]) -> Case:
+        """The candidate of some recorded tasks."""
+        if self.graph is None:
+            self.graph = kept_graph(recording.graph, self.scratch)
+        made = parameters(tasks)
+        name_parameters(made, tasks, self.artifact, self.graph)
+        order = order_of(self.graph, tasks, made)
+        frame = frame_of(self.artifact, self.launch.platform, f"{self.artifact.name}_reduced")
+        return Case(
+            tuple(tasks), tuple(made), self.codes, self.sources.units, order or Order(), self.api,
+            self.launch.platform, frame,
+        )  # fmt: skip
+
+    def first(self, search: Search) -> Case | None:
+        """The first candidate: one task if one shows it, else as few as do; None where none show it."""
+        choices = list(self._choices())
+        for number, choice in enumerate(choices):
+            try:
+                recording, _ = record(self.launch, choice, self.timeout_s)
+            except ArtifactError:
+                continue
+            self.graph = None
+            last = number == len(choices) - 1
+            ways = [] if last and len(choices) == 1 else [partial(self.case, recording, [t]) for t in recording.tasks]
+            found = search.first(ways)
+            if found is not None:
+                return found
+            if last:
+                return self._several(search, recording)
+        return None
+
+    def _choices(self) -> list[Choice]:
+        """The tasks that are recorded: the likely ones, then all."""
+        every = Choice(((0, None),), label="all")
+        if self.wanted.kind == "mismatch":
+            return [*(Choice(kernel=name, label=name) for name in self.faulty), every]
+        number = self.verdict.error.task if self.verdict.error else None
+        if self.wanted.kind in ENDS and number is not None and str(number).partition(" ")[0].isdecimal():
+            at = int(str(number).partition(" ")[0])
+            return [of_numbers([at], "fault"), Choice(((0, at),), label="until")]
+        return [every, every]
+
+    def _several(self, search: Search, recording: Recording) -> Case | None:
+        """All of them, then without halves, quarters, …, as long as it stays."""
+        tasks = list(recording.tasks)
+        case = self.case(recording, tasks)
+        if not search.holds(case):
+            return None
+        size = max(1, len(tasks) // 2)
+        while True:
+            left = [
+                [*tasks[:start], *tasks[start + size :]] for start in range(0, len(tasks), size) if len(tasks) > size
+            ]
+            found = search.first(partial(self.case, recording, one) for one in left)
+            if found is not None:
+                case, tasks = found, list(found.tasks)
+                size = min(size, max(1, len(tasks) // 2))
+            elif size == 1:
+                return case
+            else:
+                size //= 2
+
+
+def good_artifact(artifact: Path, platform: str, scratch: Path) -> Path | None:
+    """The artifact that its program is compiled to now, where the compiler left the program's name."""
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    if document is None or not Path(document.program).is_file():
+        return None
+    target = scratch / "good" / artifact.name
+    words = [*own_tool("pypto_build.compiler"), document.program, "--output", str(target), "--platform", platform]
+    run = subprocess.run(
+        [*words, "--no-golden"], capture_output=True, text=True, env=own_environment(), check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        return load_artifact(target).root if run.returncode == 0 else None
+    except ArtifactError:
+        return None

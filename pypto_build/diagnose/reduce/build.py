@@ -1,0 +1,114 @@
+"""Compiles candidates: a file at a time, each text once, with precompiled headers of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.runtime import build as runtime_build
+from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.host import find_compiler, host_recipe
+
+#: Compiling is most of the time, so kernels of candidates are optimised little. The result is built as any artifact.
+_FLAGS = ("-O1",)
+_CHECKED = ("-DPYPTO_CHECK=1", "-g1")
+#: A compiler that takes longer is no candidate's fault.
+_COMPILE_S = 300
+
+
+class Refused(Exception):
+    """A compiler's message about a text, its first error."""
+
+
+class Builder:
+    """What is compiled lies in ``directory`` by the digest of its text, whoever asks for it."""
+
+    def __init__(self, directory: Path, platform: str, jobs: int, flags: str, compiler: str, arch: str) -> None:
+        self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(max(1, jobs))
+        try:
+            found = find_compiler(compiler)
+        except ToolchainError as error:
+            raise ArtifactError("CXX=", str(error), "install one") from None
+        more = shlex.split(flags)
+        self.recipes = {
+            checked: host_recipe(found, PLATFORMS[platform], arch, _CHECKED if checked else (), [*_FLAGS, *more])
+            for checked in (False, True)
+        }
+        self._headers: dict[tuple[str, bool], Path | None] = {}
+
+    def build(self, wanted: Iterable[tuple[str, str]], *, checked: bool = False) -> dict[tuple[str, str], Path]:
+        """The libraries of (kind, text), kind being aic, aiv or orchestration. Raises Refused."""
+        distinct = list(dict.fromkeys(wanted))
+        for kind, _ in distinct:
+            self._precompile(kind, checked)
+        made = self.pool.map(lambda one: self._one(*one, checked), distinct)
+        return dict(zip(distinct, list(made), strict=True))
+
+    def _one(self, kind: str, text: str, checked: bool) -> Path:
+        recipe = self.recipes[checked][kind]
+        name = hashlib.sha256(f"{kind}\0{recipe.compiler}\0{text}".encode()).hexdigest()[:32]
+        library, source = self.directory / f"{name}.so", self.directory / f"{name}.cpp"
+        failed = self.directory / f"{name}.error"
+        if library.is_file():
+            return library
+        if failed.is_file():
+            raise Refused(failed.read_text("utf-8", "replace"))
+        self.directory.mkdir(parents=True, exist_ok=True)
+        source.write_text(text, encoding="utf-8")
+        target = self.directory / f"{name}.{os.getpid()}.o"
+        headers = self._headers[kind, checked]
+        words = recipe.compile_argv(str(source), str(target))
+        words = [words[0], *([f"-I{headers}"] if headers else []), *words[1:]]
+        run = _run(words)
+        if run.returncode == 0:
+            linked = target.with_suffix(".so")
+            run = _run(recipe.steps[0].argv(str(target), str(linked)))
+            target.unlink(missing_ok=True)
+            if run.returncode == 0:
+                linked.replace(library)
+                return library
+        message = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:500])
+        failed.write_text(message, encoding="utf-8")
+        raise Refused(message)
+
+    def _precompile(self, kind: str, checked: bool) -> None:
+        """The main header of a kind, precompiled once; None where the compiler has no such thing."""
+        if (kind, checked) in self._headers:
+            return
+        recipe = self.recipes[checked][kind]
+        name = hashlib.sha256(f"{recipe.compiler}{recipe.identity}".encode()).hexdigest()[:16]
+        place = self.directory / "headers" / name
+        self._headers[kind, checked] = place if recipe.main_header else None
+        target = place / f"{recipe.main_header}.gch"
+        if not recipe.main_header or target.is_file():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        header = recipe.include_dirs[0] / recipe.main_header
+        if _run(recipe.precompile_argv(str(header), str(temporary))).returncode == 0:
+            temporary.replace(target)
+
+
+def _headers_digest() -> str:
+    """Of the headers that everything includes: what was made with others counts for nothing."""
+    made = hashlib.sha256()
+    for path in sorted(runtime_build.headers()):
+        made.update(path.read_bytes())
+    return made.hexdigest()[:16]
+
+
+def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            words, capture_output=True, text=True, errors="replace", check=False, timeout=_COMPILE_S,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, 1, "", "error: the compiler took too long")

@@ -1,0 +1,211 @@
+"""A candidate: tasks with their arguments, and every kernel twice, with the fault and without it.
+
+All that is done to it is done to both, so that the fault is the only thing in which they differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pypto_build.artifact import Kernel
+from pypto_build.compiler.assembler import assemble_unit, body_of
+from pypto_build.compiler.errors import CompileError
+from pypto_build.compiler.vintages import ApiVintage
+from pypto_build.diagnose.extract.orchestration import Text
+from pypto_build.diagnose.extract.order import Order
+from pypto_build.diagnose.extract.record import RecordedTask
+from pypto_build.diagnose.extract.tensors import Parameter
+from pypto_build.diagnose.extract.write import Frame
+from pypto_build.diagnose.reduce.texts import FaultLost, carry
+from pypto_build.pto import PtoError, parse
+from pypto_build.pto.checks import check_module
+from pypto_build.pto.splice import replace_body
+
+
+class Invalid(Exception):
+    """A candidate that is not one: its module is refused, or the fault has no place in it."""
+
+
+_NAME = re.compile(r"%?[A-Za-z_]\w*")
+_TILE = re.compile(r"\s*(?:(%\w+) = pto\.alloc_tile\b|Tile<[^;]*?> (\w+)\b)")
+_OPERATION = re.compile(r"pto\.\w+ ins\(([^:]*):.*?\)(?: outs\(([^:]*):)?")
+_INSTRUCTION = re.compile(r"\s*(T[A-Z0-9_]+)\s*(?:<.*?>)?\((.*)\);")
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kernel's C++, with the fault and without: the whole file around the body, and the body, in lines."""
+
+    kernel: Kernel
+    place: Path
+    unit: str
+    clean_wrapper: str
+    faulty_wrapper: str
+    clean: tuple[str, ...]
+    faulty: tuple[str, ...]
+    sliced: bool = True  # whether the files have a body between sentinels
+
+    def text(self, *, faulty: bool) -> str:
+        """The file."""
+        wrapper, body = (self.faulty_wrapper, self.faulty) if faulty else (self.clean_wrapper, self.clean)
+        return replace_body(wrapper, "\n".join(body)) if self.sliced else "\n".join(body) + "\n"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A .pto module, in lines, with the fault and without. ``where`` is its path in the artifact without a suffix."""
+
+    where: Path
+    clean: tuple[str, ...]
+    faulty: tuple[str, ...]
+    raw: str = ""  # the C++ that was assembled of the faulty one
+
+
+@dataclass(frozen=True)
+class Case:
+    """A candidate. ``order`` is what orders its tasks besides their tensors."""
+
+    tasks: tuple[RecordedTask, ...]
+    parameters: tuple[Parameter, ...]
+    codes: Mapping[int, Code]
+    units: Mapping[str, Unit]
+    order: Order
+    api: ApiVintage
+    platform: str
+    frame: Frame
+
+    @property
+    def used(self) -> list[Code]:
+        """The kernels that its tasks run."""
+        wanted = dict.fromkeys(func_id for task in self.tasks for _, func_id, _ in task.kernels)
+        return [self.codes[func_id] for func_id in wanted]
+
+    @property
+    def external(self) -> list[Parameter]:
+        """The parameters of its orchestration."""
+        return [one for one in self.parameters if not one.scratch]
+
+    @cached_property
+    def orchestration(self) -> str:
+        """The orchestration's C++."""
+        text = Text(
+            self.tasks,
+            self.parameters,
+            self.api,
+            after=self.order.after,
+            manual=self.order.manual,
+            a5=self.frame.a5,
+        )
+        return text.render("reduced", "a failing run")
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that decides how it behaves."""
+        made = hashlib.sha256(self.orchestration.encode())
+        for code in self.used:
+            made.update(f"\0{code.kernel.core_type} {code.kernel.name}\0".encode())
+            made.update(code.text(faulty=True).encode() + b"\0" + code.text(faulty=False).encode())
+        for one in self.external:
+            made.update(f"\0{one.name} {one.direction} {one.dtype} {one.shape}\0".encode())
+            made.update(one.initial.tobytes() if one.direction != "OUT" else b"")
+        return made.hexdigest()[:32]
+
+    @property
+    def elements(self) -> int:
+        """The most elements that a tensor of its arguments has."""
+        return max((len(one.initial) for one in self.external), default=0)
+
+    @property
+    def operations(self) -> int:
+        """Lines of its modules, or of the bodies of kernels that have none."""
+        units = {code.unit for code in self.used}
+        lines = sum(_counted(self.units[name].clean) for name in units if name)
+        return lines + sum(_counted(code.clean) for code in self.used if not code.unit)
+
+    def summary(self) -> str:
+        """`1 task, 12 operations, 64 elements`."""
+        count = len(self.tasks)
+        return f"{count} task{'' if count == 1 else 's'}, {self.operations} lines, {self.elements} elements"
+
+    def with_module(self, name: str, clean: Sequence[str]) -> Case:
+        """The same with another clean module; the faulty one, and the C++ of both, follow. Raises Invalid."""
+        unit = self.units[name]
+        refuse_stale(unit.clean, clean)
+        try:
+            made = replace(unit, clean=tuple(clean), faulty=tuple(carry(unit.clean, unit.faulty, clean)))
+            raw = assembled(made.clean, name, self.platform)
+            broken = raw if made.faulty == made.clean else assembled(made.faulty, name, self.platform)
+            codes = dict(self.codes)
+            for func_id, code in self.codes.items():
+                if code.unit == name:
+                    codes[func_id] = self._respliced(code, unit, raw, broken)
+        except FaultLost:
+            raise Invalid("the fault is lost") from None
+        return replace(self, units={**self.units, name: replace(made, raw=broken)}, codes=codes)
+
+    def with_body(self, func_id: int, clean: Sequence[str]) -> Case:
+        """The same with other C++ of a kernel that no module is reduced for. Raises Invalid."""
+        code = self.codes[func_id]
+        refuse_stale(code.clean, clean)
+        try:
+            faulty = carry(code.clean, code.faulty, clean)
+        except FaultLost:
+            raise Invalid("the fault is lost") from None
+        made = replace(code, clean=tuple(clean), faulty=tuple(faulty))
+        return replace(self, codes={**self.codes, func_id: made})
+
+    def without_modules(self) -> Case:
+        """The same with kernels that are C++ and nothing else."""
+        return replace(self, codes={func_id: replace(code, unit="") for func_id, code in self.codes.items()})
+
+    def _respliced(self, code: Code, unit: Unit, raw: str, broken: str) -> Code:
+        clean = tuple(body_of(raw, self.api.tensor).splitlines())
+        if unit.faulty == unit.clean:
+            return replace(code, clean=clean, faulty=tuple(carry(code.clean, code.faulty, clean)))
+        return replace(code, clean=clean, faulty=tuple(body_of(broken, self.api.tensor).splitlines()))
+
+
+def assembled(lines: Sequence[str], name: str, platform: str) -> str:
+    """The C++ of a module as our assembler writes it. Raises Invalid for one that is refused."""
+    text = "\n".join(lines) + "\n"
+    try:
+        module = parse(text, f"{name}.pto")
+        problems = check_module(module, platform)
+        if problems:
+            raise Invalid(problems[0].message)
+        return assemble_unit(module, text, name, platform, None)
+    except (PtoError, CompileError) as error:
+        raise Invalid(str(error)) from None
+
+
+def refuse_stale(before: Sequence[str], now: Sequence[str]) -> None:
+    """Raise Invalid where a tile is read that nothing has written, and was before: that would be another fault."""
+    if reads_unwritten(now) - reads_unwritten(before):
+        raise Invalid("a tile is read that nothing has written")
+
+
+def reads_unwritten(lines: Sequence[str]) -> set[str]:
+    """The tiles of a module, or of a kernel's C++, that are read before any line writes them."""
+    tiles: set[str] = set()
+    written: set[str] = set()
+    found: set[str] = set()
+    for line in lines:
+        if tile := _TILE.match(line):
+            tiles.add(tile[1] or tile[2])
+        elif operands := _OPERATION.search(line):
+            found |= (tiles & set(_NAME.findall(operands[1]))) - written
+            written |= tiles & set(_NAME.findall(operands[2] or ""))
+        elif (call := _INSTRUCTION.match(line)) and call[1] != "TASSIGN":
+            first, *others = _NAME.findall(call[2]) or [""]
+            found |= (tiles & set([first, *others] if call[1].startswith("TSTORE") else others)) - written
+            written |= tiles & {first}
+    return found
+
+
+def _counted(lines: Sequence[str]) -> int:
+    return sum(bool(line.strip(" {}")) for line in lines)

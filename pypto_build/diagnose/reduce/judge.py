@@ -1,0 +1,243 @@
+"""Runs candidates and says in a line how they ended; and what a line has to say for a candidate to be kept."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.interface import encode_interface, sign
+from pypto_build.diagnose.extract.tensors import Parameter
+from pypto_build.diagnose.findings import read_report
+from pypto_build.diagnose.reduce.build import Builder, Refused
+from pypto_build.diagnose.reduce.case import Case
+from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.facts.faults import FaultKind
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding, TensorArg
+from pypto_build.replay.child import Job, KernelBinary, tensor_buffers
+from pypto_build.replay.compare import difference
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.values import STORAGE, decode, is_float
+from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.toolchain.python import own_environment, own_tool
+
+#: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
+FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": ("diverge", False)}
+ENDS = ("crash", "hang")
+#: A mismatch in which wherever the outputs differ one of them is no finite number.
+NOT_FINITE = "mismatch-of-no-numbers"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept: ``kind`` is mismatch, crash, hang or the rule of a finding.
+
+    ``name`` is the output of a mismatch, empty for any; ``cause`` is what else the ending has to name: the kind of
+    fault and the kernel, or the kernel of the finding.
+    """
+
+    kind: str
+    name: str = ""
+    cause: str = ""
+    finite: bool = False  # whether numbers have to differ, not only what is none
+
+    @property
+    def twofold(self) -> bool:
+        """Whether a candidate is also run without the fault."""
+        return self.kind in ("mismatch", *ENDS)
+
+    def holds(self, ending: str) -> bool:
+        """Whether a candidate that ended so is kept."""
+        word, _, rest = ending.partition(" ")
+        if self.kind == "mismatch":
+            kinds = ("mismatch",) if self.finite else ("mismatch", NOT_FINITE)
+            return word in kinds and (not self.name or self.name in rest.split())
+        if word != self.kind:
+            return False
+        return not self.cause or rest == self.cause
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take, and by how much outputs may differ."""
+
+    timeout_s: float
+    rtol: float
+    atol: float
+
+
+class Judge:
+    """Builds and runs candidates. ``built`` may be called for several at once, ``ending`` only for one."""
+
+    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: Limits) -> None:
+        self.builder, self.embedded, self.scratch = builder, embedded, scratch
+        self.wanted, self.limits = wanted, limits
+        self.checked = FINDERS.get(wanted.kind.partition("/")[0], ("", False))[1]
+
+    def built(self, case: Case) -> str:
+        """Compile a candidate; what the compiler has against it, if anything."""
+        try:
+            self._libraries(case)
+        except Refused as refused:
+            return f"refused {refused}"
+        return ""
+
+    def ending(self, case: Case) -> str:
+        """How it ends: ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, ``refused …``."""
+        try:
+            libraries = self._libraries(case)
+        except Refused as refused:
+            return f"refused {refused}"
+        if not self.wanted.twofold:
+            return self._finding(case, libraries)
+        same = all(code.text(faulty=True) == code.text(faulty=False) for code in case.used)
+        clean: list[bytes] = []
+        if not same or self.wanted.kind == "mismatch":
+            try:
+                clean = self._run(case, libraries, faulty=False)
+            except RunFault as fault:
+                return f"clean {fault.status} {fault.error.message}"
+        try:
+            faulty = self._run(case, libraries, faulty=True)
+        except RunFault as fault:
+            return described(fault)
+        found = {one.name: self._differ(one, a, e) for one, a, e in zip(case.external, faulty, clean, strict=False)}
+        for word in ("mismatch", NOT_FINITE):
+            names = [name for name, how in found.items() if how == word]
+            if names:
+                return f"{word} {' '.join(names)}"
+        return "pass"
+
+    def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
+        """What the parameters hold after a run. Raises RunFault and Refused."""
+        return self._run(case, self._libraries(case), faulty=faulty)
+
+    def _libraries(self, case: Case) -> Mapping[tuple[str, str], Path]:
+        wanted = [("orchestration", case.orchestration)]
+        for code in case.used:
+            wanted += [(code.kernel.core_type, code.text(faulty=True))]
+            wanted += [(code.kernel.core_type, code.text(faulty=False))] if self.wanted.twofold else []
+        return self.builder.build(wanted, checked=self.checked)
+
+    def _run(self, case: Case, libraries: Mapping[tuple[str, str], Path], *, faulty: bool) -> list[bytes]:
+        tensors = tuple(
+            TensorArg(
+                one.name,
+                one.direction,
+                one.dtype,
+                one.shape,
+                None if one.direction == "OUT" else one.initial.tobytes(),
+            )
+            for one in case.external
+        )
+        binding = Binding(tensors, (), None)
+        arena = Arena([tensor.nbytes for tensor in tensors])
+        for index, tensor in enumerate(tensors):
+            arena.fill(index, tensor.initial)
+        kernels = tuple(
+            KernelBinary(
+                code.kernel.func_id,
+                code.kernel.name,
+                code.kernel.core_type,
+                libraries[code.kernel.core_type, code.text(faulty=faulty)],
+            )
+            for code in case.used
+        )
+        options = {"seed": 0, "serial": self.wanted.kind == "mismatch", "output_dir": str(self.scratch / "records")}
+        job = Job(
+            self.embedded,
+            case.platform,
+            kernels,
+            libraries["orchestration", case.orchestration],
+            "aicpu_orchestration_entry",
+            "aicpu_orchestration_config",
+            (),
+            0,
+            options,
+        )
+        with Worker(
+            job,
+            tensor_buffers(binding, arena),
+            timeout_s=self.limits.timeout_s,
+            rounds=1,
+            memory_bytes=default_memory_bytes(),
+        ) as worker:
+            worker.start_round()
+            worker.finish_round()
+        return [bytes(arena.tensor(index)) for index in range(len(tensors))]
+
+    def _differ(self, one: Parameter, faulty: bytes, clean: bytes) -> str:
+        """How two contents of a parameter differ; empty where they do not."""
+        if one.direction == "IN" or faulty == clean:
+            return ""
+        a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))
+        mask: Any = difference(a, e, one.dtype, self.limits.rtol, self.limits.atol).mask
+        if not is_float(one.dtype):
+            return "mismatch" if mask.any() else ""
+        left, right = (decode(side, one.dtype).astype(np.float64) for side in (a, e))
+        if (mask & np.isfinite(left) & np.isfinite(right)).any():
+            return "mismatch"
+        both = np.isnan(left) & np.isnan(right)  # nobody wrote what is not a number on both sides
+        return NOT_FINITE if (mask & ~both).any() else ""
+
+    def _finding(self, case: Case, libraries: Mapping[tuple[str, str], Path]) -> str:
+        """The rule and the kernel of the finding that is looked for, if an instrument has it."""
+        root, out = self.scratch / "candidate", self.scratch / "out"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
+        write_case(case, root, [])
+        try:
+            signed = sign(load_artifact(root))
+        except ArtifactError as error:
+            return f"refused {error}"
+        write_bytes(out / "interface.json", encode_interface(signed.interface))
+        place = out / "check" if self.checked else out
+        for code in case.used:
+            _link(place / f"{code.kernel.binary}.so", libraries[code.kernel.core_type, code.text(faulty=True)])
+        entry = signed.interface.orchestration
+        _link(place / f"{entry.binary}.so", libraries["orchestration", case.orchestration])
+        return self._ask(root, out, place)
+
+    def _ask(self, root: Path, out: Path, binaries: Path) -> str:
+        tool = FINDERS[self.wanted.kind.partition("/")[0]][0]
+        report = self.scratch / "findings.json"
+        report.unlink(missing_ok=True)
+        words = [*own_tool(f"pypto_build.diagnose.{tool}"), str(root), "--build-dir", str(out), "--embedded"]
+        words += [str(self.embedded), "--json", str(report), "--timeout", str(self.limits.timeout_s)]
+        words += ["--binaries", str(binaries)] if self.checked else []
+        run = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if not report.is_file():
+            return f"unknown {(run.stderr.strip().splitlines() or ['no report'])[-1]}"
+        found = [one for one in read_report(report).findings if one.rule == self.wanted.kind]
+        named = [f"{one.rule} {one.kernel}".strip() for one in found]
+        return next((one for one in named if self.wanted.holds(one)), named[0] if named else "pass")
+
+
+def described(fault: RunFault) -> str:
+    """`crash WILD_ACCESS kernel_mul`, `hang DEADLOCK`: what a fault is, without what changes from run to run."""
+    error = fault.error
+    kind = FaultKind(error.fault.kind).name if error.fault is not None else error.kind
+    word = "hang" if fault.status == "hang" else "crash"
+    return " ".join(part for part in (word, kind, error.kernel or "") if part)
+
+
+def _link(target: Path, library: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(library.resolve())
+
+
+def outputs_of(case: Case, contents: Sequence[bytes]) -> dict[str, bytes]:
+    """The contents of the parameters that tasks write, by name."""
+    pairs = zip(case.external, contents, strict=True)
+    return {one.name: content for one, content in pairs if one.direction != "IN"}

@@ -1,0 +1,114 @@
+"""The search: candidates in order, several compiled at once, the first that still fails in the same way is kept.
+
+Every ending is written to a log, by the digest of the candidate. The search itself is determined by its start, so that
+after an interruption it goes the same way again, and asks the log instead of running anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+from pypto_build.diagnose.reduce.case import Case, Invalid
+from pypto_build.diagnose.reduce.judge import Judge
+
+#: Makes a candidate, or finds that there is none.
+Attempt = Callable[[], Case]
+_SAID_EVERY_S = 5.0
+
+
+class Log:
+    """The endings of candidates, in a file that is only added to: what was cut off at its end counts for nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, str] = {}
+        if path.is_file():
+            for line in path.read_text("utf-8", "replace").split("\n")[:-1]:
+                digest, _, ending = line.partition(" ")
+                self.known[digest] = ending
+            if not path.read_bytes().endswith(b"\n"):
+                self._write("\n")  # ends what was cut off, so that it spoils nothing else
+
+    def add(self, digest: str, ending: str) -> None:
+        """Remember an ending."""
+        self.known[digest] = " ".join(ending.split())
+        self._write(f"{digest} {self.known[digest]}\n")
+
+    def _write(self, text: str) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab", buffering=0) as file:
+            file.write(text.encode())
+
+
+class Search:
+    """Tries candidates and keeps count of it; ``jobs`` are compiled at once."""
+
+    def __init__(self, judge: Judge, log: Log, jobs: int, say: Callable[[str], None]) -> None:
+        self.judge, self.log, self.jobs, self.say = judge, log, max(1, jobs), say
+        self.tried = self.kept = self.remembered = 0
+        self._started = self._said = time.monotonic()
+
+    def ending(self, case: Case) -> str:
+        """How a candidate ends, from the log where it is there."""
+        if case.digest in self.log.known:
+            self.remembered += 1
+        else:
+            self.log.add(case.digest, self.judge.ending(case))
+        return self.log.known[case.digest]
+
+    def holds(self, case: Case) -> bool:
+        """Whether a candidate fails in the same way."""
+        self.tried += 1
+        return self.judge.wanted.holds(self.ending(case))
+
+    def first(self, attempts: Iterable[Attempt]) -> Case | None:
+        """The first candidate that is kept; whatever the number of jobs, it is the same one."""
+        cases = self._made(attempts)
+        while batch := list(islice(cases, self.jobs)):
+            new = [case for case in batch if case.digest not in self.log.known]
+            if len(new) > 1:
+                with ThreadPoolExecutor(self.jobs) as pool:
+                    list(pool.map(self.judge.built, new))
+            for case in batch:
+                self._progress()
+                if self.holds(case):
+                    return case
+        return None
+
+    def keep(self, case: Case, attempts: Callable[[Case], Iterable[Attempt]], what: str) -> Case:
+        """Go on from what was kept until no candidate is; ``attempts`` are those that a case has."""
+        before, tried = case, self.tried
+        while (smaller := self.first(attempts(case))) is not None:
+            case = smaller
+            self.kept += 1
+        if case is not before:
+            self.say(f"{what}: {self.tried - tried} tried; {before.summary()} -> {case.summary()}")
+        return case
+
+    def _made(self, attempts: Iterable[Attempt]) -> Iterator[Case]:
+        seen: set[str] = set()
+        for attempt in attempts:
+            try:
+                case = attempt()
+            except Invalid:
+                continue
+            if case.digest not in seen:
+                seen.add(case.digest)
+                yield case
+
+    def _progress(self) -> None:
+        now = time.monotonic()
+        if now - self._said > _SAID_EVERY_S:
+            self._said = now
+            print(f"[reduce] {self.tried} tried, {now - self._started:.0f} s", file=sys.stderr, flush=True)
+
+
+def jobs_of(given: int) -> int:
+    """How many to compile at once; 0 stands for this machine's number."""
+    return given or os.cpu_count() or 1

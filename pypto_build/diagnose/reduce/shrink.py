@@ -1,0 +1,297 @@
+"""What is tried, from the coarse to the fine. Every function yields attempts, of which the first that is kept counts.
+
+All of it works on texts: a number that is the size of a tensor is replaced wherever it stands, an operation is a line.
+What that breaks is refused by the checks of modules, by the compiler, or ends otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pypto_build.artifact.shapes import row_major_strides
+from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, View
+from pypto_build.diagnose.extract.tensors import Parameter
+from pypto_build.diagnose.reduce.case import Case, Invalid
+from pypto_build.diagnose.reduce.search import Attempt
+from pypto_build.replay.values import STORAGE, decode, is_float
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+_CONSTANT = re.compile(r"(arith\.constant )(\d+)( : index)")
+_DIMENSION = re.compile(r"(?<=[<x])(\d+)(?=x)|((?:rows|cols|v_row|v_col)=)(\d+)")
+_TILE = re.compile(r"\bTile<TileType::\w+, \w+, (\d+), (\d+),")
+_PLACED = re.compile(r"\bTASSIGN\(\w+, (\w+)\)")
+_SET = re.compile(r"\s*const int64_t (\w+) = \d+;")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_DEFINES = re.compile(r"\s*(%[\w$.-]+) = ")
+_VALUE = re.compile(r"%[\w$.-]+")
+#: index, first, last, step
+_LOOP = re.compile(r"\bscf\.for (%[\w$.-]+) = (?P<first>%[\w$.-]+) to (?P<last>%[\w$.-]+) step (?P<step>%[\w$.-]+)")
+_IN_OUT = re.compile(r"pto\.\w+ ins\((%[\w$.-]+)[^:]*: (![^)]*)\) outs\((%[\w$.-]+) : (![^)]*)\)")
+
+
+# --- blocks, scalars -------------------------------------------------------------------------------------------------
+
+
+def blocks(case: Case) -> Iterator[Attempt]:
+    """Fewer blocks of an SPMD launch."""
+    for at, task in enumerate(case.tasks):
+        for count in [n for n in (1, 2, 4, 8) if n < task.blocks]:
+            yield partial(_with_task, case, at, replace(task, blocks=count, together=task.together and count > 1))
+
+
+def scalars(case: Case) -> Iterator[Attempt]:
+    """Scalars that are zero, or one."""
+    for at, task in enumerate(case.tasks):
+        for index, arg in enumerate(task.args):
+            if not isinstance(arg, ScalarUse):
+                continue
+            one = 0x3F800000 if arg.dtype == "float32" else 1
+            for bits in [value for value in (0, one) if value != arg.bits and arg.bits != 0]:
+                if bits == one and arg.bits == one:
+                    continue
+                args = [replace(arg, bits=bits) if number == index else old for number, old in enumerate(task.args)]
+                yield partial(_with_task, case, at, replace(task, args=args))
+
+
+def _with_task(case: Case, at: int, task: RecordedTask) -> Case:
+    return replace(case, tasks=(*case.tasks[:at], task, *case.tasks[at + 1 :]))
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def sizes(case: Case) -> Iterator[Attempt]:
+    """A smaller number in place of one that is the size of a tensor, wherever it stands; the smallest first."""
+    for number in sorted(_numbers(case), reverse=True):
+        for smaller in [size for size in _SIZES if size < number]:
+            for corner in (0, -1):
+                yield partial(resized, case, number, smaller, corner)
+
+
+def _numbers(case: Case) -> set[int]:
+    """Sizes: extents of tensors, and what modules have as dimensions."""
+    found = {extent for one in case.external for extent in one.shape}
+    for name in {code.unit for code in case.used if code.unit}:
+        for line in case.units[name].clean:
+            found |= {int(match[1] or match[3]) for match in _DIMENSION.finditer(line)}
+    for code in [code for code in case.used if not code.unit]:
+        found |= {int(size) for line in code.clean for match in _TILE.finditer(line) for size in match.groups()}
+    return {number for number in found if number > 1}
+
+
+def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
+    """The case with ``smaller`` for ``number``; of data the first part is taken, or (corner -1) the last.
+
+    Raises Invalid.
+    """
+    known = _numbers(case)
+    changes = {number: smaller, number * number: smaller * smaller}
+    changes |= {number * other: smaller * other for other in known if other != number and number * other not in known}
+    made = case
+    for name in sorted({code.unit for code in case.used if code.unit}):
+        lines = [_substituted(line, changes) for line in case.units[name].clean]
+        if lines != list(case.units[name].clean):
+            made = made.with_module(name, lines)
+    for code in [code for code in case.used if not code.unit]:
+        lines = _substituted_text(code.clean, changes)
+        if lines != list(code.clean):
+            made = made.with_body(code.kernel.func_id, lines)
+    shapes = {one.name: tuple(changes.get(extent, extent) for extent in one.shape) for one in case.parameters}
+    parameters = {one.name: _cropped(one, shapes[one.name], changes, corner) for one in case.parameters}
+    uses = {
+        (task, use.index): use for one in parameters.values() for task, use in one.uses
+    }  # what each task is given now
+    tasks = tuple(
+        replace(task, args=[_argument(task.number, arg, uses, changes) for arg in task.args]) for task in made.tasks
+    )
+    return replace(made, tasks=tasks, parameters=tuple(parameters.values()))
+
+
+def _substituted(line: str, changes: Mapping[int, int]) -> str:
+    line = _CONSTANT.sub(lambda m: f"{m[1]}{changes.get(int(m[2]), int(m[2]))}{m[3]}", line)
+    return _DIMENSION.sub(lambda m: f"{m[2] or ''}{changes.get(int(m[1] or m[3]), int(m[1] or m[3]))}", line)
+
+
+def _substituted_text(lines: Sequence[str], changes: Mapping[int, int]) -> list[str]:
+    """C++ with other numbers, but for addresses: what is smaller has room where it was."""
+    addresses = {match[1] for line in lines for match in _PLACED.finditer(line)}
+    made = []
+    for line in lines:
+        constant = _SET.match(line)
+        if _PLACED.search(line) or (constant and constant[1] in addresses):
+            made.append(line)
+        else:
+            made.append(_NUMBER.sub(lambda m: str(changes.get(int(m[0]), int(m[0]))), line))
+    return made
+
+
+def _argument(
+    number: int, arg: TensorUse | ScalarUse, uses: Mapping[tuple[int, int], TensorUse], changes: Mapping[int, int]
+) -> TensorUse | ScalarUse:
+    if isinstance(arg, TensorUse):
+        return uses[number, arg.index]
+    return replace(arg, bits=changes.get(arg.bits, arg.bits)) if not arg.dtype.startswith("float") else arg
+
+
+def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], corner: int) -> Parameter:
+    """A parameter of a smaller shape, with views that are as much smaller."""
+    if shape == one.shape:
+        return one
+    part = tuple(slice(old - new, old) if corner else slice(0, new) for old, new in zip(one.shape, shape, strict=True))
+    initial = np.ascontiguousarray(one.initial.reshape(one.shape)[part]).reshape(-1)
+    final = np.ascontiguousarray(one.final.reshape(one.shape)[part]).reshape(-1)
+    uses = [(task, replace(use, view=_view(use.view, one, shape, changes))) for task, use in one.uses]
+    return replace(one, base=0, shape=shape, initial=initial, final=final, uses=uses)
+
+
+def _view(view: View, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> View:
+    """A view of the parameter's old shape in its new one. Raises Invalid where it has no place there."""
+    old, new = row_major_strides(one.shape), row_major_strides(shape)
+    left, offset = view.offset - one.base, 0
+    for axis, (was, now) in enumerate(zip(one.shape, shape, strict=True)):
+        index, left = divmod(left, old[axis]) if old[axis] else (0, left)
+        offset += (index if was == now else index * now // was) * new[axis]
+    strides = []
+    for stride in view.strides:
+        axis = next((a for a, s in enumerate(old) if s and stride % s == 0), None)
+        if axis is None or stride // old[axis] >= max(one.shape[axis], 2):
+            strides.append(changes.get(stride, stride))
+        else:
+            strides.append(stride // old[axis] * new[axis])
+    extents = tuple(changes.get(extent, extent) for extent in view.shape)
+    reach = offset + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
+    if 0 not in extents and reach >= int(np.prod(shape, dtype=np.int64)):
+        raise Invalid("a view has no place in its tensor")
+    return replace(view, offset=offset, shape=extents, strides=tuple(strides))
+
+
+# --- modules ---------------------------------------------------------------------------------------------------------
+
+
+def loops(case: Case) -> Iterator[Attempt]:
+    """Loops of one turn, and such loops without the loop."""
+    for name, lines in _modules(case):
+        for at, line in enumerate(lines):
+            found = _LOOP.search(line)
+            if found and found["last"] != found["step"] and _is_zero(lines, found["first"]):
+                once = f"{line[: found.start('last')]}{found['step']}{line[found.end('last') :]}"
+                yield partial(case.with_module, name, [*lines[:at], once, *lines[at + 1 :]])
+            if found and (end := _closing(lines, at)) is not None:
+                index = re.compile(rf"{re.escape(found[1])}(?![\w$.-])")
+                body = [index.sub(found["first"], one) for one in lines[at + 1 : end]]
+                yield partial(_tidied, case, name, [*lines[:at], *body, *lines[end + 1 :]])
+
+
+def _closing(lines: Sequence[str], at: int) -> int | None:
+    """The line that ends the block which begins in line ``at``; None where the block has results or another shape."""
+    if not lines[at].rstrip().endswith("{") or "iter_args" in lines[at]:
+        return None
+    depth = 0
+    for number in range(at, len(lines)):
+        text = lines[number].strip()
+        depth += text.endswith("{") - text.startswith("}")
+        if depth == 0:
+            return number if text == "}" else None
+    return None
+
+
+def _is_zero(lines: Sequence[str], value: str) -> bool:
+    return any(re.match(rf"\s*{re.escape(value)} = arith\.constant 0 :", line) for line in lines)
+
+
+def operations(case: Case) -> Iterator[Attempt]:
+    """Without operations: half of them, a quarter, …, one; what then nobody uses goes too."""
+    for name, lines in _modules(case):
+        removable = [at for at, line in enumerate(lines) if _removable(line)]
+        size = len(removable) // 2
+        while size >= 1:
+            for start in range(len(removable) - size, -1, -size):
+                gone = set(removable[start : start + size])
+                left = [line for at, line in enumerate(lines) if at not in gone]
+                yield partial(_tidied, case, name, left)
+            size //= 2
+        yield from _bypassed(case, name, lines)
+
+
+def _bypassed(case: Case, name: str, lines: Sequence[str]) -> Iterator[Attempt]:
+    """An operation's first operand in place of its result."""
+    for at in range(len(lines) - 1, -1, -1):
+        found = _IN_OUT.search(lines[at])
+        if found and found[2].startswith(found[4].strip()) and found[1] != found[3]:
+            result, operand = re.compile(rf"{re.escape(found[3])}(?![\w$.-])"), found[1]
+            later = [result.sub(operand, line) for line in lines[at + 1 :]]
+            yield partial(_tidied, case, name, [*lines[:at], *later])
+
+
+def _removable(line: str) -> bool:
+    text = line.strip()
+    return bool(text) and not text.startswith(("module", "func.func", "return", "}", "//")) and not text.endswith("{")
+
+
+def _tidied(case: Case, name: str, lines: Sequence[str]) -> Case:
+    """The case with these lines, without values that nobody uses."""
+    left = list(lines)
+    while True:
+        counts = Counter(value for line in left for value in _VALUE.findall(line))
+        unused = [
+            at for at, line in enumerate(left)
+            if (found := _DEFINES.match(line)) and counts[found[1]] == 1 and not line.rstrip().endswith("{")
+        ]  # fmt: skip
+        if not unused:
+            return case.with_module(name, left)
+        left = [line for at, line in enumerate(left) if at not in set(unused)]
+
+
+def _modules(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for name in dict.fromkeys(code.unit for code in case.used if code.unit):
+        yield name, case.units[name].clean
+
+
+# --- C++ -------------------------------------------------------------------------------------------------------------
+
+
+def statements(case: Case) -> Iterator[Attempt]:
+    """Kernels that no module was made from, without some lines: of both versions, so that the fault stays."""
+    for code in [code for code in case.used if not code.unit]:
+        lines = code.clean
+        size = len(lines) // 2
+        while size >= 1:
+            for start in range(len(lines) - size, -1, -size):
+                yield partial(case.with_body, code.kernel.func_id, (*lines[:start], *lines[start + size :]))
+            size //= 2
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def data(case: Case) -> Iterator[Attempt]:
+    """Inputs of zeros, else of ones, else of small whole numbers."""
+    for at, one in enumerate(case.parameters):
+        if one.direction == "OUT" or one.scratch:
+            continue
+        for plainer in _plainer(one):
+            changed = replace(one, initial=plainer)
+            yield partial(replace, case, parameters=(*case.parameters[:at], changed, *case.parameters[at + 1 :]))
+
+
+def _plainer(one: Parameter) -> Iterator[np.ndarray[Any, Any]]:
+    """Plainer contents than the one it has; none for zeros."""
+    stored = one.initial.view(STORAGE[one.dtype])
+    values = decode(stored, one.dtype).astype(np.float64)
+    if not values.any():
+        return
+    kind = np.dtype(STORAGE[one.dtype])
+    yield np.zeros_like(one.initial)
+    if (values == 1).all() or not is_float(one.dtype) or kind.kind != "f":
+        return
+    yield np.ones(len(values), kind).view(one.initial.dtype)
+    whole = np.nan_to_num(np.clip(np.round(values), -4, 4))
+    if not np.array_equal(whole, values):
+        yield whole.astype(kind).view(one.initial.dtype)

@@ -1,0 +1,195 @@
+"""The whole of a reduction: confirm, find the tasks, shrink, write, replay, pack."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.diagnose.extract.sources import as_built
+from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
+from pypto_build.diagnose.reduce import shrink
+from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
+from pypto_build.diagnose.reduce.build import Builder
+from pypto_build.diagnose.reduce.case import Case, Invalid
+from pypto_build.diagnose.reduce.judge import Judge, Limits, Wanted
+from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
+from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.replay import Request
+from pypto_build.replay.reference.launch import open_launch
+from pypto_build.replay.tolerances import tolerances
+from pypto_build.replay.verdict import read_verdict
+from pypto_build.toolchain.python import own_environment, own_tool
+
+#: What is tried, in this order, again and again until none of it helps.
+_STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
+    ("blocks", shrink.blocks),
+    ("sizes", shrink.sizes),
+    ("loops", shrink.loops),
+    ("operations", shrink.operations),
+    ("statements", shrink.statements),
+    ("scalars", shrink.scalars),
+    ("data", shrink.data),
+)
+
+
+def reduce(given: argparse.Namespace) -> int:
+    """What ``given`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
+    artifact, _ = as_built(load_artifact(given.artifact), given.build_dir)
+    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
+    require_own(root)
+    wanted = wanted_of(given.keep)
+    directory = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
+    wanted, verdict = confirmed(_request(given, directory), wanted)
+    rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
+    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout, _say)
+    if wanted.kind == "mismatch" and not begin.faulty:
+        begin = _against_program(begin, given, artifact)
+    judge = Judge(
+        Builder(directory / "built", given.platform, jobs_of(given.jobs), given.kernel_flags, given.cxx, given.arch),
+        given.embedded,
+        directory,
+        _local(wanted),
+        Limits(given.timeout, rtol, atol),
+    )
+    log = Log(directory / f"tried.{_question(given, artifact, wanted)}.log")
+    if log.known:
+        _say(f"going on after {len(log.known)} candidates; remove {directory} to start anew")
+    search = Search(judge, log, jobs_of(given.jobs), _say)
+    case = begin.first(search)
+    if case is None:
+        _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
+        return 1
+    judge.wanted = replace(judge.wanted, finite=search.ending(case).startswith("mismatch "))
+    _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
+    case = _shrunk(search, _by_module(search, case))
+    return _finish(given, root, case, judge, search)
+
+
+def _local(wanted: Wanted) -> Wanted:
+    """Within few tasks any output may differ: the fault is told by what differs between the two versions alone."""
+    return Wanted(wanted.kind, "", wanted.cause)
+
+
+def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Artifact) -> Beginning:
+    """Where every kernel is what its module says: compare with what the program says."""
+    good = None if given.against else good_artifact(artifact.root, given.platform, begin.scratch)
+    if good is not None:
+        again = Beginning(
+            begin.launch, artifact, begin.wanted, begin.verdict, good, begin.scratch, begin.timeout_s, _say
+        )
+        if again.faulty:
+            _say("the modules are not what the program says: reducing to what differs from that")
+            return again
+    what = "every kernel is what its module says" if not given.against else "has the same kernels"
+    raise ArtifactError(
+        f"AGAINST={given.against or ''}",
+        f"{what}: the fault is in a module, the orchestration or the golden",
+        "name an artifact of the same program whose kernels are right, or begin with 'scons diverge'",
+    )
+
+
+def _by_module(search: Search, case: Case) -> Case:
+    """Kernels assembled by us, so that they can follow their modules, if the fault has a place in what that writes;
+    else the C++ is reduced as it is."""
+    made = case
+    try:
+        for name in dict.fromkeys(code.unit for code in case.used if code.unit):
+            made = made.with_module(name, made.units[name].clean)
+        if search.holds(made):
+            return made
+    except Invalid:
+        pass
+    return case.without_modules()
+
+
+def _shrunk(search: Search, case: Case) -> Case:
+    """Everything that is tried, until a round of it changes nothing."""
+    while True:
+        before = case.digest
+        for what, attempts in _STEPS:
+            case = search.keep(case, attempts, what)
+        if case.digest == before:
+            return case
+
+
+def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
+    """Write the artifact, replay it as anybody would, pack it."""
+    golden = judge.outputs(case, faulty=False) if judge.wanted.kind == "mismatch" else []
+    temporary = root.with_name(f".{root.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    write_case(case, temporary, golden)
+    record = {"schema": 1, "artifact": str(given.artifact), "keep": given.keep, "tasks": [t.number for t in case.tasks]}
+    write_bytes(temporary / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
+    shutil.rmtree(root, ignore_errors=True)
+    temporary.rename(root)
+    for one in case.external:
+        _say(f"    {one.direction:5} {one.name} {one.dtype}[{', '.join(map(str, one.shape))}]")
+    counted = f"{search.tried} candidates, {search.kept} kept"
+    remembered = f", {search.remembered} known from before" if search.remembered else ""
+    short = os.path.relpath(root)
+    _say(f"{case.summary()}: {counted}{remembered}")
+    verdict, pack = _packed(given, root)
+    _say(f"{short}: replayed, it ends with {verdict}", f"scons replay JIT={short}; to send: {pack or 'not packed'}")
+    return 0
+
+
+def _packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
+    """How the result's replay ends, and where its pack is."""
+    build_dir = given.build_dir / "reduce" / "build"
+    words = [*own_tool("pypto_build.cli"), "pack", str(root), "--platform", given.platform]
+    words += ["--build-dir", str(build_dir)]
+    run = subprocess.run(
+        words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    out = build_dir / given.platform / root.name
+    packs = sorted(out.glob("*.tar.zst"))
+    try:
+        verdict = read_verdict(out / "verdict.json")
+    except ArtifactError:
+        return f"status {run.returncode}: {(run.stderr.strip().splitlines() or ['no verdict'])[-1]}", ""
+    wrong = [f"'{output.name}'" for output in verdict.outputs if output.status == "mismatch"]
+    return f"{verdict.status}{' of ' + ', '.join(wrong) if wrong else ''}", os.path.relpath(packs[-1]) if packs else ""
+
+
+def _request(given: argparse.Namespace, directory: Path) -> Request:
+    return Request(
+        artifact_dir=given.artifact,
+        build_dir=given.build_dir,
+        results=directory / "replay",
+        embedded=given.embedded,
+        platform=given.platform,
+        data=given.data,
+        rtol=given.rtol,
+        atol=given.atol,
+        seed=given.seed,
+        timeout_s=given.timeout,
+        all_goldens=False,
+    )
+
+
+def _question(given: argparse.Namespace, artifact: Artifact, wanted: Wanted) -> str:
+    """A digest of what is asked, so that endings are remembered for that alone."""
+    words = [given.keep, wanted.cause, str(given.against), given.platform, given.kernel_flags, given.arch]
+    words += [str(given.rtol), str(given.atol), str(given.embedded)]
+    made = hashlib.sha256("\0".join(words).encode())
+    for path in artifact.sources:
+        made.update(path.read_bytes())
+    return made.hexdigest()[:12]
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line if line.startswith(" ") else f"[reduce] {line}", flush=True)
