@@ -58,9 +58,7 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
         found = {}
         for sample in samples:
             frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
-            found[sample.running.core] = next(
-                (frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), ""
-            )
+            found[sample.running.core] = next((frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), "")
     return found
 
 

@@ -59,7 +59,6 @@ Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
 _INCLUDE_DIR = Path(__file__).resolve().parent / "include"
 _ROLES = ("AIC", "AIV0", "AIV1")
 
-
 @dataclass(frozen=True)
 class Running:
     """A kernel that a thread was executing, as ``role`` of its group. ``start_ns`` is CLOCK_MONOTONIC.
@@ -212,7 +211,9 @@ def _slot(buffer: memoryview, start: int, core: int) -> Running | None:
     """What a thread was executing; None if it was nothing."""
     task, func_id, block, start_ns, member, waits, kernel = _SLOT.unpack_from(buffer, start)
     role = _ROLES[member % len(_ROLES)]
-    return Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
+    return (
+        Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
+    )
 
 
 def _crash(buffer: memoryview) -> Crash | None:

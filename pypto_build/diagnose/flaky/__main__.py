@@ -161,7 +161,7 @@ def _visibility(runner: Runner, base: Outputs) -> list[Finding]:
         found = base.varying(runner.run(memory=given.memory_model, seed=seed))
         if found:
             print(f"[flaky] SEED={seed} of {given.rounds} differs")
-            message = f"{_varying(found, base)} with when stores become visible (MEMORY=weak SEED={seed})"
+            message = f"{varying(found, base)} with when stores become visible (MEMORY=weak SEED={seed})"
             return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the marker that is missing")]
     print(f"[flaky] {given.rounds} runs with stores that become visible late: the same outputs")
     return []

@@ -11,7 +11,7 @@ from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.hazards.faults import fault_finding
 from pypto_build.replay.flight import FLIGHT, Flight, Kept, read_kept
 from pypto_build.replay.report import last_line
-from pypto_build.replay.verdict import read_verdict
+from pypto_build.replay.verdict import Verdict, read_verdict
 
 _SHOWN = 32
 _VERDICT = "verdict.json"

@@ -12,8 +12,8 @@
 using CoreTaskPredicate = pypto::Predicate;
 using L0TaskPredicate = pypto::Predicate;
 
-/// How often and how a task is launched. One setter has the name that the platform and its runtime give it, and no
-/// other one does: an orchestration for several platforms may choose by what there is.
+/// How often and how a task is launched. One setter has the name that the platform and its runtime give it, and no other
+/// one does: an orchestration for several platforms may choose by what there is.
 struct PTO2LaunchSpec {
     int16_t block_num = 1;
     bool require_sync_start = false;

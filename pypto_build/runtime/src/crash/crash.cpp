@@ -304,7 +304,7 @@ void handle(int signal, siginfo_t *info, void *context) {
 AddressPlace place_of(uint64_t address, const Activation *activation) {
     Candidate best;
     AddressPlace place;
-    char (&name)[sizeof(place.name)] = place.name;
+    char(&name)[sizeof(place.name)] = place.name;
     if (activation) {
         for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
             if (const PyptoMemory &memory = activation->context.memory[i];

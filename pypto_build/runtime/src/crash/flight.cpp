@@ -28,7 +28,7 @@ uint16_t FlightRecorder::intern(const std::string &name) {
     const size_t start = std::hash<std::string>()(text);
     for (size_t probe = 0; probe < kFlightNames; ++probe) {
         const size_t place = (start + probe) % kFlightNames;
-        char (&known)[sizeof(text)] = head_->names[place];
+        char(&known)[sizeof(text)] = head_->names[place];
         if (known[0] == 0)
             std::memcpy(known, text, sizeof(text));
         if (std::memcmp(known, text, sizeof(text)) == 0)

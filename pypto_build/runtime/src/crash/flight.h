@@ -23,15 +23,15 @@ enum class FlightEvent : uint16_t {
     None,
     RunBegins, // value: the rank
     RunEnds,
-    Submits,         // a task; value: producers that it has to wait for
-    KernelBegins,    // value: its func_id
-    KernelReturns,   // of the task and member before
-    WaitsForSlot,    // object: the pipe; value: the slot; detail: FlightWay
-    PassesSlot,      // a slot is filled or freed; the same
-    WaitsAtBarrier,  // detail: GroupSet::Cores
-    WaitsForValue,   // object: the address; value: what is expected; detail: WaitCmp
-    SetsValue,       // object: the address; value: what it is set to
-    AddsValue,       // object: the address; value: what is added
+    Submits,       // a task; value: producers that it has to wait for
+    KernelBegins,  // value: its func_id
+    KernelReturns, // of the task and member before
+    WaitsForSlot,  // object: the pipe; value: the slot; detail: FlightWay
+    PassesSlot,    // a slot is filled or freed; the same
+    WaitsAtBarrier, // detail: GroupSet::Cores
+    WaitsForValue,  // object: the address; value: what is expected; detail: WaitCmp
+    SetsValue,      // object: the address; value: what it is set to
+    AddsValue,      // object: the address; value: what is added
     WaitsForCounter, // of an asynchronous completion; object: the address; value: what it has to reach
     WaitsForRoom,    // object: bytes asked for; value: the ring; detail: Shortage
     WaitsForTasks,   // that write, or use, a tensor; value: how many; detail: 1 with those that use it

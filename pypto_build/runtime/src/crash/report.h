@@ -104,7 +104,7 @@ struct HangSample {
     uint32_t looks;   // how often it was seen to touch memory of tensors
     uint32_t polls;   // how often in a row, at last, at `address`
     uint64_t address;
-    uint64_t at;   // the instruction
+    uint64_t at; // the instruction
     int32_t value; // of the four bytes at `address`
     Nearness nearness;
     uint64_t distance; // as in CrashRecord
@@ -122,8 +122,8 @@ struct Report {
     std::atomic<uint64_t> created;   // tasks
     std::atomic<uint64_t> completed; // tasks
     std::atomic<uint64_t> open;      // tasks that are ready or running
-    std::atomic<uint32_t> command;   // of the parent, for the next SIGTERM: a number << 8 | StopCommand
-    std::atomic<uint32_t> answered;  // the last that was carried out
+    std::atomic<uint32_t> command;  // of the parent, for the next SIGTERM: a number << 8 | StopCommand
+    std::atomic<uint32_t> answered; // the last that was carried out
     RunningSlot threads[kReportThreads];
     CrashRecord crash;
     FaultRecord fault;

@@ -22,8 +22,8 @@ namespace pypto::runtime {
 
 namespace {
 
-constexpr int kAsk = SIGURG;          // which nobody minds who does not expect it
-constexpr int kAnswerMs = 100;        // for all threads to say where they are
+constexpr int kAsk = SIGURG; // which nobody minds who does not expect it
+constexpr int kAnswerMs = 100; // for all threads to say where they are
 constexpr int kSampleFramesSeen = 48; // those of handlers and of libraries are left out
 
 struct Range {
@@ -36,8 +36,8 @@ const Staging *sampled_staging = nullptr;
 const BlockPool *sampled_blocks = nullptr;
 const std::vector<uint64_t> *sampled_windows = nullptr;
 std::atomic<int> thread_ids[kReportThreads];
-std::atomic<uint32_t> taken{0};    // samples begun
-std::atomic<uint32_t> closings{0}; // odd while memory is closed
+std::atomic<uint32_t> taken{0};       // samples begun
+std::atomic<uint32_t> closings{0};    // odd while memory is closed
 std::atomic<bool> asked_once{false};
 Range closed[1024];
 size_t closed_count = 0;
@@ -74,8 +74,7 @@ void collect(HangSample &sample) {
             continue;
         ReportFrame &frame = sample.frames[kept++];
         frame.address = reinterpret_cast<uint64_t>(addresses[i]);
-        frame.offset =
-            frame.address - reinterpret_cast<uint64_t>(info.dli_fbase) - (frame.address == sample.at ? 0 : 1);
+        frame.offset = frame.address - reinterpret_cast<uint64_t>(info.dli_fbase) - (frame.address == sample.at ? 0 : 1);
         std::strncpy(frame.module, info.dli_fname, sizeof(frame.module) - 1);
         if (info.dli_sname)
             std::strncpy(frame.symbol, info.dli_sname, sizeof(frame.symbol) - 1);

@@ -94,7 +94,7 @@ private:
     bool active_[kMembers] = {};
     Wait waits_[kMembers];
     int64_t returned_ns_[kMembers] = {};
-    int32_t met_[kMembers] = {};                             // barriers that each has passed
+    int32_t met_[kMembers] = {};          // barriers that each has passed
     int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // GroupSet::Cores each waits for at the barrier
     int lanes_ = 0;
 };

@@ -171,9 +171,9 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
         observer->submitted(*task);
     if (task->number % kSubmissionsALook == 0)
         looked_ns_ = monotonic_ns();
-    note(recorder_.orchestration(),
-         {looked_ns_, FlightEvent::Submits, recorder_.name(first_kernel(*task)), 0, 0, 0,
-          static_cast<uint32_t>(task->number), static_cast<int32_t>(edges_.size()), task->id});
+    note(recorder_.orchestration(), {looked_ns_, FlightEvent::Submits, recorder_.name(first_kernel(*task)), 0, 0, 0,
+                                     static_cast<uint32_t>(task->number), static_cast<int32_t>(edges_.size()),
+                                     task->id});
     start(*task);
 }
 

@@ -20,8 +20,8 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
                  {{"number", numbered_}, {"text", format("%s: the tensor's owner is no task", what)}});
     edges_.clear();
     writers_of(tensor);
-    FlightWait told(recorder_.orchestration(),
-                    {0, FlightEvent::WaitsForTasks, 0, 0, and_readers, 0, ~0u, static_cast<int32_t>(edges_.size()), 0});
+    FlightWait told(recorder_.orchestration(), {0, FlightEvent::WaitsForTasks, 0, 0, and_readers, 0, ~0u,
+                                                static_cast<int32_t>(edges_.size()), 0});
     Scheduler::Lock lock = scheduler_.lock();
     const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
         for (const ProducerEdge &edge : edges_) {
