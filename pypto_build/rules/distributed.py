@@ -123,7 +123,7 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     if verb.needs is Needs.TRIAGE:
         from pypto_build.rules.triage import declare_triage
 
-        of_check = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED))
+        of_check = distributed_targets(env, distributed, variant=workspace_of(env).own_variant(CHECKED))
         own = msgspec.structs.replace(verb, module=_TOOLS[verb.name])
         declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
         return
