@@ -55,13 +55,16 @@ bool overlap(const GlobalRuns &one, const GlobalRuns &other) {
     return false;
 }
 
-template <typename Visit> void for_each_line(const GlobalRuns &runs, Visit visit) {
+constexpr uint64_t kPageBytes = 4096;
+
+/// The lines, or pages, that the pieces touch, by their first byte; some more than once.
+template <uint64_t Bytes, typename Visit> void for_each_piece(const GlobalRuns &runs, Visit visit) {
     uint64_t last = ~uint64_t{0};
     for (uint64_t row = 0; row < runs.rows; ++row) {
         const uint64_t begin = runs.base + row * runs.stride;
-        for (uint64_t line = begin / kLineBytes; line <= (begin + runs.length - 1) / kLineBytes; ++line)
-            if (line != last)
-                visit((last = line) * kLineBytes);
+        for (uint64_t piece = begin / Bytes; piece <= (begin + runs.length - 1) / Bytes; ++piece)
+            if (piece != last)
+                visit((last = piece) * Bytes);
     }
 }
 
@@ -119,18 +122,34 @@ void WeakMemory::put_line(uint64_t line, const uint8_t *bytes) {
 // --- stores of pipes ---
 
 const WeakMemory::Store *WeakMemory::held(const GlobalRuns &runs) {
-    if (pending_.empty() || runs.base >= high_ || runs.end() <= low_)
-        return nullptr;
-    for (auto store = pending_.rbegin(); store != pending_.rend(); ++store)
-        if (overlap(store->runs, runs))
-            return &*store;
-    return nullptr;
+    const Store *last = nullptr;
+    uint32_t newest = 0; // plus one
+    if (!pending_.empty())
+        for_each_piece<kPageBytes>(runs, [&](uint64_t page) {
+            const auto found = pages_.find(page);
+            if (found == pages_.end())
+                return;
+            for (auto number = found->second.rbegin(); number != found->second.rend() && *number >= newest; ++number)
+                if (overlap(pending_[*number].runs, runs)) {
+                    newest = *number + 1;
+                    last = &pending_[*number];
+                    return;
+                }
+        });
+    return last;
+}
+
+void WeakMemory::index(uint32_t number) {
+    for_each_piece<kPageBytes>(pending_[number].runs, [&](uint64_t page) {
+        std::vector<uint32_t> &stores = pages_[page];
+        if (stores.empty() || stores.back() != number)
+            stores.push_back(number);
+    });
 }
 
 void WeakMemory::add(Store store) {
-    low_ = std::min(low_, store.runs.base);
-    high_ = std::max(high_, store.runs.end());
     pending_.push_back(std::move(store));
+    index(static_cast<uint32_t>(pending_.size() - 1));
 }
 
 void WeakMemory::land(Store &store) {
@@ -141,14 +160,14 @@ void WeakMemory::land(Store &store) {
 }
 
 void WeakMemory::forget_landed() {
-    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [](const Store &store) { return store.landed; }),
-                   pending_.end());
-    low_ = ~uint64_t{0};
-    high_ = 0;
-    for (const Store &store : pending_) {
-        low_ = std::min(low_, store.runs.base);
-        high_ = std::max(high_, store.runs.end());
-    }
+    const auto landed = [](const Store &store) { return store.landed; };
+    const auto kept = std::remove_if(pending_.begin(), pending_.end(), landed);
+    if (kept == pending_.end() && !pending_.empty())
+        return;
+    pending_.erase(kept, pending_.end());
+    pages_.clear();
+    for (uint32_t number = 0; number < pending_.size(); ++number)
+        index(number);
 }
 
 void WeakMemory::settle() {
@@ -188,7 +207,7 @@ std::optional<Omission> WeakMemory::dirty_in(const GlobalRuns &runs, uint32_t si
             look(line, cached);
         return found;
     }
-    for_each_line(runs, [&](uint64_t line) {
+    for_each_piece<kLineBytes>(runs, [&](uint64_t line) {
         if (const auto cached = cache_.find(line); cached != cache_.end())
             look(line, cached->second);
     });
@@ -222,7 +241,7 @@ void WeakMemory::store(const GlobalRuns &runs, uint32_t pipe, uint32_t clock, bo
     wrote_plain_ = false;
     if (cache_.empty())
         return;
-    for_each_line(runs, [&](uint64_t line) {
+    for_each_piece<kLineBytes>(runs, [&](uint64_t line) {
         if (const auto cached = cache_.find(line); cached != cache_.end()) {
             cached->second.stale |= bits(line, runs);
             cached->second.stale_site = site;
@@ -416,6 +435,7 @@ std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
         std::move(store.pieces.begin(), store.pieces.end(), std::back_inserter(left_));
     }
     pending_.clear();
+    pages_.clear();
     for (const uint64_t line : dirty_lines()) {
         const Line &cached = cache_.at(line);
         found.push_back(

@@ -119,6 +119,7 @@ private:
     std::vector<uint64_t> dirty_lines() const;
     void swap_in(uint64_t line, bool written);
     void add(Store store);
+    void index(uint32_t number);
     void land(Store &store);
     void forget_landed();
     std::optional<Omission> write_back(uint64_t line, const Line &cached);
@@ -128,9 +129,9 @@ private:
     const uint64_t seed_;
     std::mt19937_64 random_;
     std::vector<std::pair<uint64_t, uint64_t>> memory_;
-    std::pair<uint64_t, uint64_t> buffer_{}; // that was touched last
-    std::deque<Store> pending_;              // in the order of the program
-    uint64_t low_ = ~uint64_t{0}, high_ = 0; // what pending ones cover
+    std::pair<uint64_t, uint64_t> buffer_{};                    // that was touched last
+    std::deque<Store> pending_;                                 // in the order of the program
+    std::unordered_map<uint64_t, std::vector<uint32_t>> pages_; // which of them touch a page
     std::unordered_map<uint64_t, Line> cache_;
     std::vector<Swapped> swapped_;
     std::vector<Piece> left_, left_lines_;
