@@ -103,6 +103,8 @@ void CoreCheck::order_memory(uint32_t kind) {
     } else {
         weak_->settle();
     }
+    if (kind == PYPTO_NOTIFY && !shadow_.orders())
+        weak_->hand_over(); // nobody has put markers in yet
     for (const uint64_t number : weak_->landed())
         signals.visible(number);
     if (kind == PYPTO_NOTIFY)

@@ -378,7 +378,7 @@ void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, vo
     else if (kind == PYPTO_WAIT_FLAG)
         shadow_.wait_flag(from, to, id, site("wait_flag", address));
     else
-        shadow_.barrier(from);
+        shadow_.barrier(from, id != 0);
 }
 
 void CoreCheck::variable(const char *name, const PyptoVariable &variable) {

@@ -229,8 +229,8 @@ ShadowWaits Shadow::waits_at(uint32_t site) const {
     return found == waits_.end() ? ShadowWaits{} : found->second;
 }
 
-void Shadow::barrier(uint32_t pipe) {
-    orders_ = true;
+void Shadow::barrier(uint32_t pipe, bool own) {
+    orders_ |= !own;
     if (pipe != kPipeAll) {
         clocks_[pipe][pipe] = issued_[pipe];
         return;

@@ -81,7 +81,8 @@ public:
     uint32_t next_instruction(uint32_t pipe) { return ++issued_[pipe]; }
     void set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site);
     void wait_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site);
-    void barrier(uint32_t pipe);
+    /// `own`: an instruction has it in itself.
+    void barrier(uint32_t pipe, bool own = false);
     /// The last instruction of a pipe that is over when the scalar unit comes to what follows: it has waited for a
     /// flag, or the pipe had a barrier.
     uint32_t over(uint32_t pipe) const { return std::max(clocks_[kPipeScalar][pipe], clocks_[pipe][pipe]); }

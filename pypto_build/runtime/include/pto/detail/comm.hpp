@@ -127,7 +127,7 @@ template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value
         return true;
     });
     PTO_CHECK_ORDER(PYPTO_FENCE, 0, 0, 0);
-    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 1); // its own, and none of the kernel's
 }
 
 namespace detail {
