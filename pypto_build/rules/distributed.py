@@ -134,7 +134,7 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
-    words += ["--binaries", str(targets.binaries_dir)] if checked else []
+    words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += chip_words(targets)
     looked = verdict if verb.needs is Needs.REPLAY else ()
     actions = [Action(tell_all_built, None), *([Action(show_results, None)] if looked else [])]
@@ -142,9 +142,11 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *looked], actions, PYPTO_BUILT=[targets]))
 
 
-def declare_whole(env: Environment, root: Path, platform_name: str | None) -> ArtifactTargets:
+def declare_whole(
+    env: Environment, root: Path, platform_name: str | None, variant: str | None = None
+) -> ArtifactTargets:
     """The nodes of the distributed artifact in ``root``; raises as ``distributed_targets``."""
-    return distributed_targets(env, load_distributed(root), platform_name)
+    return distributed_targets(env, load_distributed(root), platform_name, variant)
 
 
 def distributed_targets(

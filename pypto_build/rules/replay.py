@@ -21,7 +21,7 @@ from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
+from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
@@ -393,7 +393,7 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
     options = workspace.options.of_the_run
     for name, value in list(options.items()):
         knowing = RUN_OPTIONS[name].runtimes
-        if runtime not in knowing and EMBEDDED not in knowing:  # what is for ours is refused by simpler's engine
+        if runtime not in knowing and (EMBEDDED not in knowing or runtime == TORCH):  # simpler's engine refuses ours
             if value != RUN_OPTIONS[name].default:
                 only = knowing[0]
                 raise ArtifactError(f"{name}={value}", f"has no effect with RUNTIME={runtime}", f"add RUNTIME={only}")

@@ -20,8 +20,9 @@ from pypto_build.artifact.params import Param
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.artifact import ArtifactTargets, declare_artifact
+from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
+from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, Workspace, workspace_of
@@ -34,6 +35,7 @@ from pypto_build.rules.replay import (
     replays_of,
 )
 from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.variants import WEAK
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.devices import sign_of_hardware
 
@@ -53,6 +55,7 @@ REPLAY_TEST = Rule(
         ),
         Attribute("rtol", _NUMBER, "relative tolerance (default: RTOL=, else what the artifact says, else 1e-5)"),
         Attribute("atol", _NUMBER, "absolute tolerance (default: ATOL=, else what the artifact says, else 1e-5)"),
+        Attribute("memory", (str,), "'weak': stores as late as the device allows (default: MEMORY=)"),
         Attribute("world", (int,), "ranks of a distributed program (default: WORLD=, else those it was compiled for)"),
         Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
@@ -166,14 +169,19 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     """The target: the replay."""
     workspace = workspace_of(env)
     root = Path(os.path.abspath(workspace.top / values["artifact"]))
+    weak = values["memory"]
+    if weak not in (None, "weak"):
+        raise ArtifactError(f"memory={weak!r}", "is no model of memory", "it takes 'weak'")
+    variant = WEAK.directory if weak else None
     if is_distributed(root):
         from pypto_build.rules.distributed import declare_whole
 
-        targets = declare_whole(env, root, values["platform"])
+        targets = declare_whole(env, root, values["platform"], variant)
     elif values["world"] is not None:
         raise ArtifactError(f"world={values['world']}", f"{root.name} runs on one chip", "leave it out")
     else:
-        targets = declare_artifact(env, dir=root, platform=values["platform"])
+        artifact = open_artifact(workspace, root, values["platform"])
+        targets = declare_loaded(env, artifact, values["platform"], variant)
     for part in targets.parts or (targets,):
         update_compile_commands(workspace, part)
     golden = _golden(workspace, values["golden"])
@@ -182,6 +190,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
 
         check_contract(_params(targets), values["name"], values["signature"], golden)
     chosen: dict[str, Any] = {"WORLD": values["world"]} if values["world"] is not None else {}
+    chosen |= {"MEMORY": weak} if weak else {}
     chosen |= {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     comparators = values["comparators"] or {}
     return declare_replay(env, targets, values["data"], chosen, comparators, golden=golden, alone=False, of_a_test=True)

@@ -27,6 +27,8 @@ class Variant(msgspec.Struct, frozen=True):
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
+# The same, and what C++ itself reads and writes: for MEMORY=weak.
+WEAK = Variant("weak", (*CHECKED_FLAGS, "-DPYPTO_WEAK=1", "-fsanitize=thread"), checked=True)
 # Kernels as a debugger wants them.
 DEBUGGED = Variant("debug", DEBUG_FLAGS, alone=True)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
@@ -41,5 +43,5 @@ def with_numerics(variant: Variant, numerics: str) -> Variant:
     return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
 
 
-_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, DEBUGGED) for numerics in NUMERICS)
+_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, WEAK, DEBUGGED) for numerics in NUMERICS)
 VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}

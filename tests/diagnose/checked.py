@@ -16,9 +16,9 @@ from tests.replay.builder import PLATFORM, library
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 
 
-def build_checked(artifact_dir: Path, out: Path) -> None:
-    """What `scons build CHECK=1` leaves."""
-    build_variant(artifact_dir, out, CHECKED, "-O1")
+def build_checked(artifact_dir: Path, out: Path, variant: Variant = CHECKED) -> None:
+    """What `scons build CHECK=1`, or MEMORY=weak, leaves."""
+    build_variant(artifact_dir, out, variant, "-O1")
 
 
 def build_variant(artifact_dir: Path, out: Path, variant: Variant, *flags: str) -> None:

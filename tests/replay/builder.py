@@ -40,8 +40,10 @@ def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(text)
         here = f"-fdebug-prefix-map={directory}=."
-        argv = [find_compiler().path, "-shared", *flags, here, f"-I{INCLUDE_DIR}", str(source), "-o", str(target)]
-        subprocess.run(argv, check=True, cwd=directory)
+        compiler, unit = find_compiler().path, f"{source}.o"
+        argv = [compiler, *flags, here, f"-I{INCLUDE_DIR}", str(source), "-c", "-o", unit]
+        subprocess.run(argv, check=True, cwd=directory)  # and without the flags, as a link is: some name libraries
+        subprocess.run([compiler, "-shared", unit, "-o", str(target)], check=True, cwd=directory)
         content = target.read_bytes()
         if shared:
             target.replace(kept)

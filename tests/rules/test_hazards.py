@@ -36,6 +36,32 @@ def test_round_trip_through_global_memory(tmp_path: Path) -> None:
     assert "[flaky] 3 orders of 5 tasks\n[flaky] _jit_vector_dag: nothing found" in run.output
 
 
+def test_the_same_round_trip_on_memory_as_the_hardware_has_it(tmp_path: Path) -> None:
+    """Declared as it is, it is right wherever memory is one; on the device, and here, it wants a fence."""
+    kernel, load = "kernels/aiv/kernel_mul.cpp", "TLOAD(v7, v20);"
+    project = Project(tmp_path)
+    project.use_example("_jit_vector_dag")
+    project.edit(kernel, "TSTORE(v20, v17);", ROUND_TRIP)
+    project.edit(ORCHESTRATION, "params_t3.add_output(g);", "params_t3.add_inout(g);")
+    weak = ("JIT=_jit_vector_dag", "MEMORY=weak")
+    assert project.scons("replay", *weak[:1]).status == 0
+    run = project.scons("replay", *weak)
+    assert run.status == 2
+    assert "Output(s) does not match golden: ['f']" in run.output
+    run = project.scons("hazards", *weak)
+    assert run.status == 2
+    assert f"{kernel}:69: error: task 3 kernel_mul: TLOAD loads bytes 0 to 65536 of 'g'" in run.output
+    fenced = f"pipe_barrier(PIPE_MTE3); dsb(DSB_DDR); {load}"
+    assert f"edit {kernel}:69: {load}  ->  {fenced}" in run.output
+    project.edit(kernel, load, fenced)
+    assert "[hazards] _jit_vector_dag: nothing found" in project.scons("hazards", *weak).output
+    assert project.scons("replay", *weak).status == 0
+    refused = project.scons("replay", *weak, "CHECK=1")
+    assert refused.status == 2
+    assert "CHECK=1 MEMORY=weak: are two ways to build the kernels; leave one out" in refused.output
+    assert "MEMORY=weak: has no effect with RUNTIME=torch" in project.scons("replay", *weak, "RUNTIME=torch").output
+
+
 def test_checked_replay_ends_at_the_first_error(tmp_path: Path) -> None:
     """Where nobody expects it to: the line comes from a program that is given the library's path."""
     project = Project(tmp_path / "it's ;false")

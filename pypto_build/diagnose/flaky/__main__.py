@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("flaky", __doc__)
     add = options.add_argument
     add_run_options(options, 60.0)
+    add("--memory-model", default="", choices=("", "weak"), help="weak: vary when stores become visible, not the order")
     add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
     add_output_options(options)
@@ -118,6 +119,8 @@ def _run(given: argparse.Namespace) -> int:
         again = base.varying(runner.run(serial=True))
         if again:
             findings.append(_same_order(again, base))
+        elif given.memory_model:
+            findings = _visibility(runner, base)
         else:
             findings = _orders(runner, evidence, base, tasks, pairs)
     except Failed as failed:
@@ -147,6 +150,20 @@ def _orders(
             return [_order_finding(evidence, base, found, swap)]
     told = f", {refused} could not be kept" if refused else ""
     print(f"[flaky] {given.rounds} orders of {len(tasks)} tasks{told}")
+    return []
+
+
+def _visibility(runner: Runner, base: Outputs) -> list[Finding]:
+    """Run with stores that become visible late, in one order, up to the first run whose outputs differ."""
+    given = runner.given
+    for number in progress(range(given.rounds), "running", given.rounds):
+        seed = given.seed + number
+        found = base.varying(runner.run(memory=given.memory_model, seed=seed))
+        if found:
+            print(f"[flaky] SEED={seed} of {given.rounds} differs")
+            message = f"{varying(found, base)} with when stores become visible (MEMORY=weak SEED={seed})"
+            return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the marker that is missing")]
+    print(f"[flaky] {given.rounds} runs with stores that become visible late: the same outputs")
     return []
 
 

@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add_run_options(options, 60.0)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--memory-model", default="", choices=("", "weak"), help="weak: also markers of visibility that are missing")
     add("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made; several: commas")
     add_output_options(options)
     return options
@@ -44,7 +45,7 @@ def _traps(text: str) -> tuple[str, ...]:
 
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
     """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
-    binaries = given.binaries or given.build_dir / "check"
+    binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
     (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs leaves none
     request = Request(
         artifact_dir=given.artifact,
@@ -56,7 +57,7 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
         data=given.data,
         seed=given.seed,
         timeout_s=given.timeout,
-        options={"accesses": True, "trap": list(_traps(given.trap))},
+        options={"accesses": True, "trap": list(_traps(given.trap)), "memory": given.memory_model},
         all_goldens=False,
         meanwhile=meanwhile,
     )

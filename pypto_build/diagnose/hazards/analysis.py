@@ -12,6 +12,7 @@ from pypto_build.diagnose.hazards.buffers import find_buffers
 from pypto_build.diagnose.hazards.conflicts import between_tasks, within_tasks
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
+from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
 from pypto_build.diagnose.hazards.on_chip import error_findings
 from pypto_build.diagnose.hazards.order import Order
 from pypto_build.diagnose.hazards.outputs import output_findings
@@ -77,6 +78,8 @@ def analyse(
         *misuse_findings(context, misuse, consequences),
         *task_findings(context, left),
         *unit_findings(context, inside),
+        *line_findings(context, order),
+        *barrier_findings(context),
         *declared,
     ]
     if record.document.complete and not any(finding.level == "error" for finding in findings):

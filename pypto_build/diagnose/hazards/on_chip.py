@@ -23,6 +23,12 @@ _HINTS = {
     "scratch": "give the earlier instruction a scratch tile of its own, at bytes that hold nothing",
     "trap": "look at the operands: the values before were ordinary ones",
     "flags": "set each flag once for each wait, on every way through the kernel",
+    "stale-load": "let the store be over and visible before: pipe_barrier of its pipe, then dsb(DSB_DDR)",
+    "unclean-load": "write the line back before (dcci), and wait for that (dsb)",
+    "stale-read": "let the store be visible (dsb), and drop the line (dcci) before the read",
+    "lost-store": "fetch the line anew (dcci) before it is written, or keep the two stores in lines of their own",
+    "unclean-store": "end the kernel with dcci of what it wrote and dsb(DSB_DDR), or store by TSTORE",
+    "unfinished-store": "end the kernel with pipe_barrier(PIPE_ALL), or let the scalar pipe wait for the store",
     "out-of-bounds": "keep the view's offset, shape and strides inside the tensor",
 }
 
@@ -55,6 +61,8 @@ def _subject(context: Context, error: CheckError) -> tuple[object, object]:
 def _finding(context: Context, error: CheckError) -> Finding:
     position = context.position(error.site)
     message = _with_name(error.message, context.record.sites[error.site].instruction, position.instruction)
+    if error.markers:
+        message = re.sub(r"tensor argument (\d+)", lambda found: context.tensor(error.task, int(found[1])), message)
     edits: tuple[Edit, ...] = ()
     related: tuple[Related, ...] = ()
     if error.other_site >= 0:
@@ -62,7 +70,8 @@ def _finding(context: Context, error: CheckError) -> Finding:
         related = (Related(other.path, other.line, f"{other.instruction} is here"),)
     if position.line:
         edits = _edits(context, error, position.path, position.line)
-    rule = f"hazards/{error.kind}" if error.kind == "out-of-bounds" else f"check/{error.kind}"
+    kind = "hazards" if error.kind == "out-of-bounds" else "memory" if error.markers else "check"
+    rule = f"{kind}/{error.kind}"
     return Finding(
         rule=rule,
         message=f"{context.title(error.task)}: {message}",
@@ -84,10 +93,12 @@ def _with_name(message: str, reported: str, known: str) -> str:
 
 def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
     """What orders the instruction after the earlier one, where that is certain."""
-    if error.kind not in ("unordered-pipes", "no-barrier", "flags"):
+    if error.kind not in ("unordered-pipes", "no-barrier", "flags") and not error.markers:
         return ()
     text = read_source(context.artifact.root / path)
     statement = text.splitlines()[line - 1].strip()
+    if error.markers:
+        return _markers(text.splitlines(), error, path, line)
     first, second = f"PIPE_{error.other_pipe}", f"PIPE_{error.pipe}"
     if error.kind == "no-barrier":
         return (Edit(path, line, statement, f"pipe_barrier(PIPE_V); {statement}"),)
@@ -102,6 +113,18 @@ def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[E
     if error.flag >= 0:
         return (Edit(path, line, statement, f"set_flag({first}, {second}, EVENT_ID{error.flag}); {statement}"),)
     return ()
+
+
+def _markers(lines: list[str], error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
+    """What makes it visible: before the access, or before the function of a store returns."""
+    if error.at_end:
+        line = next((number for number in range(line + 1, len(lines) + 1) if lines[number - 1].startswith("}")), 0)
+        back = line - 1
+        while line and back > 0 and not lines[back - 1].strip():
+            back -= 1
+        line = back if line and lines[back - 1].strip() == "return;" else line
+    statement = lines[line - 1].strip() if line else ""
+    return (Edit(path, line, statement, f"{error.markers} {statement}"),) if statement else ()
 
 
 def _free_event(text: str, first: str, second: str) -> int:

@@ -11,6 +11,7 @@ whatever this run did.
 from __future__ import annotations
 
 import argparse
+import posixpath
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,22 +20,26 @@ from typing import TypeVar
 import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, read_source
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
-from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.findings import Edit, Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store
 from pypto_build.diagnose.ranks.collectives import dispatched
 from pypto_build.replay import Request, replay
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
 
 _WRITE, _ATOMIC = 2, 4
-_LINE_BYTES = 64
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One access: bytes `start` to `stop` of a window of `owner` in `domain`, by a task of a dispatch."""
+    """One access: bytes `start` to `stop` of a window of `owner` in `domain`, by a task of a dispatch.
+
+    `visible` is the clock from which on others see what is written, None if they never do; of what is read, that of the
+    line of the data cache that it is read from.
+    """
 
     domain: int
     owner: int
@@ -47,6 +52,7 @@ class Access(msgspec.Struct, frozen=True):
     kernel: str
     instruction: str
     position: str
+    visible: tuple[int, ...] | None = None
 
     @property
     def writes(self) -> bool:
@@ -55,6 +61,13 @@ class Access(msgspec.Struct, frozen=True):
     def known_to(self, other: Access) -> bool:
         """Whether `other` comes after this access, whatever the schedule."""
         return other.clock[self.dispatch.rank] >= self.clock[self.dispatch.rank]
+
+    def unseen_by(self, other: Access) -> bool:
+        """Whether `other` reads these bytes after they were written, and may still find what was there before."""
+        if not self.writes or other.writes or self.dispatch.rank == other.dispatch.rank or not self.known_to(other):
+            return False
+        rank = self.dispatch.rank
+        return self.visible is None or other.visible is None or other.visible[rank] < self.visible[rank]
 
     def conflicts(self, other: Access) -> bool:
         """Whether both touch the same bytes from different ranks, one writes, and nothing orders them."""
@@ -108,10 +121,7 @@ def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access,
 
 def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:
     """What is said of two accesses; `second` belongs to the dispatch that was submitted later, or reads."""
-    buffer = next((item for item in domain.buffers if item.offset <= first.start < item.offset + item.nbytes), None)
-    name, base = (buffer.name, buffer.offset) if buffer else ("window", 0)
-    start, stop = max(first.start, second.start) - base, min(first.stop, second.stop) - base
-    place = f"{domain.name}.{name}+{start}..{stop - 1} of rank {second.owner}"
+    place = _window_bytes(first, second, domain)
     reads_first = second.writes and not first.writes
     a, b = first.dispatch.rank, second.dispatch.rank
     if reads_first:
@@ -146,7 +156,87 @@ def _split(access: Access) -> tuple[str, int]:
     """File and line, relative to the distributed artifact."""
     path, _, line = access.position.rpartition(":")
     below = f"next_levels/{access.dispatch.program}/"
-    return (below + path.rpartition(below)[2], int(line)) if line.isdecimal() else ("", 0)
+    return (posixpath.normpath(below + path.rpartition(below)[2]), int(line)) if line.isdecimal() else ("", 0)
+
+
+def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path) -> Iterator[Finding]:
+    """A finding for each store that a rank is told of, and reads, before it need be visible to it."""
+    windows: dict[tuple[int, int], list[Access]] = {}
+    for access in accesses:
+        windows.setdefault((access.domain, access.owner), []).append(access)
+    told: set[tuple[str, str]] = set()
+    for (domain, _), found in sorted(windows.items()):
+        writes = sorted((access for access in found if access.writes), key=lambda one: (one.dispatch.number, one.start))
+        found.sort(key=lambda access: access.start)
+        for write in writes:
+            for read in found:
+                if read.start >= write.stop:
+                    break
+                if read.stop <= write.start or not write.unseen_by(read):
+                    continue
+                at_fault = read if _is_stale(write, read) else write
+                key = (at_fault.position, at_fault.instruction)
+                if key not in told:
+                    told.add(key)
+                    yield _unseen_finding(write, read, domains[domain], root)
+
+
+def _is_stale(write: Access, read: Access) -> bool:
+    """Whether the store was visible in time, and the reading core's data cache is what is old."""
+    rank = write.dispatch.rank
+    return write.visible is not None and read.clock[rank] >= write.visible[rank]
+
+
+def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) -> Finding:
+    place = _window_bytes(write, read, domain)
+    path, line = _split(write)
+    other_path, other_line = _split(read)
+    if _is_stale(write, read):
+        return Finding(
+            rule="memory/stale-read",
+            message=f"{_who(read)} of {place} finds what was there before {_who(write)}: the line is in the core's "
+            "data cache since before the wait",
+            path=other_path,
+            line=other_line,
+            hint=f"drop the line after the wait: {CLEAN}",
+            tasks=(read.task,),
+            kernel=read.kernel,
+            related=(Related(path, line, f"{_who(write)} writes it"),) if line else (),
+            edits=_edit(root, other_path, other_line, CLEAN, before=True),
+        )
+    plain = write.instruction == "plain write"
+    markers = after_store(plain, "MTE3")
+    cleaned = "it stays in the core's data cache" if plain else "its pipe may still be at it, or no dsb waits for it"
+    return Finding(
+        rule="memory/unfenced-notify",
+        message=f"{_who(write)} stores {place} and notifies before that is visible: {cleaned}; {_who(read)} reads it "
+        "after the wait and may find what was there before",
+        path=path,
+        line=line,
+        hint=f"between this and TNOTIFY: {markers}",
+        tasks=(write.task,),
+        kernel=write.kernel,
+        related=(Related(other_path, other_line, f"{_who(read)} reads it"),) if other_line else (),
+        edits=_edit(root, path, line, markers),
+    )
+
+
+def _edit(root: Path, path: str, line: int, markers: str, *, before: bool = False) -> tuple[Edit, ...]:
+    """Puts markers beside the statement of a line, where the line is one."""
+    if not line:
+        return ()
+    statement = read_source(root / path).splitlines()[line - 1].strip()
+    if not statement.endswith(";"):
+        return ()
+    return (Edit(path, line, statement, f"{markers} {statement}" if before else f"{statement} {markers}"),)
+
+
+def _window_bytes(one: Access, other: Access, domain: DomainRow) -> str:
+    """`d.part+0..63 of rank 1`: what both touch."""
+    buffer = next((item for item in domain.buffers if item.offset <= one.start < item.offset + item.nbytes), None)
+    name, base = (buffer.name, buffer.offset) if buffer else ("window", 0)
+    start, stop = max(one.start, other.start) - base, min(one.stop, other.stop) - base
+    return f"{domain.name}.{name}+{start}..{stop - 1} of rank {other.owner}"
 
 
 def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
@@ -164,7 +254,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             )
     lines: dict[tuple[str, int, int], list[SignalRow]] = {}
     for signal in signals:
-        lines.setdefault((signal.domain, signal.owner, signal.offset // _LINE_BYTES), []).append(signal)
+        lines.setdefault((signal.domain, signal.owner, signal.offset // LINE_BYTES), []).append(signal)
     for cells in lines.values():
         notifying = {note.rank for signal in cells for note in signal.notes}
         setter = next((note for signal in cells for note in signal.notes if note.sets), None)
@@ -187,7 +277,7 @@ def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
         if not path.is_file():
             continue
         windows = _read(path, WindowsRecord)
-        for base, stride, length, rows, kind, site, clock, task in windows.accesses:
+        for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
             place = _place(record.domains, base)
             if place is None:
                 continue
@@ -198,7 +288,7 @@ def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
                 found.append(
                     Access(
                         domain, owner, at, at + length, kind, windows.clocks[clock], dispatch, task, kernel,
-                        instruction, position,
+                        instruction, position, windows.clocks[visible] if visible >= 0 else None,
                     )
                 )  # fmt: skip
     return found
@@ -220,7 +310,8 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
 
 
 def _run(given: argparse.Namespace) -> int:
-    results = given.build_dir / "check"
+    variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
+    results = given.build_dir / variant
     chips: Mapping[str, Path] = dict(_chip(word) for word in given.chip)
     request = Request(
         artifact_dir=given.artifact,
@@ -231,9 +322,9 @@ def _run(given: argparse.Namespace) -> int:
         data=given.data,
         seed=given.seed,
         timeout_s=given.timeout,
-        options={"accesses": True},
+        options={"accesses": True, "memory": given.memory_model},
         all_goldens=False,
-        engine=ChipsEngine(chips, given.world, (given.binaries or Path("check")).name),
+        engine=ChipsEngine(chips, given.world, variant),
     )
     with taking_long("replaying the checked build"):
         verdict = replay(request, write=None)
@@ -243,7 +334,10 @@ def _run(given: argparse.Namespace) -> int:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
     record = _read(records / "ranks.json", RanksRecord)
-    findings = [*unordered(read_accesses(records, record), record.domains), *of_signals(record.signals)]
+    accesses = read_accesses(records, record)
+    findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
+    if given.memory_model:
+        findings += unseen(accesses, record.domains, given.artifact)
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:
         findings.append(
@@ -262,6 +356,9 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("hazards.ranks", __doc__)
     add_run_options(options, 60.0)
     options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
+    options.add_argument(
+        "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
+    )
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)

@@ -14,7 +14,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 
-READ, WRITE, ATOMIC = 1, 2, 4
+READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32
 
 _AGAIN = "replay the checked build again"
 _LARGEST = 1 << 34
@@ -122,7 +122,7 @@ class CheckError(msgspec.Struct, frozen=True):
 
     `pipe` should have waited for `other_pipe`; `tile` is where a tile is that is misplaced. Of flags: `flag` is an
     event id that is wrong, `other_flag` what it should be; with `flag` alone, it is only set, or only waited for.
-    -1 where not said.
+    -1 where not said. `markers` are missing before the access, or where the kernel returns (`at_end`).
     """
 
     kind: str
@@ -138,6 +138,8 @@ class CheckError(msgspec.Struct, frozen=True):
     tile: str = ""
     flag: _Number = -1
     other_flag: _Number = -1
+    markers: str = ""
+    at_end: bool = False
 
 
 class OutputHole(msgspec.Struct, frozen=True):
@@ -151,6 +153,33 @@ class OutputHole(msgspec.Struct, frozen=True):
     element: Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 
+class LateStore(msgspec.Struct, frozen=True, array_like=True):
+    """A store of a unit (block, member) that the others need not see in `phase`, which a barrier has begun."""
+
+    task: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+    block: _Number
+    member: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    phase: Annotated[int, msgspec.Meta(ge=0, le=1 << 16)]
+    site: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+    base: _Size
+    rows: Annotated[int, msgspec.Meta(ge=1, le=_MOST_ROWS)]
+    stride: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+    length: Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+
+    def bytes_shared(self, base: int, rows: int, stride: int, length: int) -> int:
+        """The first byte that a region shares with it, -1 for none."""
+        for row in range(self.rows):
+            begin = self.base + row * self.stride
+            first = max(0, (begin - base) // stride) if stride else 0
+            for other in range(first, rows):
+                at = base + other * stride
+                if at >= begin + self.length:
+                    break
+                if at + length > begin:
+                    return max(at, begin)
+        return -1
+
+
 class _Document(msgspec.Struct, frozen=True):
     schema: int
     complete: bool
@@ -160,6 +189,7 @@ class _Document(msgspec.Struct, frozen=True):
     errors: list[CheckError]
     signalling: list[int]
     holes: list[OutputHole] = []
+    late: list[LateStore] = []
 
 
 @dataclass(frozen=True)
@@ -311,6 +341,9 @@ def document_fault(document: _Document) -> str:
         fits = 0 <= error.task < len(numbers) and 0 <= error.member < lanes[error.task]
         if not fits or not 0 <= error.site < len(document.sites) or not -1 <= error.other_site < len(document.sites):
             return f"errors[{position}] is about a task or a place that is not there"
+    for position, store in enumerate(document.late):
+        if not (store.task < len(numbers) and store.member < lanes[store.task] and store.site < len(document.sites)):
+            return f"late[{position}] is of a task or a place that is not there"
     return ""
 
 

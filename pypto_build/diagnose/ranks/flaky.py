@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(given: argparse.Namespace) -> int:
-    runner = Runner(given, engine_of(given))
+    runner = Runner(given, engine_of(given, given.binaries.name if given.binaries else ""))
     try:
         base = runner.run()
     except Failed as failed:
@@ -44,7 +44,7 @@ def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
     for number in progress(range(given.rounds), "running schedules", given.rounds):
         seed = given.seed + number
         try:
-            found = base.varying(runner.run(shuffle=True, seed=seed))
+            found = base.varying(runner.run(shuffle=True, seed=seed, memory=given.memory_model))
         except Failed as failed:
             error = failed.verdict.error
             print(f"[flaky] schedule {number} (seed {seed}) of {given.rounds} ended: {failed.verdict.status}")

@@ -32,7 +32,8 @@ class RanksTriage(Triage):
 
     def request(self) -> Request:
         """A run like that of the verdict, with results of its own."""
-        return replace(super().request(), engine=engine_of(self.given))
+        kernels = self.given.kernels
+        return replace(super().request(), engine=engine_of(self.given, kernels.name if kernels else ""))
 
     def of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""

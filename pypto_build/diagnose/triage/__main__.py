@@ -108,7 +108,7 @@ class Triage:
         if self.given.binaries is None:
             self.answer.left_out.append("hazards (there is no checked build)")
             return
-        self._tool("hazards", ["--binaries", str(self.given.binaries)])
+        self._tool("hazards", ["--binaries", str(self.given.binaries), *self._weak()])
 
     def _diverge(self) -> None:
         try:
@@ -125,7 +125,10 @@ class Triage:
         if self.answer.evidence.ended:
             self.answer.left_out.append("flaky (the run does not end)")
             return
-        self._tool("flaky", ["--rounds", "20", *self._kernels])
+        self._tool("flaky", ["--rounds", "20", *self._kernels, *self._weak()])
+
+    def _weak(self) -> list[str]:
+        return ["--memory-model", self.given.memory_model] if self.given.memory_model else []
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         """Run an instrument on what is built, and take the findings that it leaves."""

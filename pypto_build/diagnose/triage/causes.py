@@ -85,7 +85,7 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return 100 if finding.line else _LIKELY
     if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":
         return 92  # what contradicts itself cannot be right
-    if finding.rule == _OF_RUNS or finding.rule.startswith("check/"):  # what an instruction never may
+    if finding.rule == _OF_RUNS or finding.rule.startswith(("check/", "memory/")):  # what an instruction never may
         return CERTAIN
     if finding.rule == "hazards/out-of-bounds":
         return 95

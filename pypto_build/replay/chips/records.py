@@ -117,11 +117,11 @@ class MessagesRecord(msgspec.Struct, frozen=True):
 
 class WindowsRecord(msgspec.Struct, frozen=True):
     """`windows.json`: (kernel, instruction, position) of each place in the code, the clocks, and the accesses as
-    (address, stride, bytes, rows, kind, site, clock, task)."""
+    (address, stride, bytes, rows, kind, site, clock, clock from which on it is seen or -1, task)."""
 
     sites: list[tuple[str, str, str]]
     clocks: list[tuple[int, ...]]
-    accesses: list[tuple[int, int, int, int, int, int, int, int]]
+    accesses: list[tuple[int, int, int, int, int, int, int, int, int]]
 
 
 class Times:

@@ -190,6 +190,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         }
         throw FaultError{fault};
     }
+    records->finish();
     run->host_graph.deliver();
     result.unwritten = staging->unwritten(kShownUnwritten);
     records->outputs(*staging, result.unwritten);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.diagnose.corpus import Bug, faults, flaky, hazards, lint, logs, orchestration, passes, traps, why
+from tests.diagnose.corpus import Bug, faults, flaky, hazards, lint, logs, memory, orchestration, passes, traps, why
 from tests.diagnose.seeds import SEEDS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "debugging.md"
@@ -27,6 +27,10 @@ def table() -> str:
     rows = ["| planted bug | command | found at | finding | edit |", "|---|---|---|---|---|"]
     rows += [_row(bug.name, _COMMANDS[bug.tool], bug.file, bug.at, bug.rule, bug.fixed) for bug in bugs()]
     rows += [_row(bug.name, f"scons hazards TRAP={trap}", bug.file, bug.at, bug.rule) for trap, bug in traps.BUGS]
+    rows += [
+        _row(bug.name, "scons hazards MEMORY=weak", bug.file, bug.at, bug.rule, bug.fixed)
+        for bug in (*memory.BUGS, *memory.OF_RANKS)
+    ]
     rows += [_row(bug.name, "scons why", bug.file, bug.line, "the link that parts") for bug in why.BUGS]
     rows += [_row(seed.name, "scons diverge", seed.file, seed.at, seed.rule) for seed in SEEDS]
     rows += [_row(bug.name, "scons diverge", bug.file, bug.at, bug.rule, bug.fixed) for bug in orchestration.BUGS]

@@ -15,6 +15,7 @@ enum PyptoAccessKind {
     PYPTO_ATOMIC = 4,   // with PYPTO_WRITE: commutes with other atomic writes
     PYPTO_CARRY = 8,    // with PYPTO_READ: a move; bytes never written are carried along, not used
     PYPTO_SCRATCH = 16, // with PYPTO_WRITE: worked in; what it leaves there means nothing
+    PYPTO_PLAIN = 32,   // by C++ itself, through the core's data cache
 };
 
 // What the bytes of an element mean; other types are bytes.
@@ -54,7 +55,14 @@ struct PyptoGlobalAccess {
     int64_t rows, cols;
 };
 
-enum PyptoOrderKind { PYPTO_SET_FLAG, PYPTO_WAIT_FLAG, PYPTO_BARRIER, PYPTO_SIGNAL };
+enum PyptoOrderKind {
+    PYPTO_SET_FLAG,
+    PYPTO_WAIT_FLAG,
+    PYPTO_BARRIER,
+    PYPTO_SIGNAL, // TWAIT and TTEST
+    PYPTO_NOTIFY, // what TNOTIFY does before its signal is out
+    PYPTO_FENCE,  // dsb
+};
 
 enum PyptoVariableKind {
     PYPTO_VARIABLE_SIGNED,
@@ -80,6 +88,10 @@ struct PyptoCheck {
     void (*global)(struct PyptoCoreContext *, const char *instruction, uint32_t pipe, const struct PyptoGlobalAccess *);
     void (*order)(struct PyptoCoreContext *, uint32_t kind, uint32_t from, uint32_t to, uint32_t id);
     void (*variable)(struct PyptoCoreContext *, const char *name, const struct PyptoVariable *);
+    // dcci of the line that holds an address, or of the whole data cache where it is null.
+    void (*clean)(struct PyptoCoreContext *, const void *address);
+    // A read or write of C++ itself, before it happens, at the place that `code` returns to (PYPTO_WEAK).
+    void (*plain)(struct PyptoCoreContext *, const void *address, uint64_t bytes, uint32_t access, void *code);
 };
 
 #endif

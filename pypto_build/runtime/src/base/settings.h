@@ -65,6 +65,7 @@ struct Settings {
     int64_t trace_task =
         -1; // number of the task whose checked kernels leave trace.*: every instruction with its values
     int64_t trace_block = -1; // only of this block; -1: of all
+    std::string memory;       // "weak": stores are visible when the device makes them so, lines of caches may be stale
     bool accesses = false;    // what checked kernels touch: accesses.json and accesses.bin
     int swimlane = 0;
     bool scope_stats = false;

@@ -190,6 +190,7 @@ constexpr Option kOptions[] = {
     member<&Settings::trace_task>("trace_task"),
     member<&Settings::trace_block>("trace_block"),
     member<&Settings::trap>("trap"),
+    member<&Settings::memory>("memory"),
     member<&Settings::swimlane>("swimlane"),
     member<&Settings::scope_stats>("scope_stats"),
     member<&Settings::output_dir>("output_dir"),
@@ -256,6 +257,8 @@ Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &he
     if (std::set<uint64_t>(settings.task_order.begin(), settings.task_order.end()).size() != settings.task_order.size())
         throw_fault(FaultKind::OrderRepeats);
     check_limits(settings.limits);
+    if (!settings.memory.empty() && !settings.accesses && settings.order == Order::Parallel)
+        settings.order = Order::Serial; // the same run again has the same values
     return settings;
 }
 

@@ -16,12 +16,24 @@ constexpr const char *kSpaces[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBU
 constexpr const char *kPipeNames[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX"};
 constexpr int64_t kAlignment = 32;
 
-const char *pipe_name(uint32_t pipe) {
-    return pipe < kPipes ? kPipeNames[pipe] : "?";
-}
-
 long long as_long(int64_t value) {
     return static_cast<long long>(value);
+}
+
+/// Overlapping rows (a broadcast) are one piece from the first byte to the last.
+GlobalRuns in_one_piece(GlobalRuns runs) {
+    if (static_cast<int64_t>(runs.stride) <= static_cast<int64_t>(runs.length) && runs.rows > 1) {
+        if (static_cast<int64_t>(runs.stride) < 0) {
+            runs.base += (runs.rows - 1) * runs.stride;
+            runs.stride = 0 - runs.stride;
+        }
+        if (runs.stride <= runs.length) {
+            runs.length += (runs.rows - 1) * runs.stride;
+            runs.rows = 1;
+        }
+    }
+    runs.stride = runs.rows > 1 ? runs.stride : 0;
+    return runs;
 }
 
 CoreCheck &recorder_of(PyptoCoreContext *context) {
@@ -41,14 +53,27 @@ void hook_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_
 void hook_variable(PyptoCoreContext *context, const char *name, const PyptoVariable *variable) {
     recorder_of(context).variable(name, *variable);
 }
-constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order, hook_variable};
+void hook_clean(PyptoCoreContext *context, const void *line) {
+    recorder_of(context).clean(line);
+}
+void hook_plain(PyptoCoreContext *context, const void *place, uint64_t bytes, uint32_t access, void *code) {
+    recorder_of(context).plain(reinterpret_cast<uint64_t>(place), bytes, access, code);
+}
+constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order, hook_variable, hook_clean, hook_plain};
 
 } // namespace
+
+const char *pipe_name(uint32_t pipe) {
+    return pipe < kPipes ? kPipeNames[pipe] : "?";
+}
 
 // --- one core ---
 
 CoreCheck::CoreCheck(Checker &checker)
-    : checker_(checker), shadow_(checker.platform_.vector_barriers), trap_(checker.settings_.trap) {}
+    : checker_(checker), shadow_(checker.platform_.vector_barriers), trap_(checker.settings_.trap) {
+    if (!checker.settings_.memory.empty())
+        weak_ = std::make_unique<WeakMemory>(!checker.recording_, checker.settings_.seed);
+}
 
 void CoreCheck::begin(Activation &activation) {
     activation_ = &activation;
@@ -68,6 +93,8 @@ void CoreCheck::begin(Activation &activation) {
         trace_.begin();
     unordered_.clear();
     shadow_.begin(activation.context);
+    if (weak_)
+        begin_memory();
 }
 
 // The instruction before is over: ends the run if it made what the trap is set for.
@@ -233,6 +260,14 @@ void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
 // the same pipes, the one that was set has the wrong number.
 void CoreCheck::returned() {
     spring();
+    if (weak_) {
+        weak_->land_left(false);
+        for (const Omission &found : weak_->end(shadow_))
+            omission(found);
+        order_memory(PYPTO_BARRIER);
+        if (weak_->effects())
+            return;
+    }
     std::vector<ShadowFlag> left = shadow_.left_set();
     const auto call = [](const ShadowFlag &f, const char *name) {
         return format("%s_flag(PIPE_%s, PIPE_%s, EVENT_ID%u)", name, pipe_name(f.from), pipe_name(f.to), f.id);
@@ -274,6 +309,11 @@ void CoreCheck::returned() {
 
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
                       void *address) {
+    if (weak_ && weak_->effects()) { // values alone matter
+        weak_->settle();
+        shadow_.next_instruction(pipe);
+        return;
+    }
     spring();
     const uint32_t number = site(instruction, address);
     if (traced_)
@@ -325,8 +365,12 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
 void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address) {
     if (traced_)
         trace_.order(kind, from, to, id, address);
-    if (kind == PYPTO_SIGNAL)
+    if (weak_)
+        order_memory(kind);
+    if (kind == PYPTO_SIGNAL || kind == PYPTO_NOTIFY)
         signals_ = true;
+    else if (kind == PYPTO_FENCE)
+        return;
     else if (from >= kPipes || to >= kPipes)
         return;
     else if (kind == PYPTO_SET_FLAG)
@@ -334,7 +378,7 @@ void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, vo
     else if (kind == PYPTO_WAIT_FLAG)
         shadow_.wait_flag(from, to, id, site("wait_flag", address));
     else
-        shadow_.barrier(from);
+        shadow_.barrier(from, id != 0);
 }
 
 void CoreCheck::variable(const char *name, const PyptoVariable &variable) {
@@ -343,44 +387,42 @@ void CoreCheck::variable(const char *name, const PyptoVariable &variable) {
 }
 
 void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address) {
+    if ((access.access & PYPTO_WRITE) && pipe == kPipeLoads)
+        pipe = kPipeStores; // an instruction of two halves: it loads on one pipe and stores on the other
     const uint32_t number = site(instruction, address);
     if (traced_)
         trace_.global(instruction, pipe, address, access);
     emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
-        region(base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length), number,
-               access.access);
+        const GlobalRuns runs = in_one_piece(
+            {base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length)});
+        if (weak_)
+            visibility(runs, pipe, number, access.access);
+        region(runs, number, access.access);
     });
 }
 
-// Overlapping rows (a broadcast) are one region from the first byte to the last.
-void CoreCheck::region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind) {
-    if (static_cast<int64_t>(stride) <= static_cast<int64_t>(length) && rows > 1) {
-        if (static_cast<int64_t>(stride) < 0) {
-            base += (rows - 1) * stride;
-            stride = 0 - stride;
-        }
-        if (stride <= length) {
-            length += (rows - 1) * stride;
-            rows = 1;
-        }
-    }
-    AccessRecord next{base,
-                      rows > 1 ? stride : 0,
-                      length,
-                      static_cast<uint32_t>(rows),
-                      static_cast<uint32_t>(activation_->task->number),
-                      site,
-                      activation_->context.block_idx,
-                      epoch_,
-                      known_,
-                      phase_,
-                      static_cast<uint8_t>(activation_->member),
-                      kind,
-                      1};
+AccessRecord CoreCheck::record(const GlobalRuns &runs, uint32_t site, uint8_t kind) const {
+    return {runs.base,
+            runs.stride,
+            runs.length,
+            static_cast<uint32_t>(runs.rows),
+            static_cast<uint32_t>(activation_->task->number),
+            site,
+            activation_->context.block_idx,
+            epoch_,
+            known_,
+            phase_,
+            static_cast<uint8_t>(activation_->member),
+            kind,
+            1};
+}
+
+void CoreCheck::region(const GlobalRuns &runs, uint32_t site, uint8_t kind) {
+    const AccessRecord next = record(runs, site, kind);
     RankSignals &signals = activation_->executor->signals();
-    if (signals.in_window(base)) { // of whichever rank: how accesses of several are ordered is looked at afterwards
-        signals.access(next, *activation_, sites_[site].instruction,
-                       reinterpret_cast<const void *>(sites_[site].address));
+    if (signals.in_window(
+            runs.base)) { // of whichever rank: how accesses of several are ordered is looked at afterwards
+        window(next, site);
         return;
     }
     const ChipTensor *tensor = check_bounds(next, site);

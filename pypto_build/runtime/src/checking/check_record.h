@@ -5,6 +5,7 @@
 #include "checking/check_shadow.h"
 #include "checking/check_trace.h"
 #include "checking/check_trap.h"
+#include "checking/weak_memory.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "records/observers.h"
@@ -34,6 +35,9 @@ struct AccessRecord {
 };
 static_assert(sizeof(AccessRecord) == 64, "readers know the layout");
 
+/// "MTE2".
+const char *pipe_name(uint32_t pipe);
+
 /// A place in a kernel: the return address of the call that reported it.
 struct CheckSite {
     uint64_t address;
@@ -47,6 +51,8 @@ struct CheckSubject {
     const char *pipe = "", *other_pipe = ""; // which should have waited, and for which
     std::string tile = {};                   // where a tile is that is misplaced: "UB 0x40"
     int flag = -1, other_flag = -1;          // event ids: the one that is wrong, the one in its place
+    std::string markers = {};                // of visibility: what is missing there
+    bool at_end = false;                     // before the kernel returns, not before the access
 };
 
 struct CheckError {
@@ -83,12 +89,18 @@ public:
     void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
     /// What a variable holds now, of a kernel that was compiled to tell it.
     void variable(const char *name, const PyptoVariable &variable);
+    // With MEMORY=weak.
+    void clean(const void *line);
+    void hand_over(bool producing);
+    void plain(uint64_t place, uint64_t bytes, uint32_t access, void *address);
+    /// The run is over: stores that came too late for everybody are there.
+    void finish();
 
     // Slots of pipes between the members of a group.
     void acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot, uint64_t bytes);
     void advances(PipeRing &ring, bool producing, uint64_t number);
     /// A barrier of all blocks was passed.
-    void passed_barrier() { ++phase_; }
+    void passed_barrier();
 
 private:
     friend class Checker;
@@ -101,12 +113,19 @@ private:
     uint32_t site(const char *instruction, void *address);
     void write_trace();
     void spring();
+    void begin_memory();
+    void visibility(const GlobalRuns &runs, uint32_t pipe, uint32_t site, uint32_t kind);
+    void omission(const Omission &found);
+    void order_memory(uint32_t kind);
+    std::string argument_bytes(uint64_t begin, uint64_t end) const;
     void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
     void wait(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
     CheckError in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const;
     std::string place_of(const PyptoTileAccess &operand) const;
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
-    void region(uint64_t base, uint64_t rows, uint64_t stride, uint64_t length, uint32_t site, uint8_t kind);
+    AccessRecord record(const GlobalRuns &runs, uint32_t site, uint8_t kind) const;
+    void region(const GlobalRuns &runs, uint32_t site, uint8_t kind);
+    void window(const AccessRecord &record, uint32_t site);
     static bool continues(const AccessRecord &last, const AccessRecord &next);
     const ChipTensor *check_bounds(const AccessRecord &record, uint32_t site);
     void check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site);
@@ -126,12 +145,15 @@ private:
     std::unordered_map<uint64_t, SiteUse> places_;
     std::vector<CheckSite> sites_;
     std::vector<AccessRecord> records_;
+    std::vector<AccessRecord> late_; // stores that need not be visible in a phase that follows theirs
     std::vector<CheckError> errors_;
     std::vector<CheckError> unordered_; // of this call, errors if the kernel turns out to use flags
     std::vector<std::pair<uint64_t, uint64_t>> slots_;
     Trap trap_;
     uint32_t trap_site_ = ~0u; // of the instruction that is looked at
-    Trace trace_;              // of this call, where it is traced
+    std::unique_ptr<WeakMemory> weak_;
+    bool overtaken_ = false; // a signal goes out before what was stored
+    Trace trace_;            // of this call, where it is traced
     bool traced_ = false;
     std::vector<uint32_t> signalling_; // tasks that talk to others through memory
 };
@@ -153,6 +175,9 @@ public:
 
     /// What no task has written, once all are over.
     void outputs(std::vector<OutputHole> holes) { holes_ = std::move(holes); }
+
+    /// Everything that was stored late is there.
+    void finish();
 
     /// accesses.json and accesses.bin. Throws FaultError naming the path.
     void write(const std::string &directory, bool complete);

@@ -94,7 +94,7 @@ void Shadow::begin(const PyptoCoreContext &context) {
     flags_.clear();
     in_vain_.clear();
     waits_.clear();
-    uses_flags_ = false;
+    uses_flags_ = orders_ = false;
 }
 
 uint32_t Shadow::add(Memory &memory, const ShadowAccess &access) {
@@ -201,7 +201,7 @@ void Shadow::forgive(const ShadowAccess &access, uint32_t pipe) {
 }
 
 void Shadow::set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
-    uses_flags_ = true;
+    uses_flags_ = orders_ = true;
     ShadowFlag flag{from, to, id, clocks_[from], site};
     flag.clock[from] = issued_[from];
     flags_.push_back(flag);
@@ -209,7 +209,7 @@ void Shadow::set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
 
 // A wait in vain orders all the same: what it should have ordered is the same omission.
 void Shadow::wait_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
-    uses_flags_ = true;
+    uses_flags_ = orders_ = true;
     ShadowWaits &waits = waits_[site];
     ++waits.all;
     const auto flag = std::find_if(flags_.begin(), flags_.end(),
@@ -229,7 +229,8 @@ ShadowWaits Shadow::waits_at(uint32_t site) const {
     return found == waits_.end() ? ShadowWaits{} : found->second;
 }
 
-void Shadow::barrier(uint32_t pipe) {
+void Shadow::barrier(uint32_t pipe, bool own) {
+    orders_ |= !own;
     if (pipe != kPipeAll) {
         clocks_[pipe][pipe] = issued_[pipe];
         return;

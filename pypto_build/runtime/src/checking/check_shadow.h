@@ -5,6 +5,7 @@
 #include "pypto/check_abi.h"
 #include "pypto/core_context.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -14,7 +15,7 @@
 namespace pypto::runtime {
 
 inline constexpr uint32_t kPipes = 11; // pipe_t, of which PIPE_ALL is none
-inline constexpr uint32_t kPipeScalar = 0, kPipeVector = 1, kPipeAll = 6;
+inline constexpr uint32_t kPipeScalar = 0, kPipeVector = 1, kPipeLoads = 4, kPipeStores = 5, kPipeAll = 6;
 
 /// Pieces of one length at equal distances, in bytes from the start of a memory.
 struct Runs {
@@ -80,13 +81,26 @@ public:
     uint32_t next_instruction(uint32_t pipe) { return ++issued_[pipe]; }
     void set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site);
     void wait_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site);
-    void barrier(uint32_t pipe);
+    /// `own`: an instruction has it in itself.
+    void barrier(uint32_t pipe, bool own = false);
+    /// The last instruction of a pipe that is over when the scalar unit comes to what follows: it has waited for a
+    /// flag, or the pipe had a barrier.
+    uint32_t over(uint32_t pipe) const { return std::max(clocks_[kPipeScalar][pipe], clocks_[pipe][pipe]); }
+    /// The last instruction of a pipe that any pipe has waited for.
+    uint32_t waited_for(uint32_t pipe) const {
+        uint32_t last = 0;
+        for (const PipeClock &clock : clocks_)
+            last = std::max(last, clock[pipe]);
+        return last;
+    }
     /// Those that nothing waited for, and waits for a flag that was not set, in the order of the program.
     const std::vector<ShadowFlag> &left_set() const { return flags_; }
     const std::vector<ShadowFlag> &in_vain() const { return in_vain_; }
     ShadowWaits waits_at(uint32_t site) const;
     /// Whether the kernel orders its pipes itself.
     bool uses_flags() const { return uses_flags_; }
+    /// The same so far, by flags or barriers.
+    bool orders() const { return orders_; }
 
 private:
     struct Memory {
@@ -108,7 +122,7 @@ private:
     std::array<PipeClock, kPipes> clocks_{};          // of each pipe; what it knows of itself is up to its last barrier
     std::vector<ShadowFlag> flags_, in_vain_;         // set and not yet waited for; waited for and not set
     std::unordered_map<uint32_t, ShadowWaits> waits_; // by site
-    bool uses_flags_ = false;
+    bool uses_flags_ = false, orders_ = false;
 };
 
 } // namespace pypto::runtime

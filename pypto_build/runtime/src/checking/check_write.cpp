@@ -67,7 +67,7 @@ void Checker::write(const std::string &directory, bool complete) {
     json.close(']').key("sites").open('[');
     std::string records;
     uint32_t first_site = 0;
-    JsonWriter errors, signalling;
+    JsonWriter errors, signalling, late;
     for (const auto &[index, core] : cores_) {
         for (const CheckSite &site : core->sites_) {
             Dl_info info{};
@@ -84,19 +84,25 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("pipe").text(error.subject.pipe).key("other_pipe").text(error.subject.other_pipe);
             errors.key("tile").text(error.subject.tile);
             errors.key("flag").number(error.subject.flag).key("other_flag").number(error.subject.other_flag);
+            errors.key("markers").text(error.subject.markers).key("at_end").boolean(error.subject.at_end);
             errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
         }
         for (const uint32_t task : core->signalling_)
             signalling.number(task);
+        for (const AccessRecord &one : core->late_) {
+            late.newline().open('[').number(one.task).number(one.block).number(one.member).number(one.phase);
+            late.number(first_site + one.site).whole(one.base).number(one.rows).whole(one.stride).whole(one.length);
+            late.close(']');
+        }
         for (AccessRecord &record : core->records_)
             record.site += first_site;
         records.append(reinterpret_cast<const char *>(core->records_.data()),
                        core->records_.size() * sizeof(AccessRecord));
         first_site += static_cast<uint32_t>(core->sites_.size());
     }
-    const std::string text =
-        json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"signalling\":[" + signalling.str() + "]}\n";
+    const std::string text = json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"signalling\":[" +
+                             signalling.str() + "],\"late\":[" + late.str() + "]}\n";
     make_directories(directory);
     write_file(directory + "/accesses.bin", records);
     write_file(directory + "/accesses.json", text);

@@ -61,6 +61,8 @@ RankSignals::RankSignals(const Settings &settings) : rank_(settings.rank), windo
     board_->magic = kBoardMagic;
     own_ = &board_->ranks[rank_];
     traces_ = settings.accesses;
+    weak_ = !settings.memory.empty() && !traces_;
+    seed_ = settings.seed;
     if (settings.order == Order::Shuffled)
         chance_.store(settings.seed * kBoardRanks + rank_ + 1);
     if (settings.swimlane > 0)
@@ -137,22 +139,49 @@ void RankSignals::acquire(uint64_t address, int32_t expected, uint32_t compariso
     signal->locked.store(0);
 }
 
-void RankSignals::access(const AccessRecord &record, const Activation &activation, const char *instruction,
-                         const void *code) {
-    if (!traces_)
-        return;
-    const std::lock_guard<std::mutex> guard(mutex_);
+// The number of the clock as it is; the lock is held.
+uint32_t RankSignals::stamp() {
     if (clocks_.empty() || std::memcmp(clocks_.back().data(), own_->clock, sizeof(own_->clock)) != 0) {
         clocks_.emplace_back();
         std::memcpy(clocks_.back().data(), own_->clock, sizeof(own_->clock));
     }
+    return static_cast<uint32_t>(clocks_.size() - 1);
+}
+
+uint32_t RankSignals::now() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return stamp();
+}
+
+void RankSignals::not_visible(uint64_t number) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    accesses_[number].visible = ~0u;
+}
+
+void RankSignals::visible(uint64_t number) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    accesses_[number].visible = stamp();
+}
+
+void RankSignals::fetched(uint64_t number, uint64_t clock) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    accesses_[number].visible = static_cast<uint32_t>(clock);
+}
+
+uint64_t RankSignals::access(const AccessRecord &record, const Activation &activation, const char *instruction,
+                             const void *code) {
+    if (!traces_)
+        return kNowhere;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const uint32_t clock = stamp();
     uint32_t site = 0;
     while (site < sites_.size() && sites_[site].code != code)
         ++site;
     if (site == sites_.size())
         sites_.push_back({code, activation.kernel->name, instruction});
-    accesses_.push_back({record.base, record.stride, record.length, record.rows, record.kind, site,
-                         static_cast<uint32_t>(clocks_.size() - 1), activation.task->number});
+    accesses_.push_back({record.base, record.stride, record.length, record.rows, record.kind, site, clock, clock,
+                         activation.task->number});
+    return accesses_.size() - 1;
 }
 
 void RankSignals::write(const std::string &directory, int64_t timeline_ns) {
@@ -180,6 +209,7 @@ void RankSignals::write_windows(const std::string &directory) {
             .number(one.kind)
             .number(one.site)
             .number(one.clock)
+            .number(one.visible == ~0u ? -1 : int64_t{one.visible})
             .whole(one.task)
             .close(']')
             .newline();
@@ -238,6 +268,37 @@ void RankSignals::sleep(uint32_t epoch) {
     board_->waiters.fetch_sub(1);
 }
 
+// Of two ranks that signal each other one stays behind, so that the other sees what is too early to be seen.
+void RankSignals::let_others_pass() {
+    constexpr long kStepNs = 1'000'000;
+    constexpr int kIdle = 40, kLongest = 1000; // steps
+    if (board_ == nullptr || ((rank_ + seed_) & 1) || passes_left_.fetch_sub(1) <= 0)
+        return;
+    for (int step = 0, idle = 0; step < kLongest && idle < kIdle; ++step) {
+        bool busy = false;
+        for (uint32_t other = (rank_ + 1) & 1; other < kBoardRanks; other += 2)
+            busy |= board_->ranks[other].busy.load() > 0;
+        idle = busy ? 0 : idle + 1;
+        const timespec pause{0, kStepNs};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+// The line is fetched, changed and written back whole: what others notify beside the signal meanwhile is lost.
+void RankSignals::set_line(int32_t *signal, int32_t value) {
+    constexpr int kCells = 16;
+    int32_t *const line = signal - (reinterpret_cast<uint64_t>(signal) / sizeof(int32_t)) % kCells;
+    int32_t before[kCells] = {};
+    for (int i = 0; i < kCells; ++i)
+        if (in_window(reinterpret_cast<uint64_t>(line + i)))
+            before[i] = __atomic_load_n(line + i, __ATOMIC_SEQ_CST);
+    let_others_pass();
+    for (int i = 0; i < kCells; ++i)
+        if (line + i != signal && in_window(reinterpret_cast<uint64_t>(line + i)))
+            __atomic_store_n(line + i, before[i], __ATOMIC_SEQ_CST);
+    __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
+}
+
 void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now) {
     const uint64_t address = reinterpret_cast<uint64_t>(signal);
     const uint64_t start = slot_of(address, rank_);
@@ -265,7 +326,9 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
     release(address, value, set);
     const int64_t begun_ns = messages_ ? monotonic_ns() : 0;
     int32_t after = value;
-    if (set)
+    if (set && weak_)
+        set_line(signal, value);
+    else if (set)
         __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
     else
         after = __atomic_add_fetch(signal, value, __ATOMIC_SEQ_CST);

@@ -87,6 +87,7 @@ struct WindowAccess {
     uint32_t rows;
     uint8_t kind; // PyptoAccessKind
     uint32_t site, clock;
+    uint32_t visible; // the clock from which on others see what is written; of what is read, that of its line
     uint64_t task;
 };
 
@@ -117,15 +118,27 @@ public:
     template <typename Ended>
     bool wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison, Ended ended);
 
+    /// A signal is out before what was stored is visible: lets every second rank go as far as it gets meanwhile.
+    void let_others_pass();
+
     /// Whether an address lies in a window of any rank.
     bool in_window(uint64_t address) const;
-    /// Notes an access to a window, by the instruction that `code` returns to.
-    void access(const AccessRecord &record, const Activation &activation, const char *instruction, const void *code);
+    static constexpr uint64_t kNowhere = ~uint64_t{0};
+    /// Notes an access to a window, by the instruction that `code` returns to; its number.
+    uint64_t access(const AccessRecord &record, const Activation &activation, const char *instruction,
+                    const void *code);
+    /// The number of the clock as it is now.
+    uint32_t now();
+    // Of a noted access: others do not see it yet; they do from now on; what it reads is as old as that clock.
+    void not_visible(uint64_t number);
+    void visible(uint64_t number);
+    void fetched(uint64_t number, uint64_t clock);
     /// windows.json, if accesses were to be recorded, and messages.json, if there is a timeline, which begins at
     /// `timeline_ns`. Throws FaultError naming the path.
     void write(const std::string &directory, int64_t timeline_ns);
 
 private:
+    static constexpr int kPasses = 64; // of a run: each takes a moment
     struct Site {
         const void *code;
         std::string kernel;
@@ -134,6 +147,8 @@ private:
 
     void write_windows(const std::string &directory);
     SignalClock *clock_of(uint64_t address);
+    uint32_t stamp();
+    void set_line(int32_t *signal, int32_t value);
     void release(uint64_t address, int32_t value, bool set);
     void acquire(uint64_t address, int32_t expected, uint32_t comparison);
     SignalWait *announce(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
@@ -142,8 +157,11 @@ private:
     Board *board_ = nullptr;
     RankBoard *own_ = nullptr;
     uint32_t rank_ = 0;
+    bool weak_ = false; // a signal that is set takes its line along
+    uint64_t seed_ = 0;
     std::vector<uint64_t> windows_; // address and size of each
     bool traces_ = false;
+    std::atomic<int> passes_left_{kPasses};
     std::atomic<uint64_t> chance_{0};    // of being held back; 0: the schedule is not seeded
     std::unique_ptr<Messages> messages_; // null: nobody asked for them
     std::mutex mutex_;                   // guards the clock and what follows

@@ -106,8 +106,10 @@ void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, boo
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = activation.member == 2 ? 1 : 0;
     const uint64_t number = producing ? ring.committed[lane] : ring.released[lane];
-    if (activation.check)
+    if (activation.check) {
+        activation.check->hand_over(producing);
         activation.check->advances(ring, producing, number);
+    }
     const int64_t now = monotonic_ns();
     note(activation.flight, of_slot(activation, now, FlightEvent::PassesSlot, *pipe, to_vector, producing, number));
     if (!activation.group->advance(activation.member, pipe, to_vector, producing, now))

@@ -58,6 +58,11 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         scheduler.observe(args_.get());
 }
 
+void Records::finish() {
+    if (checker_)
+        checker_->finish();
+}
+
 void Records::outputs(const Staging &staging, const std::vector<Unwritten> &unwritten) {
     if (!checker_)
         return;

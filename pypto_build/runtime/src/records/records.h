@@ -22,6 +22,8 @@ public:
     /// Starts watching. The parts must outlive the run, and this them.
     void attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator);
     /// Writes every file. Throws FaultError naming the path.
+    /// The run has ended well: nothing is held back any more.
+    void finish();
     void write(bool fatal, int threads, const RunTimes &times);
     /// Tells the checked build's record, if there is one, what was left of the outputs.
     void outputs(const Staging &staging, const std::vector<Unwritten> &unwritten);

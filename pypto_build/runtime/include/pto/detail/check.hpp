@@ -1,14 +1,19 @@
 // The hooks of the checked build: what each instruction reads and writes. Without PYPTO_CHECK they leave nothing
 // behind.
 //
+// PYPTO_WEAK, which goes with it, also reports what C++ itself reads and writes (plain.hpp).
+//
 // An instruction says PTO_CHECK(NAME, pipe, reads(a), writes(dst), ...), each operand with the rectangle it covers
 // where that is not its valid region. An instruction made of others leaves that to them.
 #ifndef PTO_DETAIL_CHECK_HPP
 #define PTO_DETAIL_CHECK_HPP
 
+#include "plain.hpp"
+
 #ifndef PYPTO_CHECK
 #define PTO_CHECK(...) ((void)0)
 #define PTO_CHECK_ORDER(...) ((void)0)
+#define PTO_CHECK_CLEAN(...) ((void)0)
 #else
 
 #include "../../pypto/check_abi.h"
@@ -205,6 +210,13 @@ PTO_INLINE void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
         context.check->order(&context, kind, from, to, id);
 }
 
+// dcci: of the line that holds an address, or of the whole data cache where it is null.
+PTO_INLINE void clean(const void *address) {
+    PyptoCoreContext &context = core();
+    if (context.check)
+        context.check->clean(&context, address);
+}
+
 } // namespace check
 } // namespace pto::detail
 
@@ -214,6 +226,7 @@ PTO_INLINE void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
         instruction(#NAME, PIPE, __VA_ARGS__);                                                                         \
     } while (0)
 #define PTO_CHECK_ORDER(...) ::pto::detail::check::order(__VA_ARGS__)
+#define PTO_CHECK_CLEAN(...) ::pto::detail::check::clean(__VA_ARGS__)
 
 #endif
 

@@ -169,6 +169,7 @@ PTO_INST RecordEvent TREDUCE(ParallelGroup<G> &group, D &dst, A &, Stage &, Redu
     static_assert(engine == CollEngine::AIV, "TREDUCE: only vector cores carry out collectives on the CPU");
     if (group.empty())
         return {};
+    PTO_UNSEEN;
     PTO_CHECK(TREDUCE, PIPE_MTE3, stores(dst, all, all));
     for (int rank = 0; rank < group.GetSize(); ++rank) {
         const G &src = group[rank];

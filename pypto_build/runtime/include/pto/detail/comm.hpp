@@ -112,9 +112,11 @@ PTO_INST RecordEvent TGET(D &dst, S &src, Staging &, Rest &...) {
 // it.
 template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value, NotifyOp op, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TNOTIFY: signals are int32");
-    PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
+    PTO_UNSEEN;
+    PTO_CHECK_ORDER(PYPTO_NOTIFY, 0, 0, 0);
     detail::for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         int32_t *const place = (int32_t *)signal.data() + offset;
+        PTO_CHECK_CLEAN(place);
         PyptoCoreContext &core = pto::detail::core();
         if (core.signal_notify)
             core.signal_notify(&core, place, value, op == NotifyOp::Set);
@@ -124,6 +126,8 @@ template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value
             __atomic_store_n(place, value, __ATOMIC_SEQ_CST);
         return true;
     });
+    PTO_CHECK_ORDER(PYPTO_FENCE, 0, 0, 0);
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 1); // its own, and none of the kernel's
 }
 
 namespace detail {
@@ -131,6 +135,7 @@ namespace detail {
 template <class G> PTO_INLINE bool holds_for_all(G &signal, int32_t value, WaitCmp comparison, const int32_t *&place) {
     return for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         place = (const int32_t *)signal.data() + offset;
+        PTO_CHECK_CLEAN(place);
         return holds(__atomic_load_n(place, __ATOMIC_SEQ_CST), value, comparison);
     });
 }
@@ -149,6 +154,7 @@ template <class G> PTO_INLINE void wait_for_all(G &signal, int32_t value, uint32
 // TTEST(signal, value, comparison): whether it holds for every signal of the view.
 template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TTEST: signals are int32");
+    PTO_UNSEEN;
     PTO_CHECK_ORDER(PYPTO_SIGNAL, 0, 0, 0);
     const int32_t *place = nullptr;
     const bool held = detail::holds_for_all(signal, value, comparison, place);
@@ -162,6 +168,7 @@ template <class G, class... Rest> PTO_INST bool TTEST(G &signal, int32_t value, 
 // TWAIT(signal, value, comparison): until TTEST.
 template <class G, class... Rest> PTO_INST void TWAIT(G &signal, int32_t value, WaitCmp comparison, Rest &...) {
     static_assert(sizeof(typename G::DType) == 4, "TWAIT: signals are int32");
+    PTO_UNSEEN;
     const int32_t *place = nullptr;
     do {
         detail::wait_for_all(signal, value, uint32_t(comparison));

@@ -31,6 +31,13 @@ inline __attribute__((visibility("hidden"))) __thread PyptoCoreContext *bound_co
 PTO_INLINE PyptoCoreContext &core() {
     return *bound_core;
 }
+#ifdef PYPTO_WEAK
+inline void check::plain(const volatile void *address, uint64_t bytes, uint32_t access, void *code) {
+    PyptoCoreContext *const context = bound_core; // none before the first call
+    if (unseen_depth == 0 && context && context->check)
+        context->check->plain(context, (const void *)address, bytes, access, code);
+}
+#endif
 
 // Ends the task with a message that names the place in the kernel, when it is known.
 template <class = void>
@@ -75,6 +82,9 @@ __attribute__((used)) const uint32_t pypto_core_abi = PYPTO_CORE_ABI;
 
 extern "C" __attribute__((weak, used, visibility("default"))) void pypto_bind_core(PyptoCoreContext *context) {
     pto::detail::bound_core = context;
+#ifdef PYPTO_WEAK
+    pto::detail::check::unseen_depth = 0; // of a kernel that a fault ended
+#endif
 }
 
 // The vector lane, and the SPMD block of the task. Functions, so that the forms that take the kernel's args overload

@@ -94,6 +94,7 @@ template <Coalesce coalesce = Coalesce::Row, GatherOOB oob = GatherOOB::Undefine
           class... Rest>
 PTO_INST RecordEvent MGATHER(D &dst, const G &table, const I &index, Rest &...) {
     static_assert(sizeof(typename D::DType) == sizeof(typename G::DType), "MGATHER: operands of one element type");
+    PTO_UNSEEN;
     using T = detail::ElementType<D>;
     const detail::Extent5 e = detail::extent_of(table);
     const int64_t rows = dst.GetValidRow(), cols = dst.GetValidCol(), width = detail::col_count(e);
@@ -135,6 +136,7 @@ template <Coalesce coalesce = Coalesce::Row, ScatterAtomicOp atomic = ScatterAto
           class I, class... Rest>
 PTO_INST RecordEvent MSCATTER(G &table, const S &src, const I &index, Rest &...) {
     static_assert(sizeof(typename S::DType) == sizeof(typename G::DType), "MSCATTER: operands of one element type");
+    PTO_UNSEEN;
     using T = detail::ElementType<S>;
     static_assert(atomic == ScatterAtomicOp::None || detail::is_number<T>,
                   "MSCATTER: elements that are not computed with do not combine atomically");

@@ -67,7 +67,14 @@
 #define PTO_INST PTO_INLINE
 // Loops are compiled once for an element type and called from every instruction of that type: this is what keeps the
 // compile time of a kernel with a thousand instructions low.
+#ifndef PYPTO_WEAK
 #define PTO_NOINLINE __attribute__((noinline, visibility("hidden")))
+#define PTO_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#else
+// What instructions do themselves is no plain access of the kernel's; a fence is one only where a kernel says so.
+#define PTO_NOINLINE __attribute__((noinline, visibility("hidden"), no_sanitize("thread")))
+#define PTO_FENCE() ((void)0)
+#endif
 
 // A loop over registers, to be unrolled whole: at -O2 g++ leaves even short ones rolled, and registers in memory.
 #ifdef __clang__

@@ -53,11 +53,14 @@ using namespace pto::detail::cache_lines;
 using namespace pto::detail::cache_lines; // some kernels write the names without a scope
 typedef int mem_dsb_t;
 constexpr int DSB_ALL = 0, DSB_DDR = 1, DSB_UB = 2;
-template <class Kind> PTO_INLINE void dsb(Kind) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+template <class Kind> PTO_INLINE void dsb([[maybe_unused]] Kind kind) {
+    PTO_CHECK_ORDER(PYPTO_FENCE, 0, 0, uint32_t(kind));
+    PTO_FENCE();
 }
-template <class Pointer, class Line, class... A> PTO_INLINE void dcci(Pointer, Line, A...) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+template <class Pointer, class Line, class... A>
+PTO_INLINE void dcci([[maybe_unused]] Pointer address, [[maybe_unused]] Line line, A...) {
+    PTO_CHECK_CLEAN(line == Line(pto::detail::cache_lines::ENTIRE_DATA_CACHE) ? nullptr : (const void *)address);
+    PTO_FENCE();
 }
 
 namespace pto {

@@ -80,6 +80,7 @@ template <SyncAllMode mode, SyncCoreType cores = SyncCoreType::AIVOnly, class G>
 PTO_INST void SYNCALL(G &workspace, int32_t used_cores = 0) {
     if (mode == SyncAllMode::Hard || used_cores <= 0)
         return SYNCALL<cores>();
+    PTO_UNSEEN;
     int32_t *const counter = (int32_t *)workspace.data();
     const int32_t arrived = __atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);
     const int32_t release = (arrived / used_cores + 1) * used_cores;
@@ -128,6 +129,7 @@ PTO_INST RecordEvent TPRINT(const T &printed, Rest &...) {
                               : format == PrintFormat::Width8_Precision4 ? 4
                                                                          : 2;
     using E = detail::ElementType<T>;
+    PTO_UNSEEN;
     PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0); // it waits for all that went before
     if constexpr (detail::is_tile<T>) {
         PTO_CHECK(TPRINT, PIPE_S, carries(printed, valid(printed)));

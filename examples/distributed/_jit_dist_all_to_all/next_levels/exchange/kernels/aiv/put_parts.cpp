@@ -50,6 +50,7 @@ static __aicore__ void put_parts(__gm__ float* x, __gm__ float* inbox, __gm__ in
     Row v8(peer_address(ctx, inbox + v5 * 64, v6), v1, v2);
     comm::TPUT(v8, v7, v3);
     pipe_barrier(PIPE_ALL);
+    dsb(DSB_DDR);
     comm::Signal v9(peer_address(ctx, arrived + v5, v6));
     comm::TNOTIFY(v9, static_cast<int32_t>(1), comm::NotifyOp::AtomicAdd);
   }

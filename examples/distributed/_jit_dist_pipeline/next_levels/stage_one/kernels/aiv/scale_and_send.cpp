@@ -59,6 +59,7 @@ static __aicore__ void scale_and_send(__gm__ float* x, __gm__ float* slots, __gm
     Row v8(peer_address(ctx, slots + (v5 % 2) * 256, static_cast<int64_t>(1)), v1, v2);
     TSTORE(v8, v4);
     pipe_barrier(PIPE_ALL);
+    dsb(DSB_DDR);
     comm::Signal v9(peer_address(ctx, full, static_cast<int64_t>(1)));
     comm::TNOTIFY(v9, static_cast<int32_t>(1), comm::NotifyOp::AtomicAdd);
   }

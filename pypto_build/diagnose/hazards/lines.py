@@ -1,0 +1,130 @@
+"""Findings on what cores of one chip do to each other's stores.
+
+Lines of 64 bytes that two cores store into at the same time, one of them through its data cache: a line is written back
+whole, and what the other core stored beside it is lost. Stores that another block reads after a barrier: it orders who
+has arrived and makes nothing visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.markers import LINE_BYTES, after_store
+from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.record import PLAIN, READ, WRITE, LateStore, Record
+
+#: Of one region that are looked at: a store of more lines shares its first or its last with another core's.
+_MOST_LINES = 4096
+
+
+def line_findings(context: Context, order: Order) -> Iterator[Finding]:
+    """One finding for each pair of places."""
+    record = context.record
+    kinds = record.regions["kind"]
+    plain = np.flatnonzero((kinds & PLAIN > 0) & (kinds & WRITE > 0))
+    if not len(plain):
+        return
+    by_line: dict[int, list[int]] = {}
+    for region in plain.tolist():
+        for line in _lines(record, region):
+            by_line.setdefault(line, []).append(region)
+    low, high = min(by_line) * LINE_BYTES, (max(by_line) + 1) * LINE_BYTES
+    near = (kinds & WRITE > 0) & (record.regions["base"] < high) & (record.ends > low)
+    told: set[tuple[object, object]] = set()
+    for region in np.flatnonzero(near).tolist():
+        for line in _lines(record, region):
+            for other in by_line.get(line, ()):
+                if not _together(record, order, other, region):
+                    continue
+                key = (context.position_of(other), context.position_of(region))
+                if key not in told and key[::-1] not in told:
+                    told.add(key)
+                    yield _finding(context, other, region, line)
+
+
+def barrier_findings(context: Context) -> Iterator[Finding]:
+    """One finding for each store."""
+    record, regions = context.record, context.record.regions
+    told: set[object] = set()
+    for store in record.document.late:
+        inside = record.regions_of(store.task)
+        for region in range(inside.start, inside.stop):
+            row = regions[region]
+            same = (row["block"], row["member"]) == (store.block, store.member)
+            if same or row["phase"] != store.phase or not int(row["kind"]) & READ:
+                continue
+            shared = store.bytes_shared(*(int(row[name]) for name in ("base", "rows", "stride", "length")))
+            position = context.position(store.site)
+            if shared >= 0 and position not in told:
+                told.add(position)
+                yield _barrier_finding(context, store, region, shared)
+
+
+def _barrier_finding(context: Context, store: LateStore, region: int, shared: int) -> Finding:
+    position, where = context.position(store.site), context.position_of(region)
+    markers = after_store(position.instruction == "plain write", "ALL")
+    text = read_source(context.artifact.root / position.path) if position.line else ""
+    statement = text.splitlines()[position.line - 1].strip() if position.line else ""
+    index = context.argument_of(region)
+    return Finding(
+        rule="memory/unfenced-barrier",
+        message=f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
+        f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, from "
+        f"byte {shared - context.argument(store.task, index).address} on): the barrier makes nothing visible",
+        path=position.path,
+        line=position.line,
+        hint=f"between this and the SYNCALL: {markers}",
+        tasks=(store.task,),
+        kernel=context.kernel(store.task, store.member),
+        related=(Related(where.path, where.line, f"{where.instruction} is here"),),
+        edits=(Edit(position.path, position.line, statement, f"{statement} {markers}"),)
+        if statement.endswith(";")
+        else (),
+    )
+
+
+def _lines(record: Record, region: int) -> set[int]:
+    row = record.regions[region]
+    found: set[int] = set()
+    for number in range(int(row["rows"])):
+        begin = int(row["base"]) + number * int(row["stride"])
+        found.update(range(begin // LINE_BYTES, (begin + int(row["length"]) - 1) // LINE_BYTES + 1))
+        if len(found) > _MOST_LINES:
+            break
+    return found
+
+
+def _together(record: Record, order: Order, one: int, other: int) -> bool:
+    """Whether the two are of cores that may run at the same time."""
+    a, b = record.regions[one], record.regions[other]
+    if a["task"] == b["task"]:
+        return bool((a["block"], a["member"]) != (b["block"], b["member"]) and a["phase"] == b["phase"])
+    positions = (record.positions[int(a["task"])], record.positions[int(b["task"])])
+    return not order.ordered(*positions)
+
+
+def _finding(context: Context, one: int, other: int, line: int) -> Finding:
+    regions = context.record.regions
+    number, second = int(regions["task"][one]), int(regions["task"][other])
+    position, where = context.position_of(one), context.position_of(other)
+    index = context.argument_of(one)
+    begin = line * LINE_BYTES - context.argument(number, index).address
+    who = [f"{context.title(task)}{unit and f', {unit},'}" for task, unit in
+           ((number, context.member(one)), (second, context.member(other)))]  # fmt: skip
+    return Finding(
+        rule="memory/shared-line",
+        message=f"{who[0]} and {who[1]} store into one line of 64 bytes, {max(begin, 0)} to {begin + LINE_BYTES} of "
+        f"{context.tensor(number, index)}, at the same time: the core whose data cache is written back last restores "
+        "what the other has stored",
+        path=position.path,
+        line=position.line,
+        hint="keep what cores write 64 bytes apart (16 floats), or store it by TSTORE",
+        tasks=tuple(dict.fromkeys((number, second))),
+        kernel=context.kernel(number, int(regions["member"][one])),
+        related=(Related(where.path, where.line, f"{where.instruction} of the other"),) if where != position else (),
+    )
