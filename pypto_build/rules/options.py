@@ -132,7 +132,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("KERNEL", TEXT, "", "dump, extract: a kernel by name or func_id; passes: a function"),
         Option("FROM", TEXT, "", "extract: the first task; all after it are taken too"),
         Option("KEEP", TEXT, "", "reduce: what has to stay: mismatch:OUTPUT, crash, hang, or the rule of a finding"),
-        Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the run's kernels, or PyTorch"),
+        Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the kernels, or PyTorch"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),
         Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: input, output or inout"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -204,11 +205,11 @@ def _shape(views: Sequence[View], first: int, last: int) -> tuple[tuple[int, ...
     if all(view.contiguous and view.shape == one.shape and view.offset == first for view in filled):
         return one.shape, first
     strides = sorted({s for v in filled for s, n in zip(v.strides, v.shape, strict=True) if n > 1} | {1}, reverse=True)
-    chain = all(outer % inner == 0 for outer, inner in zip(strides, strides[1:], strict=False))
+    chain = all(outer % inner == 0 for outer, inner in pairwise(strides))
     if not chain or len(strides) > _MOST_DIMS:
         return (last - first,), first  # each view has to find its own way
     rows = -(-(last - first) // strides[0])
-    inner = [outer // inner for outer, inner in zip(strides, strides[1:], strict=False)]
+    inner = [outer // inner for outer, inner in pairwise(strides)]
     return (rows, *inner), first
 
 
@@ -227,7 +228,11 @@ def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
     if view.contiguous:
         numel = int(np.prod(view.shape, dtype=np.int64))
         flat = [] if len(shape) == 1 else [Step("reshape", (count,))]
-        return [*flat, Step("view", (numel,), (offset,)), *([Step("reshape", view.shape)] if len(view.shape) > 1 else [])]
+        return [
+            *flat,
+            Step("view", (numel,), (offset,)),
+            *([Step("reshape", view.shape)] if len(view.shape) > 1 else []),
+        ]
     raise ArtifactError(
         "extract",
         f"an argument of shape {list(view.shape)} and strides {list(view.strides)} shares its tensor with others in a "
@@ -236,9 +241,7 @@ def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
     )
 
 
-def _windowed(
-    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: View
-) -> list[Step] | None:
+def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: View) -> list[Step] | None:
     """A view of each axis, with a step or an exchange of axes where the strides say so; None where that is not it."""
     moving = [(extent, stride) for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
     axes: list[int] = []

@@ -48,7 +48,7 @@ def confirmed(request: Request, wanted: Wanted) -> tuple[Wanted, Verdict]:
     ended = f"the replay ends with {verdict.status}"
     if wanted.kind == "mismatch":
         wrong = [output.name for output in verdict.outputs if output.status == "mismatch"]
-        if wanted.name not in (wrong or [None]) and (wanted.name or not wrong):
+        if not wrong or (wanted.name and wanted.name not in wrong):
             says = f"the outputs that differ are {', '.join(wrong)}" if wrong else ended
             raise ArtifactError(f"KEEP=mismatch:{wanted.name}".rstrip(":"), says, "name what is wrong")
     elif wanted.kind in ENDS:
@@ -138,9 +138,7 @@ class Beginning:
         size = max(1, len(tasks) // 2)
         while True:
             left = [
-                [*tasks[:start], *tasks[start + size :]]
-                for start in range(0, len(tasks), size)
-                if len(tasks) > size
+                [*tasks[:start], *tasks[start + size :]] for start in range(0, len(tasks), size) if len(tasks) > size
             ]
             found = search.first(partial(self.case, recording, one) for one in left)
             if found is not None:

@@ -116,9 +116,7 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
 
 def _substituted(line: str, changes: Mapping[int, int]) -> str:
     line = _CONSTANT.sub(lambda m: f"{m[1]}{changes.get(int(m[2]), int(m[2]))}{m[3]}", line)
-    return _DIMENSION.sub(
-        lambda m: f"{m[2] or ''}{changes.get(int(m[1] or m[3]), int(m[1] or m[3]))}", line
-    )
+    return _DIMENSION.sub(lambda m: f"{m[2] or ''}{changes.get(int(m[1] or m[3]), int(m[1] or m[3]))}", line)
 
 
 def _substituted_text(lines: Sequence[str], changes: Mapping[int, int]) -> list[str]:
@@ -146,9 +144,7 @@ def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int],
     """A parameter of a smaller shape, with views that are as much smaller."""
     if shape == one.shape:
         return one
-    part = tuple(
-        slice(old - new, old) if corner else slice(0, new) for old, new in zip(one.shape, shape, strict=True)
-    )
+    part = tuple(slice(old - new, old) if corner else slice(0, new) for old, new in zip(one.shape, shape, strict=True))
     initial = np.ascontiguousarray(one.initial.reshape(one.shape)[part]).reshape(-1)
     final = np.ascontiguousarray(one.final.reshape(one.shape)[part]).reshape(-1)
     uses = [(task, replace(use, view=_view(use.view, one, shape, changes))) for task, use in one.uses]
@@ -164,11 +160,11 @@ def _view(view: View, one: Parameter, shape: tuple[int, ...], changes: Mapping[i
         offset += (index if was == now else index * now // was) * new[axis]
     strides = []
     for stride in view.strides:
-        axis = next((a for a, s in enumerate(old) if s and stride % s == 0), None)
-        if axis is None or stride // old[axis] >= max(one.shape[axis], 2):
+        along = next((a for a, s in enumerate(old) if s and stride % s == 0), None)
+        if along is None or stride // old[along] >= max(one.shape[along], 2):
             strides.append(changes.get(stride, stride))
         else:
-            strides.append(stride // old[axis] * new[axis])
+            strides.append(stride // old[along] * new[along])
     extents = tuple(changes.get(extent, extent) for extent in view.shape)
     reach = offset + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
     if 0 not in extents and reach >= int(np.prod(shape, dtype=np.int64)):
@@ -285,11 +281,12 @@ def data(case: Case) -> Iterator[Attempt]:
             yield partial(replace, case, parameters=(*case.parameters[:at], changed, *case.parameters[at + 1 :]))
 
 
+@np.errstate(all="ignore")
 def _plainer(one: Parameter) -> Iterator[np.ndarray[Any, Any]]:
     """Plainer contents than the one it has; none for zeros."""
     stored = one.initial.view(STORAGE[one.dtype])
     values = decode(stored, one.dtype).astype(np.float64)
-    if not values.any():
+    if not one.initial.any():
         return
     kind = np.dtype(STORAGE[one.dtype])
     yield np.zeros_like(one.initial)

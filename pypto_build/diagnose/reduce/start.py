@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -80,10 +81,8 @@ class Sources:
         raw = self.artifact.root / unit.where.with_suffix(".cpp")
         if raw.is_file():
             bodies.append(body_of(_read(raw), self.api.tensor).splitlines())
-        try:
+        with suppress(Invalid):
             bodies.append(body_of(assembled(unit.clean, name, self.platform), self.api.tensor).splitlines())
-        except Invalid:
-            pass
         return max(bodies, key=lambda body: SequenceMatcher(None, body, faulty, autojunk=False).ratio(), default=faulty)
 
 
