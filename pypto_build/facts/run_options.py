@@ -110,14 +110,15 @@ class RunOption(Option, frozen=True):
 
 
 _ONE_RUN = ("diverge", "hazards", "flaky", "why", "extract", "reduce")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge", "why", "reduce")
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "reduce", "sweep")
 
 # fmt: off
 _ORDER_AND_DATA = (
     # The directory that DATA= names configures, not its spelling; a run that ends within its time has the same results.
     RunOption("DATA", TEXT, "",
         "another directory with in/ and out/ than the artifact's data/, or 'reference': goldens by PyTorch",
-        ("--golden-data", "--data"), flag="--data", verbs=("bisect", "scene_test", *_ONE_RUN), configures=False),
+        ("--golden-data", "--data"), flag="--data", verbs=("bisect", "scene_test", *_ONE_RUN, "sweep"),
+        configures=False),
     RunOption("RTOL", NOT_NEGATIVE, None, "relative tolerance (1e-5, or what the artifact says)", flag="--rtol",
         verbs=_COMPARING),
     RunOption("ATOL", NOT_NEGATIVE, None, "absolute tolerance (1e-5, or what the artifact says)", flag="--atol",
@@ -125,7 +126,8 @@ _ORDER_AND_DATA = (
     RunOption("SEED", whole(0), 0, "seed of made-up inputs", flag="--seed", verbs=("compile", *_ONE_RUN)),
     RunOption("ROUNDS", whole(1), 1, "how often to run; SWIMLANE: median and spread", flag="--rounds",
         verbs=("flaky",)),
-    RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout", verbs=_ONE_RUN, configures=False),
+    RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout",
+        verbs=(*_ONE_RUN, "sweep"), configures=False),
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
         flag="--world", runtimes=_OURS, verbs=("hazards",)),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),

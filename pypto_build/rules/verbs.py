@@ -184,6 +184,14 @@ VERBS: dict[str, Verb] = {
             parallel=True,
         ),
         Verb(
+            "sweep",
+            "pypto_build.diagnose.sweep",
+            "many inputs and sizes against the reference; the tolerance that follows",
+            Needs.BINARIES,
+            {**_flags("SEEDS", "VALUES", "SHAPES", "JSON"), "BUILD_OUTPUT": "--output"},
+            parallel=True,
+        ),
+        Verb(
             "flaky",
             "pypto_build.diagnose.flaky",
             "outputs that depend on the order of the tasks",

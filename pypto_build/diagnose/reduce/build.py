@@ -48,7 +48,7 @@ class Builder:
         distinct = list(dict.fromkeys(wanted))
         for kind, _ in distinct:
             self._precompile(kind, checked)
-        made = self.pool.map(lambda one: self._one(*one, checked), distinct)
+        made = self.pool.map(lambda one: self._one(one[0], one[1], checked), distinct)
         return dict(zip(distinct, list(made), strict=True))
 
     def _one(self, kind: str, text: str, checked: bool) -> Path:
