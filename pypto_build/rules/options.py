@@ -94,6 +94,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
     ),
     Group.RUN: (
         *OF_THE_RUN.values(),
+        Option("PACK", one_of("", "onfail"), "", "onfail: a replay that fails leaves its pack in OUT: OUT/x.tar.zst"),
         Option("HARDWARE", SWITCH, False, "1: PLATFORM=a2a3 and a5 mean hardware, never this machine's CPU"),
     ),
     Group.RECORDS: tuple(OF_ITS_RECORDS.values()),

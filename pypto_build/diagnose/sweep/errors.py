@@ -94,11 +94,7 @@ def proposal(errors: Sequence[OutputError]) -> tuple[float | None, float | None,
     worst = max((one.max_abs for one in errors), default=0.0)
     if not row.is_float:
         off = sum(one.mismatched > 0 for one in errors)
-        return (
-            0.0,
-            0.0,
-            f"whole numbers: {'equal in every case' if not off else f'{off} cases differ, which is an error'}",
-        )
+        return 0.0, 0.0, f"whole numbers, {f'which differ in {off} cases' if off else 'equal in every case'}"
     if worst == 0.0 and len(counted) == len(errors):
         return 0.0, 0.0, "the same bits as the reference in every case"
     if not counted:

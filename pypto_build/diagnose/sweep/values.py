@@ -67,7 +67,8 @@ def _denormals(generator: np.random.Generator, shape: Shape, dtype: str) -> Valu
 def _large(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
     """A square or a sum of few of them still has room."""
     exponent, _ = _bits(dtype)
-    return generator.uniform(0.5, 1, shape) * generator.choice([-1, 1], shape) * 2.0 ** ((1 << (exponent - 1)) / 2 - 4)
+    sizes: Values = generator.uniform(0.5, 1, shape) * generator.choice([-1, 1], shape)
+    return sizes * 2.0 ** ((1 << (exponent - 1)) / 2 - 4)
 
 
 def _alternating(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:

@@ -110,9 +110,9 @@ def _lines(whole: Sweep, results: Sequence[Result], found: Sequence[Distribution
     rows = [[one.name, *(f"{value:.2g}" for value in (*one.max_abs, *one.max_rel))] for one in found]
     if rows:
         yield from table(rows, ["largest error", "50%", "90%", "99%", "max", "relative 50%", "90%", "99%", "max"])
-    for one in found:
-        proposed = "no tolerance" if one.rtol is None else f"RTOL={one.rtol:g} ATOL={one.atol:g}"
-        yield f"    {one.name}: {proposed}: {one.reason}"
+    for output in found:
+        proposed = "no tolerance" if output.rtol is None else f"RTOL={output.rtol:g} ATOL={output.atol:g}"
+        yield f"    {output.name}: {proposed}: {output.reason}"
 
 
 def _ended(one: Result) -> str:

@@ -23,7 +23,20 @@ from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
 # Directories in which tools keep what only they write.
-_WORK = (REPLAYS, "findings", "diverge", "flaky", "triage", "why", "reference", "torch", "completed", "bisect.mix")
+_WORK = (
+    REPLAYS,
+    "findings",
+    "diverge",
+    "flaky",
+    "triage",
+    "why",
+    "extract",
+    "reduce",
+    "reference",
+    "torch",
+    "completed",
+    "bisect.mix",
+)
 _FILES = (
     "kernel_config.py",
     "interface.json",
@@ -92,7 +105,8 @@ def _built_files(output: Path) -> Iterator[Path]:
         yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
     yield from sorted(output.glob(f"{WORK}*"))
     yield from sorted(output.glob(".*.tmp"))  # what a killed run was writing
-    yield from sorted(output.glob(f"{glob.escape(output.name)}.tar.*"))  # packs
+    for name in (f"{glob.escape(output.name)}.tar.*", f"{glob.escape(output.name)}.*.tar.*"):  # packs
+        yield from sorted(output.glob(name))
     for name in _FILES:
         for path in (output / name, output / f"{name}.tmp"):
             if path.exists():
