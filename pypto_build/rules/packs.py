@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pypto_build import terminal
 from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
-
-if TYPE_CHECKING:
-    from pypto_build.rules.replay import Replay
 
 _SUFFIX = ".tar.zst"
 
@@ -28,34 +25,19 @@ def pack_words(
     return words + [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
 
 
-def pack_of(replay: Replay) -> Path:
+def pack_path(output: Path, artifact: str, way: str) -> Path:
     """Where the pack of a replay goes: OUT/x.tar.zst, with its options in the name if it has any."""
-    way = replay.results.name
-    name = replay.targets.artifact.name
-    return replay.targets.output / (f"{name}{_SUFFIX}" if way == "default" else f"{name}.{way}{_SUFFIX}")
+    return output / (f"{artifact}{_SUFFIX}" if way == "default" else f"{artifact}.{way}{_SUFFIX}")
 
 
-def pack_failing(workspace: Workspace, replay: Replay) -> str:
-    """Pack a replay that has failed, if that was asked for; the path for people, empty where there is none."""
-    if workspace.options["PACK"] != "onfail" or not (replay.results / "verdict.json").is_file():
-        return ""
-    path = pack_of(replay)
-    words = [*replay.packing, "--output", str(path)]
+def write_pack(workspace: Workspace, words: Sequence[str], path: Path) -> str:
+    """Run the command that packs a replay; the path for people, empty where it cannot be packed, which is said."""
     run = subprocess.run(
-        workspace.confine(words, None), capture_output=True, text=True, errors="replace", check=False,
-        env=dict(workspace.environment), stdin=subprocess.DEVNULL,
+        workspace.confine([*words, "--output", str(path)], None), capture_output=True, text=True, errors="replace",
+        check=False, env=dict(workspace.environment), stdin=subprocess.DEVNULL,
     )  # fmt: skip
     if run.returncode:
         why = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
-        terminal.complain(f"PACK=onfail: {replay.targets.artifact.name} is not packed: {why}")
+        terminal.complain(f"PACK=onfail: not packed: {why}")
         return ""
-    short = workspace.short_of_top(path)
-    if not replay.of_a_test:
-        terminal.say(f"[pack] {short}: elsewhere, pypto-build replay {path.name}")
-    return short
-
-
-def forget_pack(workspace: Workspace, replay: Replay) -> None:
-    """Remove what an earlier failure left, now that the replay passes."""
-    if workspace.options["PACK"] == "onfail":
-        pack_of(replay).unlink(missing_ok=True)
+    return workspace.short_of_top(path)

@@ -34,7 +34,7 @@ from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perfor
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
-from pypto_build.rules.packs import forget_pack, pack_failing, pack_words
+from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
 from pypto_build.toolchain.python import own_tool
@@ -308,10 +308,15 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
     """Keep a pack of what failed; one that a tool looks at is packed by those who ask for it."""
     if replay.tolerant and not replay.of_a_test:
         return
-    if status_of(workspace, status, replay):
-        replay.pack = pack_failing(workspace, replay)
-    else:
-        forget_pack(workspace, replay)
+    if workspace.options["PACK"] != "onfail":
+        return
+    path = pack_path(replay.targets.output, replay.targets.artifact.name, replay.way.name)
+    if not status_of(workspace, status, replay):
+        path.unlink(missing_ok=True)  # of an earlier failure
+    elif (replay.results / "verdict.json").is_file():
+        replay.pack = write_pack(workspace, replay.packing, path)
+        if replay.pack and not replay.of_a_test:
+            terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {path.name}")
 
 
 def _triage_command(workspace: Workspace, replay: Replay) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from pypto_build.compiler.vintages import ApiVintage
 from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
-from pypto_build.diagnose.extract.tensors import Parameter, Step
+from pypto_build.diagnose.extract.tensors import Parameter, ViewStep
 from pypto_build.facts.dtypes import DTYPES
 
 _ADD = {"IN": "add_input", "OUT": "add_output", "INOUT": "add_inout", "NO_DEP": "add_no_dep"}
@@ -139,7 +139,7 @@ class Text:
             name = known
         return name
 
-    def _call(self, variable: str, of: str, step: Step) -> Iterator[str]:
+    def _call(self, variable: str, of: str, step: ViewStep) -> Iterator[str]:
         tensor = self.vintage.tensor
         if step.shape:
             yield f"uint32_t {variable}_shapes[{len(step.shape)}] = {{{_numbers(step.shape)}}};"

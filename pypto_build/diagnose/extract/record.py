@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
-class View:
+class WindowView:
     """A tensor argument: where its allocation lies and how long it is (bytes), and its view of it, in elements."""
 
     buffer: int
@@ -64,7 +64,7 @@ class TensorUse:
 
     index: int
     direction: str
-    view: View
+    view: WindowView
     before: bytes = field(repr=False)
     after: bytes = field(default=b"", repr=False)
 
@@ -230,7 +230,7 @@ class _Recorder:
             if not isinstance(slot, tuple):
                 args.append(ScalarUse(index, slot, given.dtype))
                 continue
-            view = View(*slot)
+            view = WindowView(*slot)
             before = window_bytes(view)
             self._total += 2 * len(before)
             if self._total > _MOST_BYTES:
@@ -248,7 +248,7 @@ def _after(use: TensorUse) -> TensorUse:
     return TensorUse(use.index, use.direction, use.view, use.before, kept)
 
 
-def window_bytes(view: View) -> bytes:
+def window_bytes(view: WindowView) -> bytes:
     """The bytes of a view's window now."""
     if view.empty:
         return b""
@@ -257,7 +257,7 @@ def window_bytes(view: View) -> bytes:
     return ctypes.string_at(view.buffer + first * size, (last - first) * size)
 
 
-def elements(view: View, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
+def elements(view: WindowView, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
     """The view's elements of an array whose first element is number ``base`` of the allocation; shares its memory."""
     if view.empty:
         return array[:0]

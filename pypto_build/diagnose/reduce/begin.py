@@ -11,7 +11,7 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.diagnose.extract.choice import Choice, of_numbers
-from pypto_build.diagnose.extract.order import Order, kept_graph, name_parameters, order_of
+from pypto_build.diagnose.extract.order import OrderBesides, kept_graph, name_parameters, order_of
 from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import api_of, frame_of
@@ -96,7 +96,7 @@ class Beginning:
         order = order_of(self.graph, tasks, made)
         frame = frame_of(self.artifact, self.launch.platform, f"{self.artifact.name}_reduced")
         return Case(
-            tuple(tasks), tuple(made), self.codes, self.sources.units, order or Order(), self.api,
+            tuple(tasks), tuple(made), self.codes, self.sources.units, order or OrderBesides(), self.api,
             self.launch.platform, frame,
         )  # fmt: skip
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.errors import ToolchainError
-from pypto_build.toolchain.host import find_compiler, host_recipe
+from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, host_recipe
 
 #: Compiling is most of the time, so kernels of candidates are optimised little. The result is built as any artifact.
 _FLAGS = ("-O1",)
@@ -99,7 +98,7 @@ class Builder:
 def _headers_digest() -> str:
     """Of the headers that everything includes: what was made with others counts for nothing."""
     made = hashlib.sha256()
-    for path in sorted(runtime_build.headers()):
+    for path in sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file()):
         made.update(path.read_bytes())
     return made.hexdigest()[:16]
 

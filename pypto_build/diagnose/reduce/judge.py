@@ -70,7 +70,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """What a run may take, and by how much outputs may differ."""
 
     timeout_s: float
@@ -81,7 +81,7 @@ class Limits:
 class Judge:
     """Builds and runs candidates. ``built`` may be called for several at once, ``ending`` only for one."""
 
-    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: Limits) -> None:
+    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: RunLimits) -> None:
         self.builder, self.embedded, self.scratch = builder, embedded, scratch
         self.wanted, self.limits = wanted, limits
         self.checked = FINDERS.get(wanted.kind.partition("/")[0], ("", False))[1]

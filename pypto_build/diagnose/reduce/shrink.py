@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, View
+from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, WindowView
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.search import Attempt
@@ -151,7 +151,7 @@ def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int],
     return replace(one, base=0, shape=shape, initial=initial, final=final, uses=uses)
 
 
-def _view(view: View, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> View:
+def _view(view: WindowView, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> WindowView:
     """A view of the parameter's old shape in its new one. Raises Invalid where it has no place there."""
     old, new = row_major_strides(one.shape), row_major_strides(shape)
     left, offset = view.offset - one.base, 0

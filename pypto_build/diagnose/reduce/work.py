@@ -21,7 +21,7 @@ from pypto_build.diagnose.reduce import shrink
 from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
 from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.case import Case, Invalid
-from pypto_build.diagnose.reduce.judge import Judge, Limits, Wanted
+from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.replay import Request
@@ -61,7 +61,7 @@ def reduce(given: argparse.Namespace) -> int:
         given.embedded,
         directory,
         _local(wanted),
-        Limits(given.timeout, rtol, atol),
+        RunLimits(given.timeout, rtol, atol),
     )
     log = Log(directory / f"tried.{_question(given, artifact, wanted)}.log")
     if log.known:

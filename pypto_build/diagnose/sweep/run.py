@@ -19,7 +19,6 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-from pypto_build.runtime.faults import RuntimeFault
 
 GOLDEN, MODULES = "golden.py", "the .pto modules"
 
@@ -80,7 +79,7 @@ class Sweep:
         told = (case.seed, case.kind, case.sizes)
         try:
             actual = self._run(binding, progress, lambda call: call.run())
-        except RuntimeFault as fault:
+        except Exception as fault:  # of the runtime, whatever its kind
             return Result(*told, "fault", elements, message=str(fault))
         try:
             expected = self._expected(binding, progress)

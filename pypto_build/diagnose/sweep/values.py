@@ -36,12 +36,12 @@ def make(kind: str, seed: int, name: str, dtype: str, shape: Shape) -> bytes:
     """The bytes of a floating-point tensor of ``shape``: they depend on nothing but the arguments."""
     generator = np.random.default_rng([seed, zlib.crc32(f"{name} {kind}".encode())])
     with np.errstate(all="ignore"):
-        values = _MAKERS[kind](generator, shape, dtype).astype(np.float32)
+        values = np.asarray(_MAKERS[kind](generator, shape, dtype), dtype=np.float32)
         return encode(np.ascontiguousarray(values), dtype).tobytes()
 
 
 def _normal(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
-    return generator.standard_normal(shape)
+    return np.asarray(generator.standard_normal(shape))
 
 
 def _uniform(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
@@ -67,8 +67,8 @@ def _denormals(generator: np.random.Generator, shape: Shape, dtype: str) -> Valu
 def _large(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
     """A square or a sum of few of them still has room."""
     exponent, _ = _bits(dtype)
-    sizes: Values = generator.uniform(0.5, 1, shape) * generator.choice([-1, 1], shape)
-    return sizes * 2.0 ** ((1 << (exponent - 1)) / 2 - 4)
+    sizes = generator.uniform(0.5, 1, shape) * generator.choice([-1, 1], shape)
+    return np.asarray(sizes * 2.0 ** ((1 << (exponent - 1)) / 2 - 4))
 
 
 def _alternating(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
@@ -91,7 +91,7 @@ def _one_hot(generator: np.random.Generator, shape: Shape, dtype: str) -> Values
 
 def _constant_rows(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
     row = generator.standard_normal((*shape[:-1], 1) if shape else ())
-    return np.broadcast_to(row, shape).copy()
+    return np.array(np.broadcast_to(row, shape))
 
 
 def _small_integers(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
