@@ -16,12 +16,18 @@ _SUFFIX = ".tar.zst"
 
 
 def pack_words(
-    replay_of: Path, platform: str, results: Path, data: Path | None, options: Mapping[str, Any]
+    artifact: Path,
+    platform: str,
+    results: Path,
+    data: Path | None,
+    golden: Path | None,
+    options: Mapping[str, Any],
 ) -> list[str]:
     """The command that packs a replay, but for the name of the archive."""
-    words = [*own_tool("pypto_build.diagnose.pack"), str(replay_of), "--platform", platform]
+    words = [*own_tool("pypto_build.diagnose.pack"), str(artifact), "--platform", platform]
     words += ["--build-dir", str(results)]
     words += ["--data", str(data)] if data else []
+    words += ["--golden", str(golden)] if golden else []
     return words + [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
 
 

@@ -124,7 +124,7 @@ def declare_replay(
     replay = Replay(
         targets, results, way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
     )
-    replay.packing = pack_words(targets.artifact.root, targets.platform.name, results, data_dir, options)
+    replay.packing = pack_words(targets.artifact.root, targets.platform.name, results, data_dir, golden, options)
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],

@@ -104,7 +104,7 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
         if lines != list(code.clean):
             made = made.with_body(code.kernel.func_id, lines)
     shapes = {one.name: tuple(changes.get(extent, extent) for extent in one.shape) for one in case.parameters}
-    parameters = {one.name: _cropped(one, shapes[one.name], changes, corner) for one in case.parameters}
+    parameters = {one.name: cropped(one, shapes[one.name], changes, corner) for one in case.parameters}
     uses = {
         (task, use.index): use for one in parameters.values() for task, use in one.uses
     }  # what each task is given now
@@ -140,7 +140,7 @@ def _argument(
     return replace(arg, bits=changes.get(arg.bits, arg.bits)) if not arg.dtype.startswith("float") else arg
 
 
-def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], corner: int) -> Parameter:
+def cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], corner: int) -> Parameter:
     """A parameter of a smaller shape, with views that are as much smaller."""
     if shape == one.shape:
         return one

@@ -140,7 +140,7 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     remembered = f", {search.remembered} known from before" if search.remembered else ""
     short = os.path.relpath(root)
     _say(f"{case.summary()}: {counted}{remembered}")
-    verdict, pack = _packed(given, root)
+    verdict, pack = packed(given, root)
     found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
     _say(
         f"{short}: replayed, it ends with {verdict}{found}",
@@ -149,7 +149,7 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     return 0
 
 
-def _packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
+def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     """How the result's replay ends, and where its pack is."""
     build_dir = given.build_dir / "reduce" / "build"
     words = [*own_tool("pypto_build.cli"), "pack", str(root), "--platform", given.platform]
