@@ -1,6 +1,7 @@
 """The embedded runtime: scheduling cost per task, memory, and whole replays beside a peer.
 
     python -m benchmarks.runtime [--tasks 100000] [--repeat 5] [--artifact DIR …] [--peer COMMAND [--peer-run PATTERN]]
+    python -m benchmarks.runtime --beside MODULE [--tasks 100000] [--repeat 30]
 
 Scheduling is measured with kernels that do nothing, on one thread and on all; the budget is 2 µs for a task on one
 thread, with memory bounded by the ring limits. Each artifact is built once and replayed; ``process`` is from process
@@ -8,6 +9,11 @@ start to verdict, ``run`` is the run alone as the verdict states it. A peer is a
 in place of ``{}``, built already, for example on simpler's simulator; it is measured in the same run, from process
 start to end. Its run alone is what PATTERN finds in its output, in nanoseconds: by default the scheduling span of
 simpler's log, from the first task to the last.
+
+With ``--beside`` the tasks that do nothing are run in turns on this runtime and on another build of it (``python -m
+pypto_build.runtime.build DIR`` in another checkout), on one thread, each with all that a replay gives it: the report
+buffer and, where it is known, the flight recorder. Processor time is compared, which other work of the machine changes
+less.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import mmap
 import multiprocessing
 import os
 import re
@@ -28,9 +35,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from pypto_build.artifact import artifact_name
 from pypto_build.replay.child import load_embedded
+from pypto_build.replay.worker import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.rules.embedded_runtime import module_path
 from pypto_build.runtime.build import INCLUDE_DIR, build
 from pypto_build.toolchain.host import find_compiler
@@ -95,14 +105,69 @@ def _schedule(
     module: Path, kernel: Path, orchestration: Path, threads: int, shape: int, tasks: int
 ) -> tuple[float, float]:
     """Microseconds a task, and the megabytes the run added; in a process of its own."""
-    runtime = load_embedded(module).Runtime("a2a3sim", threads)
+    embedded = load_embedded(module)
+    runtime = embedded.Runtime("a2a3sim", threads)
     runtime.load_kernel(0, "nothing", "aiv", str(kernel))
     runtime.load_orchestration(str(orchestration))
     x, y = bytearray(256), bytearray(256)
+    buffers = _buffers(embedded)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = runtime.run([(x, (64,), "float32", "IN"), (y, (64,), "float32", "INOUT")], [tasks, shape])
+    result = runtime.run(_tensors(x, y), [tasks, shape], buffers)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return result.run_s / result.tasks * 1e6, (after - before) / 1024
+
+
+def _tensors(x: bytearray, y: bytearray) -> list[tuple[bytearray, tuple[int], str, str]]:
+    return [(x, (64,), "float32", "IN"), (y, (64,), "float32", "INOUT")]
+
+
+def _buffers(embedded: ModuleType) -> dict[str, memoryview]:
+    """What a replay gives a run to tell of itself, as far as this build knows it."""
+    sizes = {"report": REPORT_BYTES, "flight": FLIGHT_BYTES}
+    return {name: memoryview(mmap.mmap(-1, size)) for name, size in sizes.items() if name in embedded.OPTIONS}
+
+
+_kept: dict[Path, Any] = {}
+
+
+def _processor_ns(module: Path, kernel: Path, orchestration: Path, shape: int, tasks: int) -> float:
+    """Nanoseconds of processor time a task, in a process that keeps the runtime loaded."""
+    if module not in _kept:
+        embedded = load_embedded(module)
+        runtime = embedded.Runtime("a2a3sim", 1)
+        runtime.load_kernel(0, "nothing", "aiv", str(kernel))
+        runtime.load_orchestration(str(orchestration))
+        _kept[module] = (runtime, _buffers(embedded))
+    runtime, buffers = _kept[module]
+    x, y = bytearray(256), bytearray(256)
+    start = time.process_time()
+    done = runtime.run(_tensors(x, y), [tasks, shape], buffers).tasks
+    return float((time.process_time() - start) / done * 1e9)
+
+
+def _beside(module: Path, tasks: int, rounds: int, directory: Path) -> None:
+    kernel = _compile(_KERNEL, directory / "kernel.so")
+    orchestration = _compile(_ORCHESTRATION, directory / "orchestration.so")
+    modules = (module, _module())
+    print(f"{tasks} tasks that do nothing, {rounds} rounds of each in turns, one thread, processor time\n")
+    print(f"{'ns/task':24}{'other':>10}{'this':>10}{'median':>11}{'fastest':>13}")
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(1) as one, spawn.Pool(1) as other:
+        for shape, name in enumerate(_SHAPES):
+            spent: list[list[float]] = [[], []]
+            for number in range(2 * rounds + 2):
+                which = (number + number // 2) % 2  # 0 1 1 0 0 1 1 0: neither always comes first
+                job = (modules[which], kernel, orchestration, shape, tasks)
+                nanoseconds = (one, other)[which].apply(_processor_ns, job)
+                if number > 1:
+                    spent[which].append(nanoseconds)
+            theirs, ours = map(statistics.median, spent)
+            fastest = min(spent[1]) / min(spent[0])
+            print(
+                f"{name:24}{theirs:>10.0f}{ours:>10.0f}{(ours / theirs - 1) * 100:>+9.1f} %"
+                f"{(fastest - 1) * 100:>+11.1f} %",
+                flush=True,
+            )
 
 
 def _scheduling(tasks: int, repeat: int, directory: Path) -> bool:
@@ -184,11 +249,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--peer", default="", help="command that replays the artifact {} elsewhere")
     parser.add_argument("--peer-run", default=_PEER_RUN, help="pattern of its run time in nanoseconds")
     parser.add_argument("--peer-repeat", type=int, default=1)
+    parser.add_argument("--beside", type=Path, metavar="MODULE", help="another build of the runtime, to compare with")
     options = parser.parse_args(argv)
     examples = _REPOSITORY / "examples" / "artifacts"
     artifacts = options.artifact or [examples / "_jit_vector_dag", examples / "_jit_matmul"]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
+        if options.beside:
+            _beside(options.beside.resolve(), options.tasks, options.repeat, directory)
+            return 0
         met = _scheduling(options.tasks, options.repeat, directory)
         peer = _Peer(options.peer, options.peer_run, options.peer_repeat)
         _replays([path.resolve() for path in artifacts], peer, options.repeat, directory)

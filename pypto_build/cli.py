@@ -53,6 +53,7 @@ _TOOLS = {
     "setup": "pypto_build.editor.setup",
     "lsp": "pypto_build.editor.server",
     "scene": "pypto_build.interop.scene",
+    "conformance": "pypto_build.diagnose.conformance",
 }
 
 # Flags of a dump in its older form.
@@ -279,11 +280,13 @@ def _verbs_text() -> str:
         "lsp": "the language server of .pto, on standard input and output",
     }
     scene = {"scene": "run scene tests with the flags of simpler's runner: 'pypto-build scene FILE -p a2a3sim'"}
+    kit = {"conformance": "a kit of artifacts that tells what a device does where simulators may differ"}
     lines = []
     for section, names in SECTIONS.items():
         rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
         rows |= wrap if "fetch" in rows else {}
         rows |= scene if "replay" in rows else {}
+        rows |= kit if "scene_test" in rows else {}
         if not rows:
             continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]

@@ -7,6 +7,7 @@ Whatever is wrong is an ``OSError`` whose ``strerror`` says it in a few words, s
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -55,6 +56,14 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
         if size > largest:
             raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {largest:,} are read", str(path))
         return file.read()
+
+
+def map_file(path: str | Path) -> bytes | mmap.mmap:
+    """The content of the regular file at ``path``, read when it is looked at. Raises ``OSError``."""
+    with open_file(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def read_text(path: str | Path, largest: int = LARGEST, errors: str = "strict") -> str:

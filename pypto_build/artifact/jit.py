@@ -139,4 +139,4 @@ def _listed(paths: Sequence[Path]) -> str:
 def _shown_places(places: Sequence[Path]) -> str:
     here = Path.cwd()
     shown = [str(place.relative_to(here)) if place.is_relative_to(here) else str(place) for place in places]
-    return " or ".join(shown) or "any place"
+    return " or ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]])) or "any place"

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from pypto_build.facts.platforms import TENSORMAP
+
 CoreType = Literal["aic", "aiv"]
 CORE_TYPES: tuple[CoreType, ...] = ("aic", "aiv")
 
@@ -18,7 +20,7 @@ LARGEST_NUMBER = (1 << 31) - 1
 #: What can name a kernel, and what is built from it.
 FILE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*\Z")
 
-DEFAULT_RUNTIME = "tensormap_and_ringbuffer"
+DEFAULT_RUNTIME = TENSORMAP
 DEFAULT_ENTRY = "aicpu_orchestration_entry"
 DEFAULT_CONFIG = "aicpu_orchestration_config"
 

@@ -43,7 +43,8 @@ class SceneTest(msgspec.Struct, frozen=True):
     """What a scene test is written from.
 
     ``platforms`` are those its cases run on, ``rtol`` and ``atol`` its tolerances, ``golden`` is a ``golden.py`` that
-    computes what the snapshot lacks, if there is one.
+    computes what the snapshot lacks, if there is one. One that ``keeps_outputs`` compares nothing: it leaves them in
+    ``actual/`` beside it.
     """
 
     artifact: Artifact
@@ -53,6 +54,7 @@ class SceneTest(msgspec.Struct, frozen=True):
     rtol: float = 1e-5
     atol: float = 1e-5
     golden: Path | None = None
+    keeps_outputs: bool = False
 
 
 def render_scene_test(test: SceneTest, directory: Path) -> str:
@@ -240,7 +242,7 @@ def _class(test: SceneTest, specs: list[str], golden: list[str]) -> list[str]:
             f"        {line}"
             for line in golden or ["pass  # TODO: what the outputs should be, in place: args.y[:] = ..."]
         ),
-        *(_COMPARE if any(param.dtype in _NOT_COMPARED for param in outputs) else []),
+        *(_KEEP if test.keeps_outputs else _COMPARE if any(param.dtype in _NOT_COMPARED for param in outputs) else []),
     ]
 
 
@@ -315,6 +317,16 @@ _COMPARE = _lines(
             tolerances = {"rtol": 0.0, "atol": 0.0} if exact else {"rtol": self.RTOL, "atol": self.ATOL}
             difference = (actual - expected).abs().max().item()
             assert torch.allclose(actual, expected, **tolerances), f"Golden mismatch on '{name}': {difference}"
+""",
+    blank=1,
+)
+
+_KEEP = _lines(
+    """
+    def compare_outputs(self, test_args, golden_args, output_names, params):
+        (_HERE / "actual").mkdir(exist_ok=True)
+        for name in output_names:
+            torch.save(getattr(test_args, name).cpu().clone(), _HERE / "actual" / f"{name}.pt")
 """,
     blank=1,
 )

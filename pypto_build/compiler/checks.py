@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .accesses import read_by, written_by, written_tensors
 from .errors import CompileError
-from .ir import Direction, IrFunction, Op, Program, Ref
+from .ir import Direction, IrFunction, Program, Ref
 
 
 def check_program(program: Program) -> None:
@@ -11,17 +14,15 @@ def check_program(program: Program) -> None:
     for kernel in program.kernels:
         _check_kernel(kernel)
     for entry in program.entries:
-        _check_entry(entry, program)
+        check_entry(entry, program.functions)
 
 
 def _check_kernel(kernel: IrFunction) -> None:
     read: dict[str, bool] = {}
     written: dict[str, bool] = {}
     for op in kernel.body.walk():
-        target = {"store": 2, "write": 0}.get(op.name)
-        source = {"load": 0, "read": 0}.get(op.name)
-        for position, found in ((target, written), (source, read)):
-            operand = op.args[position] if position is not None else None
+        for number, found in ((written_by(op), written), (read_by(op), read)):
+            operand = op.args[number] if number is not None else None
             if isinstance(operand, Ref):
                 found[operand.name] = True
                 param = next((p for p in kernel.params if p.name == operand.name), None)
@@ -42,8 +43,9 @@ def _check_kernel(kernel: IrFunction) -> None:
             )
 
 
-def _check_entry(entry: IrFunction, program: Program) -> None:
-    written = _written_tensors(entry, program.functions)
+def check_entry(entry: IrFunction, callees: Mapping[str, IrFunction]) -> None:
+    """Raises CompileError for an input that a task or dispatch writes, and for an output that none does."""
+    written = written_tensors(entry, callees)
     for param in entry.tensors():
         name = param.variable
         if param.direction is Direction.IN and param.name in written:
@@ -54,21 +56,3 @@ def _check_entry(entry: IrFunction, program: Program) -> None:
             )
         if param.direction is not Direction.IN and param.name not in written:
             raise CompileError(entry.position, f"{entry.name}: no kernel writes its output {name}")
-
-
-def _written_tensors(function: IrFunction, kernels: dict[str, IrFunction]) -> dict[str, Op]:
-    """Parameters of an orchestration that one of its tasks writes, views included, with the task."""
-    source: dict[str, str] = {p.name: p.name for p in function.tensors()}
-    found: dict[str, Op] = {}
-    for op in function.body.walk():
-        if op.name in ("slice", "reshape") and isinstance(op.args[0], Ref) and op.args[0].name in source:
-            source[op.result] = source[op.args[0].name]
-        if op.name == "write" and isinstance(op.args[0], Ref) and op.args[0].name in source:
-            found.setdefault(source[op.args[0].name], op)
-        if op.name != "call":
-            continue
-        callee = kernels[op.callee]
-        for param, arg in zip(callee.params, op.args, strict=True):
-            if param.direction is not Direction.IN and isinstance(arg, Ref) and arg.name in source:
-                found.setdefault(source[arg.name], op)
-    return found

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
+from pypto_build.artifact.scene_test import SCENE_TEST_NAME
 
+from .collectives import BUILTIN, chip_directory
 from .emit_artifact import Options, generate
 from .emit_golden import generate_golden
+from .emit_host import generate_distributed_meta, generate_driver
 from .errors import CompileError
 from .frontend import build_program
+from .host import build_host
 from .language import JitFunction
 from .load import entries_of, load_module
 from .pipeline import own_faults, run_passes
@@ -35,6 +39,10 @@ def compile_file(
     entries = entries_of(module)
     files: dict[str, str] = {}
     roots = []
+    if entries[0].kind == "host":
+        files = compile_host(entries[0], Path(output_dir), platform, options, dump_passes=dump_passes)
+        roots = ["."] if entries[0].reference_function is not None else []
+        entries = []
     for entry in entries:
         prefix = f"next_levels/{entry.name}/" if len(entries) > 1 else ""
         try:
@@ -69,6 +77,32 @@ def compile_entry(
         files = generate(program, output_dir, options)
     if entry.reference_function is not None:
         files["golden.py"] = generate_golden(entry, program.entries[0], options.seed if options else 0)
+    return files | (dumps or {})
+
+
+def compile_host(
+    entry: JitFunction, output_dir: Path, platform: str, options: Options | None = None, *, dump_passes: bool = False
+) -> dict[str, str]:
+    """The files of a program for several chips: its driver, and one artifact a chip program."""
+    options = options or Options()
+    dumps: dict[str, str] | None = {} if dump_passes else None
+    try:
+        host = build_host(entry, platform, dumps)
+    except CompileError as error:
+        error.dumps = dumps or {}
+        raise
+    files: dict[str, str] = {}
+    for name, chip in host.chips.items():
+        root = f"next_levels/{chip_directory(name)}"
+        with own_faults("emission", chip):
+            own = name.startswith(BUILTIN)  # the lines would be ours
+            texts = generate(chip, output_dir / root, replace(options, locations=False) if own else options)
+        texts.pop(SCENE_TEST_NAME, None)  # it could not say what lies in windows
+        files |= {f"{root}/{path}": text for path, text in texts.items()}
+    files["orchestration/host_orch.py"] = generate_driver(host)
+    files["distributed_meta.json"] = generate_distributed_meta(host, options.vintage)
+    if entry.reference_function is not None:
+        files["golden.py"] = generate_golden(entry, host.function, options.seed)
     return files | (dumps or {})
 
 

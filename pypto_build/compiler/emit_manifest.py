@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from .ir import IrFunction, Program, Ref, TensorType
 from .orchestration_text import OrchestrationResult
 from .vintages import TODAY, ApiVintage
 
-_BACKENDS = {"a2a3": "Ascend910B", "a5": "Ascend950"}
+BACKENDS = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 
 
 def generate_manifest(entry: IrFunction, result: OrchestrationResult, vintage: ApiVintage = TODAY) -> str:
@@ -60,6 +61,19 @@ def _kernel(name: str, result: OrchestrationResult) -> str:
 
 def generate_meta(program: Program, entry: IrFunction) -> str:
     """Schema 1; a dynamic extent is -1, a scalar has no shape."""
+    outputs = sum(p.direction.value != "In" for p in entry.tensors())
+    document = {
+        "schema": 1,
+        "params": params_document(entry),
+        "num_return_types": outputs,
+        "platform": program.platform,
+        "backend_type": BACKENDS[program.arch],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def params_document(entry: IrFunction) -> list[dict[str, Any]]:
+    """The parameters of a program as its metadata lists them."""
     params = []
     for param in entry.params:
         shape = None
@@ -68,12 +82,4 @@ def generate_meta(program: Program, entry: IrFunction) -> str:
         params.append(
             {"name": param.variable, "direction": param.direction.value, "shape": shape, "dtype": param.type.dtype.meta}
         )
-    outputs = sum(p.direction.value != "In" for p in entry.tensors())
-    document = {
-        "schema": 1,
-        "params": params,
-        "num_return_types": outputs,
-        "platform": program.platform,
-        "backend_type": _BACKENDS[program.arch],
-    }
-    return json.dumps(document, indent=2) + "\n"
+    return params

@@ -34,7 +34,7 @@ class OrchestrationEmitter(OrchestrationText):
 
     def run(self) -> OrchestrationResult:
         function, args = self.function, self.vintage.entry_args
-        count = len(function.params)
+        count = len(function.params) + len(function.windows())
         self.entry()
         self.add("PTO2_SCOPE() {")
         self.nested(function.body)
@@ -79,6 +79,13 @@ class OrchestrationEmitter(OrchestrationText):
         for number, scalar in enumerate(function.scalars()):
             cpp = c_type(scalar.type.dtype)
             self.add(f"{cpp} {self.name(scalar.name)} = from_u64<{cpp}>(orch_args.scalar({number}));")
+        windows = function.windows()
+        if windows:
+            self.add()
+            self.add("// Comm contexts of tensors in windows")
+        for number, window in enumerate(windows, len(function.scalars())):
+            name = self.contexts[window.name] = f"{self.names[window.name]}_ctx"
+            self.add(f"uint64_t {name} = orch_args.scalar({number});")
         extents = signature_of(function).extents
         if extents:
             self.add()
@@ -141,7 +148,13 @@ class OrchestrationEmitter(OrchestrationText):
             self.add(f"const {self.vintage.tensor}& {name} = alloc_{self.allocs}.get_ref({number});")
         self.allocs += 1
 
+    def same_window(self, op: Op) -> None:
+        """A part of a tensor in a window has its context."""
+        if op.ref(0).name in self.contexts:
+            self.contexts[op.result] = self.contexts[op.ref(0).name]
+
     def view(self, op: Op) -> None:
+        self.same_window(op)
         source, name = self.expression(op.args[0]), self.name(op.result)
         shape, offsets = op.items(1), op.items(2)
         rank = len(shape)
@@ -155,6 +168,7 @@ class OrchestrationEmitter(OrchestrationText):
         self.add(f"{self.vintage.tensor} {name} = {source}.view({name}_shapes, {name}_offsets);")
 
     def reshape(self, op: Op) -> None:
+        self.same_window(op)
         source, name, shape = self.expression(op.args[0]), self.name(op.result), op.items(1)
         self.add(f"uint32_t {name}_shapes[{len(shape)}] = {{{', '.join(map(self.dim, shape))}}};")
         self.add(f"{self.vintage.tensor} {name} = {source}.reshape({name}_shapes, {len(shape)});")

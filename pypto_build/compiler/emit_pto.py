@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .ir import Dim, Op, TensorParam
+from .ir import Op, TensorParam
 from .memory import SIDES
 from .pto_lowering import SPECIAL
 from .pto_pipes import PIPE_OPS, open_pipe
+from .pto_ranks import RANK_OPS, viewed_here
 from .pto_scalars import scalar_op
-from .pto_writer import PtoWriter, view_type
+from .pto_writer import PtoWriter
 from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, signature_of
 
 
@@ -41,6 +42,9 @@ class FunctionEmitter(PtoWriter):
             else:
                 self.text.names[param.name] = name
                 arguments.append(f"{name}: {param.type.dtype.pto}")
+        for window in signature.contexts:
+            name = self.contexts[window.name] = f"%arg{len(arguments)}"
+            arguments.append(f"{name}: !pto.ptr<i64>")
         for extent, _, _ in signature.extents:
             name = f"%arg{len(arguments)}"
             self.text.names[extent] = name
@@ -49,47 +53,17 @@ class FunctionEmitter(PtoWriter):
         return arguments
 
     def views(self) -> None:
-        """A view of every tensor that tiles are moved from or to."""
-        used = {
-            op.ref(0 if op.name == "load" else 2).name
-            for op in self.function.body.walk()
-            if op.name in ("load", "store")
-        }
+        """A view of every tensor of this rank that tiles are moved from or to."""
+        used = {name for op in self.function.body.walk() for name in viewed_here(op)}
         for param in self.function.tensors():
-            if param.name not in used or param.name == GM_PIPE_BUFFER:
-                continue
-            shape = [self.text.extent(d) for d in param.type.shape]
-            column = len(shape) == 2 and param.type.shape[1] == 1
-            strides = [self.text.constant(1), shape[0]] if column else self.strides(param.type.shape)
-            layout = "dn" if column else "nd"
-            self.text.add(
-                f"%{param.name}_view = pto.make_tensor_view {self.pointers[param.name]}, shape = [{', '.join(shape)}], "
-                f"strides = [{', '.join(strides)}] {{layout = #pto.layout<{layout}>}} : {view_type(param.type)}"
-            )
-
-    def strides(self, shape: tuple[Dim, ...]) -> list[str]:
-        """Row-major strides; products of dynamic extents are computed."""
-        strides = [self.text.constant(1)]
-        known: int | None = 1
-        for extent in reversed(shape[1:]):
-            if known is not None and isinstance(extent, int):
-                known *= extent
-                strides.append(self.text.constant(known))
-                continue
-            if known == 1:
-                strides.append(self.text.extent(extent))
-            else:
-                name = self.text.fresh()
-                self.text.add(f"{name} = arith.muli {strides[-1]}, {self.text.extent(extent)} : index")
-                strides.append(name)
-            known = None
-        return list(reversed(strides))
+            if param.name in used and param.name != GM_PIPE_BUFFER:
+                self.view(f"%{param.name}_view", self.pointers[param.name], param.type)
 
     def op(self, op: Op) -> None:
         if op.name.startswith("s."):
             scalar_op(self.text, op, self.values)
             return
-        special = SPECIAL.get(op.name) or PIPE_OPS.get(op.name)
+        special = SPECIAL.get(op.name) or PIPE_OPS.get(op.name) or RANK_OPS.get(op.name)
         if special is not None:
             special(self, op)
             return

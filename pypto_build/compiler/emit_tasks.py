@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .cpp_scalars import float_literal
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Const, Direction, IrFunction, Launch, Op, Operand, Predicate, Ref, ScalarParam
+from .ir import Const, Direction, IrFunction, Launch, Op, Operand, Predicate, Ref, ScalarParam, WindowType
 from .orchestration_text import OrchestrationText
 
 _ADD = {Direction.IN: "add_input", Direction.OUT: "add_output", Direction.INOUT: "add_inout"}
@@ -143,6 +143,9 @@ class TaskEmitter:
             ParamEntry(self.scalar(arg, param.type.dtype), None)
             for param, arg in pairs if isinstance(param, ScalarParam)
         ]  # fmt: skip
+        scalars += [
+            ParamEntry(self.context(arg, op), None) for param, arg in pairs if isinstance(param.type, WindowType)
+        ]
         vintage = self.out.vintage
         for what, have, limit in (
             ("tensors", len(tensors), vintage.max_tensors), ("numbers", len(scalars), vintage.max_scalars)
@@ -153,6 +156,15 @@ class TaskEmitter:
                     "split the kernel, or pack some of them into one tensor",
                 )  # fmt: skip
         return tensors + scalars
+
+    def context(self, arg: Operand, op: Op) -> str:
+        """The variable with the context of a tensor in a window."""
+        if not (isinstance(arg, Ref) and arg.name in self.out.contexts):
+            raise CompileError(
+                op.position, f"{op.callee}: which window is passed depends on a condition or loop",
+                "call the kernel in each of its branches",
+            )  # fmt: skip
+        return self.out.contexts[arg.name]
 
     def scalar(self, arg: Operand, dtype: DType) -> str:
         if isinstance(arg, Const):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pypto_build.pto.wrapper import Passed, launched, write_wrapper
 
 from .ir import IrFunction
-from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, KernelSignature, signature_of
+from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, KernelSignature, context_name, signature_of
 from .vintages import TODAY, ApiVintage
 
 
@@ -20,12 +20,14 @@ def passed_to(signature: KernelSignature) -> tuple[Passed, ...]:
     """What `kernel_entry` passes: `args[]` has all tensors, then all numbers, each in order of declaration."""
     by_block = "get_block_idx" in signature.launch_ids
     first = len(signature.tensors)
+    last = first + len(signature.scalars)
     return (
         *(
             Passed("tensor", p.name, p.type.dtype.cpp, slot, shared=by_block and p.name == GM_PIPE_BUFFER)
             for slot, p in enumerate(signature.tensors)
         ),
         *(Passed("scalar", p.name, p.type.dtype.cpp, slot) for slot, p in enumerate(signature.scalars, first)),
+        *(Passed("context", context_name(p.name), "int64_t", slot) for slot, p in enumerate(signature.contexts, last)),
         *(
             Passed("extent", name, "int64_t", value=f"static_cast<int64_t>({param.name}_tensor->shapes[{axis}])")
             for name, param, axis in signature.extents

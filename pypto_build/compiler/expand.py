@@ -30,6 +30,7 @@ from .ir import (
     refs,
 )
 from .memory import SIDES, side_of
+from .operations import TO_RANKS, called
 from .prune import prune
 from .signature import GM_PIPE_BUFFER
 
@@ -44,6 +45,7 @@ def expand_mixed(program: Program) -> Program:
         if function.core != "mixed":
             functions[name] = function
             continue
+        _check_ranks(function)
         pipe = pipes[name] = _pipe(function)
         for core in ("aic", "aiv"):
             member = _member(function, core, pipe, program.arch)
@@ -61,6 +63,17 @@ def _mark_launched(functions: dict[str, IrFunction]) -> None:
     launched = {op.callee for op in calls if op.launch.blocks is not None}
     for function in functions.values():
         function.spmd = bool({function.name, function.group} & launched)
+
+
+def _check_ranks(function: IrFunction) -> None:
+    """One core does not know how far the other has come, so what tells other ranks cannot stand in a mixed kernel."""
+    for op in function.body.walk():
+        if op.name in TO_RANKS:
+            raise CompileError(
+                op.position,
+                f"{called(op.name)} in {function.name}, which runs on both cores: the other may not have come so far",
+                "put it into a kernel of its own",
+            )
 
 
 def _pipe(function: IrFunction) -> PipePlan:

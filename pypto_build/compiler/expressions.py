@@ -10,12 +10,13 @@ from itertools import count
 from typing import Any, NoReturn
 
 from . import language
+from .collectives import COLLECTIVES, SIGNAL, WrongCollective, builtin, expansion
 from .dtypes import DType
 from .errors import CompileError, SourcePosition, similar
-from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Values
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Value, ValueKind, Values, WindowType
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
-from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS
+from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS, called
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
@@ -34,6 +35,11 @@ _HINTS: dict[type, str] = {
 }
 _INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.log", "Is": "use ==", "IsNot": "use !="}
 _SUBMISSION = ("deps", "dumps", "allow_early_resolve", "predicate")
+_ALSO = {"dtype": "target_type"}  # what PyPTO calls it in conversions
+_KINDS = {
+    "kernel": ("a kernel", "kernels"), "orchestration": ("an orchestration", "orchestrations"),
+    "host": ("a host program", "host programs"), "both": ("", "kernels and orchestrations"),
+}  # fmt: skip
 
 
 #: Reads another function of the program; the position is that of its caller.
@@ -56,6 +62,8 @@ class ExpressionReader:
             n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
         self.values = Values()
+        self.outputs: set[str] = set()  # parameters that results are written to
+        self.windows: dict[str, WindowType] = {}
         self.chosen = self.made_up("chosen")  # for the values of conditional expressions
         self.block = Block()
 
@@ -246,14 +254,20 @@ class ExpressionReader:
         return callee, Launch(self.operand(inner))
 
     def call(self, node: ast.Call, callee: JitFunction, launch: Launch) -> Op:
-        if callee.kind == "orchestration":
+        if self.jit.kind == "host" and callee.kind == "kernel":
+            self.fail(
+                node, f"{callee.name} is a kernel", "a host program calls @pl.jit functions, and they the kernels"
+            )
+        if callee.kind == "host" or (callee.kind == "orchestration" and self.jit.kind != "host"):
             self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
         if callee.kind == "kernel" and self.jit.kind == "kernel":
             self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
         function = self.reach(callee, self.position(node))
-        names = [p.name for p in function.params]
+        names = [p.variable for p in function.params]
         if callee.kind == "kernel":
             node, launch = self.submission(node, launch, names)
+        elif callee.kind == "orchestration":
+            node, launch = self.dispatch(node, launch, names)
         args = self.bind(node, callee.name, names, frozenset())
         return Op("call", args, {"callee": callee.name, "launch": launch}, position=self.position(node))
 
@@ -272,6 +286,25 @@ class ExpressionReader:
             launch = replace(launch, predicate=self.predicate(given["predicate"]))
         rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.value not in given.values()])
         return ast.copy_location(rest, node), launch
+
+    def dispatch(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
+        """What a call says of the dispatch beside the chip program's arguments: `device=rank`; without it, ranks take
+        turns."""
+        given = next((k for k in node.keywords if k.arg == "device" and k.arg not in params), None)
+        if given is None:
+            return node, launch
+        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k is not given])
+        return ast.copy_location(rest, node), replace(launch, device=self.operand(given.value))
+
+    def _x_subscript(self, node: ast.Subscript) -> Operand:
+        """`x[r]` in a host program: the part of a tensor that a rank gets."""
+        if self.jit.kind != "host" or not isinstance(node.value, ast.Name) or node.value.id not in self.locals:
+            return self.constant(node, self.static(node))
+        if isinstance(node.slice, ast.Slice) or any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
+            self.fail(node, f"{ast.unparse(node)} has a slice", "pl.slice(tensor, shape, offsets) takes a part")
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = tuple(self.operand(item) for item in items)
+        return Op("index", (Ref(node.value.id), indices), position=self.position(node))
 
     def items(self, node: ast.expr, message: str, hint: str = "") -> tuple[Operand, ...]:
         items = self.operand(node)
@@ -293,14 +326,72 @@ class ExpressionReader:
         tensor, indices = element.args
         return Predicate(tensor, indices if isinstance(indices, tuple) else (indices,), op, int(target.value))
 
+    def collective(self, node: ast.Call, name: str) -> Operand:
+        """A call of the function that a collective is on windows of these types; its value is the window it changes."""
+        windows, means, defaults = COLLECTIVES[name]
+        options = dict(defaults)
+        rest = []
+        for keyword in node.keywords:
+            if keyword.arg in options:
+                options[keyword.arg] = self.attribute(keyword.value)
+            else:
+                rest.append(keyword)
+        trimmed = ast.copy_location(ast.Call(node.func, node.args, rest), node)
+        host = self.jit.kind == "host"
+        implied = frozenset({"signal"}) if host and name == "allreduce" else frozenset[str]()
+        args = list(self.bind(trimmed, called(name), list(windows), implied))
+        if args[-1] == ():
+            args[-1] = self.own_signal(node)
+        types = [self.windows.get(arg.name) if isinstance(arg, Ref) else None for arg in args]
+        for window, type_ in zip(windows, types, strict=True):
+            if type_ is None:
+                hint = "pld.window(…) with extents that are known makes one" if host else "pass a parameter of its own"
+                self.fail(node, f"{called(name)}: {window} is no window of {self.jit.name}", hint)
+        known, said = tuple(t for t in types if t is not None), tuple(sorted(options.items()))
+        try:
+            function = builtin(name, known, said) if host else expansion(name, known, said)
+        except WrongCollective as error:
+            self.fail(node, f"{called(name)}: {error}")
+        self.reach(function, self.position(node))
+        if host:
+            return self.on_every_rank(node, function, tuple(args), args[means])
+        attrs = {"callee": function.name, "launch": Launch(), "gives": means}
+        return Op("call", tuple(args), attrs, position=self.position(node))
+
+    def own_signal(self, node: ast.Call) -> Ref:
+        """A window of signals for a collective that is given none."""
+        position = self.position(node)
+        buffer = next(name for name in self.made_up("__allreduce_signal_buf_") if name not in self.values)
+        window = f"{buffer}_window"
+        extents = tuple(Const(extent) for extent in SIGNAL.shape if isinstance(extent, int))
+        for name in (buffer, window):
+            self.values.make(name, position)
+        self.emit(Op("alloc_window_buffer", (extents,), {"dtype": SIGNAL.dtype}, (buffer,), position=position))
+        self.emit(Op("window", (Ref(buffer), extents), {"dtype": SIGNAL.dtype}, (window,), position=position))
+        self.windows[window] = SIGNAL
+        return Ref(window)
+
+    def on_every_rank(self, node: ast.Call, chip: JitFunction, args: tuple[Operand, ...], given: Operand) -> Operand:
+        """A chip program dispatched to all ranks; `given` is what the collective means as a value."""
+        position = self.position(node)
+        rank = next(name for name in self.made_up("rank") if name not in self.values)
+        self.values.add(Value(rank, rank, ValueKind.INDEX, position, rank))
+        attrs = {"callee": chip.name, "launch": Launch(device=Ref(rank))}
+        body = Block([Op("call", args, attrs, position=position)], (rank,))
+        every = Op("world_size", position=position)
+        self.emit(Op("for", (Const(0), every, Const(1)), blocks=(body,), position=position))
+        return given
+
     def intrinsic(self, node: ast.Call, name: str) -> Operand:
+        if name in COLLECTIVES:
+            return self.collective(node, name)
         spec = OPERATIONS.get(name)
         if spec is None:
             self.fail(node, f"pl.{name} cannot stand here")
-        if self.jit.kind != "inline" and spec.where not in ("both", self.jit.kind):
+        if self.jit.kind != "inline" and not spec.is_for(self.jit.kind):
+            users = " and ".join(_KINDS[kind][1] for kind in spec.where.split())
             self.fail(
-                node, f"pl.{name} is an operation of {spec.where}s, but {self.jit.name} is "
-                f"{'a kernel' if self.jit.kind == 'kernel' else 'an orchestration'}",
+                node, f"{spec.spelled} is an operation of {users}, but {self.jit.name} is {_KINDS[self.jit.kind][0]}",
                 "put it into a @pl.jit.incore function and call that" if spec.where == "kernel" else "",
             )  # fmt: skip
         attrs: dict[str, Any] = {}
@@ -310,17 +401,19 @@ class ExpressionReader:
         for key, value in zip(spec.attrs, extra, strict=False):
             keywords.setdefault(key, value)
         for key, default in spec.attrs.items():
+            if _ALSO.get(key) in keywords:
+                keywords.setdefault(key, keywords.pop(_ALSO[key]))
             if key in keywords:
                 attrs[key] = self.attribute(keywords.pop(key))
             elif default is MISSING:
-                self.fail(node, f"pl.{name}: {key} is missing")
+                self.fail(node, f"{spec.spelled}: {key} is missing")
             else:
                 attrs[key] = default
         trimmed = ast.Call(
             node.func, positional[: len(spec.operands)] if len(extra) <= len(spec.attrs) else positional,
             [ast.keyword(k, v) for k, v in keywords.items()],
         )  # fmt: skip
-        args = self.bind(ast.copy_location(trimmed, node), f"pl.{name}", list(spec.operands), spec.optional)
+        args = self.bind(ast.copy_location(trimmed, node), spec.spelled, list(spec.operands), spec.optional)
         return self.folded(node, name, args, attrs)
 
     def attribute(self, node: ast.expr) -> Any:

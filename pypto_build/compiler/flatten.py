@@ -102,6 +102,11 @@ class _Inliner:
         ops = [Op("copy", (values[name],), results=(names[name].name,), position=op.position) for name in parameters]
         values = {**values, **names}
         body = _renamed(callee.body, values)
+        if callee.is_library:
+            for inner in body.walk():
+                inner.position = op.position
+            for ref in names.values():
+                self.fresh.values.add(replace(self.fresh.values[ref.name], position=op.position))
         ops += body.ops
         if len(op.results) != len(body.yields) and (op.results or not body.yields):
             raise CompileError(

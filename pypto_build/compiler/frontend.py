@@ -11,10 +11,11 @@ import ast
 from . import language
 from .cpp_scalars import KEYWORDS
 from .errors import CompileError, SourcePosition
-from .expressions import ExpressionReader
+from .expressions import ExpressionReader, Reach
 from .ir import (
     Block,
     Const,
+    Direction,
     IrFunction,
     IrParam,
     Op,
@@ -26,9 +27,11 @@ from .ir import (
     TensorType,
     Value,
     ValueKind,
+    WindowType,
 )
 from .language import Annotation, JitFunction
 from .load import definition_of
+from .operations import OPERATIONS
 
 
 def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
@@ -36,6 +39,12 @@ def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
     builder = ProgramBuilder()
     function = builder.function(entry)
     return Program(entry.name, builder.functions, platform, function.position, entry.accepted)
+
+
+def read_function(jit: JitFunction, reach: Reach) -> IrFunction:
+    """The operations of one function; `reach` reads those that it calls."""
+    file, node = definition_of(jit.function)
+    return _Reader(reach, jit, file, node).read(SourcePosition(file, node.lineno, node.col_offset + 1))
 
 
 class ProgramBuilder:
@@ -113,6 +122,10 @@ class _Reader(ExpressionReader):
                 if isinstance(annotation.type, TensorType) or not isinstance(constant, (int, float)):
                     self.fail(default, f"{argument.arg}: only a scalar has a default, and it is a number")
                 value = constant
+            if annotation.direction is not Direction.IN or isinstance(annotation.type, WindowType):
+                self.outputs.add(argument.arg)
+            if isinstance(annotation.type, WindowType):
+                self.windows[argument.arg] = annotation.type
             if isinstance(annotation.type, TensorType):
                 found.append(TensorParam(known, annotation.type, annotation.direction))
             else:
@@ -146,6 +159,8 @@ class _Reader(ExpressionReader):
         if isinstance(node.value, ast.Constant):  # a docstring
             return
         value = self.operand(node.value)
+        if isinstance(value, Ref) and isinstance(node.value, ast.Call):
+            return  # a collective of a host program, whose dispatches are there
         if not isinstance(value, Op):
             self.fail(node, "the value is not used", "assign it, or remove the line")
         self.emit(value)
@@ -187,18 +202,52 @@ class _Reader(ExpressionReader):
     def define(self, node: ast.stmt, name: str, value: Operand) -> None:
         if isinstance(value, tuple):
             self.fail(node, f"{name} is a list", "lists are written where they are used")
+        if isinstance(value, Op) and (given := self.given(value)) is not None:
+            self.emit(value)
+            if given == Ref(name):
+                return
+            value = given
+        if isinstance(value, Op) and value.name == "window":
+            self.remember(name, value)
+        elif isinstance(value, Ref) and value.name in self.windows:
+            self.windows[name] = self.windows[value.name]
         self.variable(name, ValueKind.VARIABLE, self.position(node))
         self.emit(Op("copy", (value,), results=(name,), position=self.position(node)))
+
+    def remember(self, name: str, window: Op) -> None:
+        """The type of a host program's window, where its extents are known."""
+        extents, dtype = window.args[1], window.attrs["dtype"]
+        known = tuple(int(e.value) for e in extents if isinstance(e, Const)) if isinstance(extents, tuple) else ()
+        self.windows.pop(name, None)
+        if isinstance(extents, tuple) and len(known) == len(extents) and known:
+            self.windows[name] = WindowType(known, dtype)
+
+    def given(self, op: Op) -> Operand | None:
+        """What `x = pl.store(…, tensor)` means: the tensor, behind the store."""
+        spec = OPERATIONS.get(op.name)
+        if "gives" in op.attrs:
+            return op.args[int(op.attrs["gives"])]
+        return op.args[spec.operands.index(spec.gives)] if spec and spec.gives else None
 
     def _return(self, node: ast.Return) -> None:
         if self.block is not self.body_of_function or node is not self.node.body[-1]:
             self.fail(node, "return stands at the end of a function", "put what follows under an if")
         if node.value is None:
             return
-        if self.jit.kind != "inline":
-            self.fail(node, f"{self.jit.name} returns a value", "results are written to Out parameters")
         items = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        if self.jit.kind != "inline":
+            self.returned(node, items)
+            return
         self.block.yields = tuple(self.operand(item) for item in items)
+
+    def returned(self, node: ast.Return, items: list[ast.expr]) -> None:
+        """Results are written to parameters: returning those, or the call that writes them, says nothing more."""
+        values = [self.operand(item) for item in items]
+        for value in values:
+            if isinstance(value, Op) and (value.name == "call" or self.given(value) is not None):
+                self.emit(value)
+            elif not (isinstance(value, Ref) and value.name in self.outputs):
+                self.fail(node, f"{self.jit.name} returns a value", "results are written to Out parameters")
 
     @property
     def body_of_function(self) -> Block:

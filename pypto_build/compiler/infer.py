@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from .accesses import with_directions
 from .dtypes import BOOL, INDEX, DType
 from .errors import CompileError
 from .ir import (
@@ -25,9 +26,11 @@ from .ir import (
     TensorType,
     TileType,
     Type,
+    WindowType,
 )
-from .operations import COMPARISONS, OPERATIONS
+from .operations import COMPARISONS, OPERATIONS, called
 from .rules_kernel import KERNEL_RULES
+from .rules_ranks import RANK_RULES
 from .rules_tensor import TENSOR_RULES
 from .typing_rules import Rule, RuleContext, kind_text
 
@@ -54,7 +57,8 @@ class Inference(RuleContext):
 
     def run(self) -> IrFunction:
         body = self.block(self.function.body)
-        return replace(self.function, body=body, values=self.values)
+        params = with_directions(self.function, body, self.callees)
+        return replace(self.function, params=params, body=body, values=self.values)
 
     # --- walking -----------------------------------------------------------------------------------------------------
 
@@ -74,7 +78,9 @@ class Inference(RuleContext):
             self.call(op)
             return
         kinds = [self.type_of(a) for a in op.args]
-        if any(isinstance(k, TileType) for k in kinds):
+        if op.name in OPERATIONS and OPERATIONS[op.name].rule in RANK_RULES:
+            self.rule(op, RANK_RULES)
+        elif any(isinstance(k, TileType) for k in kinds):
             self.rule(op, KERNEL_RULES)
         elif op.name in _ARITHMETIC or op.name in COMPARISONS or op.name in (*_BITS, "and", "or", "not", "neg"):
             self.scalar(op)
@@ -97,7 +103,7 @@ class Inference(RuleContext):
     def keep(self, op: Op, type_: Type | None) -> None:
         if type_ is None:
             if op.results:
-                self.fail(op, f"pl.{op.name} has no value")
+                self.fail(op, f"{called(op.name)} has no value")
         elif not op.results:
             return  # computed and not used
         else:
@@ -209,17 +215,26 @@ class Inference(RuleContext):
                 self.fail(op, f"{callee.name}: {variable} is a tensor, found {kind_text(type_)}", hint)
             if type_.dtype != param.type.dtype:
                 self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
+            if isinstance(type_, WindowType) != isinstance(param.type, WindowType):
+                self.fail(
+                    op, f"{callee.name}: {variable} is {kind_text(param.type)}, found {kind_text(type_)}",
+                    "a tensor in a window is declared pld.DistributedTensor, and made with pld.window",
+                )  # fmt: skip
             self.fits(op, callee.name, variable, type_, param.type)
             args.append(arg)
         launch = op.launch
         if launch.blocks is not None:
             launch = replace(launch, blocks=self.number(op, launch.blocks, INDEX))
+        if launch.device is not None:
+            launch = replace(launch, device=self.number(op, launch.device, INDEX))
         self.tasks(op, f"{callee.name}: ", launch.deps)
         for dump in launch.dumps:
             if dump not in args:
                 self.fail(op, f"{callee.name}: dumps are tensors that the task takes")
         if launch.predicate is not None:
             launch = replace(launch, predicate=self.predicate(op, launch.predicate))
+        if op.results and callee.kind == "orchestration":
+            self.fail(op, f"{callee.name} has no value", "dispatches are ordered by the tensors that they share")
         for name in op.results:
             self.types[name] = TASK
         self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))

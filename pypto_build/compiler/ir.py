@@ -61,6 +61,14 @@ class TensorType:
 
 
 @dataclass(frozen=True)
+class WindowType(TensorType):
+    """A tensor in a window: every rank of a domain has one, and reaches those of the others."""
+
+    def __str__(self) -> str:
+        return f"DistributedTensor[{dims_text(self.shape)}, {self.dtype}]"
+
+
+@dataclass(frozen=True)
 class TileType:
     """A tile on a core: `shape` is rows x columns as laid out, `valid` what of it holds data.
 
@@ -104,10 +112,31 @@ class TaskType:
         return "Task"
 
 
+@dataclass(frozen=True)
+class BufferType:
+    """A buffer of the windows of a host program; `shape` has its extents, one number of bytes where `dtype` is none."""
+
+    shape: tuple[Dim, ...]
+    dtype: DType | None = None
+
+    def __str__(self) -> str:
+        return f"Buffer[{dims_text(self.shape)}]"
+
+
+@dataclass(frozen=True)
+class ContextType:
+    """The ranks that share a window, as the kernel that has `window` sees them."""
+
+    window: str
+
+    def __str__(self) -> str:
+        return "CommCtx"
+
+
 TASK = TaskType()
 
 
-Type = TensorType | TileType | ScalarType | TaskType
+Type = TensorType | TileType | ScalarType | TaskType | BufferType | ContextType
 
 
 def dims_text(shape: tuple[Dim, ...]) -> str:
@@ -316,6 +345,7 @@ class Launch:
     """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not, after other tasks.
 
     `dumps` are the arguments a selective dump shows; `early_resolve` lets tasks that depend on this one start early.
+    `device` is the rank that a host program dispatches a chip program to.
     """
 
     blocks: Operand | None = None
@@ -324,20 +354,23 @@ class Launch:
     dumps: tuple[Operand, ...] = ()
     early_resolve: bool = False
     predicate: Predicate | None = None
+    device: Operand | None = None
 
     def map(self, change: Callable[[Operand], Operand]) -> Launch:
         """The same launch with its operands changed."""
         blocks = None if self.blocks is None else change(self.blocks)
+        device = None if self.device is None else change(self.device)
         deps, dumps, predicate = tuple(map(change, self.deps)), tuple(map(change, self.dumps)), self.predicate
         if predicate is not None:
             indices = tuple(map(change, predicate.indices))
             predicate = replace(predicate, tensor=change(predicate.tensor), indices=indices)
-        return replace(self, blocks=blocks, deps=deps, dumps=dumps, predicate=predicate)
+        return replace(self, blocks=blocks, deps=deps, dumps=dumps, predicate=predicate, device=device)
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         condition = (self.predicate.tensor, *self.predicate.indices) if self.predicate else ()
-        return (*(() if self.blocks is None else (self.blocks,)), *self.deps, *self.dumps, *condition)
+        counts = (operand for operand in (self.blocks, self.device) if operand is not None)
+        return (*counts, *self.deps, *self.dumps, *condition)
 
 
 @dataclass(frozen=True)
@@ -356,9 +389,9 @@ class PipePlan:
 
 @dataclass(eq=False)
 class IrFunction:
-    """`kind`: kernel, inline or orchestration. `core` is aic, aiv or mixed once inferred; `group` names the unit of an
-    expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns), -1
-    where one has them whole; `spmd` tells that it is launched on blocks. `values` has every value, `addresses` the
+    """`kind`: kernel, inline, orchestration or host. `core` is aic, aiv or mixed once inferred; `group` names the unit
+    of an expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns),
+    -1 where one has them whole; `spmd` tells that it is launched on blocks. `values` has every value, `addresses` the
     tiles' bytes once planned."""
 
     name: str
@@ -376,11 +409,20 @@ class IrFunction:
     addresses: dict[str, int] = field(default_factory=dict)
 
     @property
+    def is_library(self) -> bool:
+        """Whether it is the compiler's own: such functions have names that no program can give."""
+        return "." in self.name
+
+    @property
     def types(self) -> dict[str, Type]:
         return self.values.types
 
     def tensors(self) -> tuple[TensorParam, ...]:
         return tuple(p for p in self.params if isinstance(p, TensorParam))
+
+    def windows(self) -> tuple[TensorParam, ...]:
+        """The tensors that lie in windows; each has a context, by which the ranks are known."""
+        return tuple(p for p in self.tensors() if isinstance(p.type, WindowType))
 
     def scalars(self) -> tuple[ScalarParam, ...]:
         return tuple(p for p in self.params if isinstance(p, ScalarParam))

@@ -45,7 +45,16 @@ def load_module(path: str) -> ModuleType:
 
 
 def entries_of(module: ModuleType) -> list[JitFunction]:
-    """The orchestrations a program defines, in order."""
+    """The orchestrations a program defines, in order; or its host program, which dispatches them."""
+    hosts = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "host"]
+    hosts = list(dict.fromkeys(hosts))
+    if len(hosts) > 1:
+        names = ", ".join(host.name for host in hosts)
+        raise CompileError(
+            SourcePosition(str(module.__file__)), f"defines several host programs: {names}", "one a file"
+        )
+    if hosts:
+        return hosts
     found = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "orchestration"]
     if not found:
         raise CompileError(

@@ -4,6 +4,8 @@ A signature lists operands, `name=?` for those that may be left out, and behind 
 `rule` names the typing rule (rules_*.py); `pto` the operation of .pto it becomes, `scalar` the one for a tile and a
 number; `tmp` says which scratch tile the instruction wants (`row`: one block a row, `same`: like the operand).
 `inplace` operations may write where they read. `side` is the core that has it: cube, vector, or empty for both.
+`prefix` is what stands before the name in a program; operations between ranks are `pld.system.notify` and the like.
+`gives` is the operand that a statement `x = pl.store(…, tensor)` means.
 """
 
 from __future__ import annotations
@@ -23,7 +25,18 @@ class OpSpec:
     tmp: str = ""
     inplace: bool = False
     side: str = ""
-    where: str = "kernel"  # kernel, orchestration or both
+    where: str = "kernel"  # kernel, orchestration, host, or several of them
+    prefix: str = "pl"
+    gives: str = ""
+
+    @property
+    def spelled(self) -> str:
+        """What a program calls it."""
+        return f"{self.prefix}.{self.name}" if self.prefix else self.name
+
+    def is_for(self, kind: str) -> bool:
+        """Whether functions of a kind have it."""
+        return kind in self.where.split() or (self.where == "both" and kind in ("kernel", "orchestration"))
 
 
 MISSING = object()
@@ -47,12 +60,18 @@ def _define(name: str, signature: str, rule: str, **fields: object) -> None:
     )
 
 
+def called(name: str) -> str:
+    """An operation as a program writes it."""
+    spec = OPERATIONS.get(name)
+    return spec.spelled if spec else name
+
+
 V = {"side": "vector"}
 IN_PLACE = {**V, "inplace": True}
 
 # --- moving data
 _define("load", "tensor offsets shape valid_shape=? / target=", "load", pto="pto.tload")
-_define("store", "tile offsets tensor / atomic=", "store", pto="pto.tstore")
+_define("store", "tile offsets tensor / atomic=", "store", pto="pto.tstore", gives="tensor")
 _define("move", "tile / target", "move", pto="pto.tmov")
 _define("extract", "tile offsets shape", "extract", pto="pto.textract")
 _define("read", "tensor indices", "read", where="both")
@@ -104,16 +123,41 @@ for _name in ("get_block_idx", "get_block_num", "get_subblock_idx"):
     _define(_name, "", "launch_id")
 
 # --- numbers
-_define("min", "a b", "scalar", where="both")
-_define("max", "a b", "scalar", where="both")
-_define("cdiv", "a b", "scalar", where="both")
-_define("dim", "tensor axis", "dim", where="both")
+EVERYWHERE = "kernel orchestration host"
+_define("min", "a b", "scalar", where=EVERYWHERE)
+_define("max", "a b", "scalar", where=EVERYWHERE)
+_define("cdiv", "a b", "scalar", where=EVERYWHERE)
+_define("dim", "tensor axis", "dim", where=EVERYWHERE)
 
 # --- tensors of an orchestration
-_define("create_tensor", "shape / dtype", "create_tensor", where="orchestration")
-_define("slice", "tensor shape offsets", "slice", where="orchestration")
+_define("create_tensor", "shape / dtype", "create_tensor", where="orchestration host")
+_define("slice", "tensor shape offsets", "slice", where="orchestration host")
 _define("no_task", "", "no_task", where="orchestration")
 _define("dummy_task", "deps", "dummy_task", where="orchestration")
+
+# --- ranks: what `pypto_build.compiler.language.distributed` calls pld
+SYSTEM, TENSOR, TILE = ({"prefix": f"pld.{part}"} for part in ("system", "tensor", "tile"))
+_define("get_comm_ctx", "window", "get_comm_ctx", **SYSTEM)
+_define("rank", "ctx", "rank", **SYSTEM)
+_define("nranks", "ctx", "rank", **SYSTEM)
+_define("notify", "target peer offsets value / op", "notify", **SYSTEM)
+_define("wait", "signal offsets expected / cmp", "wait", **SYSTEM)
+_define("remote_load", "target peer offsets shape valid_shape=? / space=", "remote_load", **TILE)
+_define("remote_store", "src_tile target peer offsets / atomic=", "remote_store", **TILE)
+_STAGED = "chunk_rows=0 chunk_cols=0 pipeline=0"
+for _name, _more in (("put", "atomic="), ("get", "")):
+    _define(
+        _name, f"dst peer src dst_offsets=? src_offsets=? shape=? / {_more} {_STAGED}", "transfer",
+        pto=f"pto.comm.t{_name}", **V, **TENSOR,
+    )  # fmt: skip
+#: What must not happen before the other cores of a task have come so far.
+TO_RANKS = ("notify", "put", "get")
+for _name in ("barrier", "allreduce", "reduce_scatter", "broadcast", "allgather", "all_to_all"):
+    _define(_name, "", "", where="kernel host", **TENSOR)  # see collectives.py
+_define("world_size", "", "world_size", where="host", **SYSTEM)
+_define("alloc_window_buffer", "shape / dtype=", "alloc_window_buffer", where="host", **TENSOR)
+_define("window", "buffer shape / dtype", "window", where="host", **TENSOR)
+_define("index", "tensor indices", "index", where="host", prefix="")
 
 # operators of the language, by the names the front end gives them
 OPERATORS = {

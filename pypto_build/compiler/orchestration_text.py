@@ -28,6 +28,7 @@ class OrchestrationText:
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[str, str] = {}  # value -> C++ expression
+        self.contexts: dict[str, str] = {}  # tensor in a window -> the variable that has its context
         self.taken: set[str] = set(KEYWORDS)
         self.result = OrchestrationResult("")
 

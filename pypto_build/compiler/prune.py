@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from .ir import Block, Op, refs, uses
 
-EFFECTS = frozenset({"store", "write", "call", "push", "pop", "free", "pipe"})
+EFFECTS = frozenset(
+    {"store", "write", "call", "push", "pop", "free", "pipe", "notify", "wait", "put", "get", "remote_store"}
+)
 
 
 def has_effect(op: Op) -> bool:

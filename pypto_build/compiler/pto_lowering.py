@@ -8,6 +8,7 @@ from dataclasses import replace
 from .dtypes import INT32
 from .errors import CompileError
 from .ir import Op
+from .pto_ranks import peer_view, publish
 from .pto_text import tile_text
 from .pto_writer import PtoWriter
 from .signature import LAUNCH_IDS
@@ -15,15 +16,18 @@ from .signature import LAUNCH_IDS
 
 def _load(e: PtoWriter, op: Op) -> None:
     out = e.result(op)
-    part = e.partition(op.ref(0), op.items(1), e.values.tile(op.result).valid)
+    view = peer_view(e, op.ref(0), op.args[3]) if len(op.args) > 3 else ""
+    part = e.partition(op.ref(0), op.items(1), e.values.tile(op.result).valid, view)
     e.write("pto.tload", [part], [out])
 
 
 def _store(e: PtoWriter, op: Op) -> None:
     tile = op.ref(0)
-    part = e.partition(op.ref(2), op.items(1), e.values.tile(tile.name).valid)
+    view = peer_view(e, op.ref(2), op.args[3]) if len(op.args) > 3 else ""
+    part = e.partition(op.ref(2), op.items(1), e.values.tile(tile.name).valid, view)
     attrs = " {atomicType = #pto<atomic_type atomic_add>}" if op.attrs["atomic"] else ""
     e.write("pto.tstore", [e.operand(tile)], [part], attrs=attrs)
+    publish(e, op.ref(2), part)
 
 
 def _extract(e: PtoWriter, op: Op) -> None:
@@ -78,6 +82,9 @@ def _write(e: PtoWriter, op: Op) -> None:
     pointer, index, dtype = _element(e, op)
     value = e.text.value(op.args[2], e.values.tensor(op.ref(0).name).dtype)
     e.text.add(f"pto.store_scalar {value}, {pointer}[{index}] : !pto.ptr<{dtype}>, {dtype}")
+    if op.ref(0).name in e.contexts:
+        sizes = [1] * len(e.values.tensor(op.ref(0).name).shape)
+        publish(e, op.ref(0), e.part(op.ref(0), op.items(1), sizes))
 
 
 def _element(e: PtoWriter, op: Op) -> tuple[str, str, str]:

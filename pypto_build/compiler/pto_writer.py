@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .dtypes import INT32, DType
@@ -21,6 +22,7 @@ class PtoWriter(ABC):
         self.text = Text(locations)
         self.values = function.values
         self.pointers: dict[str, str] = {}
+        self.contexts: dict[str, str] = {}  # of tensors in windows
         self.transposed = {
             op.result
             for op in function.body.walk()
@@ -110,22 +112,60 @@ class PtoWriter(ABC):
         out_names, out_types = ", ".join(n for n, _ in outs), ", ".join(t for _, t in outs)
         self.text.add(f"{name} ins({names}{inner} : {types}) outs({out_names} : {out_types}){attrs}")
 
-    def partition(self, tensor: Ref, offsets: tuple[Operand, ...], valid: tuple[Dim, Dim]) -> tuple[str, str]:
-        """A window of a tensor, of the valid extents."""
+    # --- tensors -----------------------------------------------------------------------------------------------------
+
+    def view(self, name: str, pointer: str, type_: TensorType) -> None:
+        """`pto.make_tensor_view`: a whole tensor at a pointer."""
+        shape = [self.text.extent(d) for d in type_.shape]
+        column = len(shape) == 2 and type_.shape[1] == 1
+        strides = [self.text.constant(1), shape[0]] if column else self.strides(type_.shape)
+        layout = "dn" if column else "nd"
+        self.text.add(
+            f"{name} = pto.make_tensor_view {pointer}, shape = [{', '.join(shape)}], "
+            f"strides = [{', '.join(strides)}] {{layout = #pto.layout<{layout}>}} : {view_type(type_)}"
+        )
+
+    def strides(self, shape: tuple[Dim, ...]) -> list[str]:
+        """Row-major strides; products of dynamic extents are computed."""
+        strides = [self.text.constant(1)]
+        known: int | None = 1
+        for extent in reversed(shape[1:]):
+            if known is not None and isinstance(extent, int):
+                known *= extent
+                strides.append(self.text.constant(known))
+                continue
+            if known == 1:
+                strides.append(self.text.extent(extent))
+            else:
+                name = self.text.fresh()
+                self.text.add(f"{name} = arith.muli {strides[-1]}, {self.text.extent(extent)} : index")
+                strides.append(name)
+            known = None
+        return list(reversed(strides))
+
+    def partition(
+        self, tensor: Ref, offsets: tuple[Operand, ...], valid: tuple[Dim, Dim], view: str = ""
+    ) -> tuple[str, str]:
+        """A window of a tensor, of the valid extents; `view` is that of another rank's."""
         type_ = self.values.tensor(tensor.name)
         rank = len(type_.shape)
         leading: list[Dim] = [1] * (rank - 2)
         sizes: list[Dim] = [*leading, *valid] if rank > 1 else [valid[1]]
         if rank > 2 and isinstance(valid[0], int) and isinstance(type_.shape[-2], int) and valid[0] > type_.shape[-2]:
             sizes = _leading(type_.shape, valid)
+        return self.part(tensor, offsets, sizes, view)
+
+    def part(self, tensor: Ref, offsets: tuple[Operand, ...], sizes: Sequence[Dim], view: str = "") -> tuple[str, str]:
+        """`pto.partition_view`: SSA name and type of a part of a tensor."""
+        type_ = self.values.tensor(tensor.name)
         at = ", ".join(self.text.value(o) for o in offsets)
         extents = ", ".join(self.text.extent(s) for s in sizes)
         spelled = "x".join(str(s) if isinstance(s, int) else "?" for s in sizes)
         part = f"!pto.partition_tensor_view<{spelled}x{type_.dtype.pto}>"
-        name = f"%{tensor.name}_pview" + (f"_{self.text.count}" if self.text.count else "")
+        name = f"%{tensor.name}{'_peer' if view else ''}_pview" + (f"_{self.text.count}" if self.text.count else "")
         self.text.count += 1
         self.text.add(
-            f"{name} = pto.partition_view %{tensor.name}_view, offsets = [{at}], sizes = [{extents}] : "
+            f"{name} = pto.partition_view {view or f'%{tensor.name}_view'}, offsets = [{at}], sizes = [{extents}] : "
             f"{view_type(type_)} -> {part}"
         )
         return name, part

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
 from .ir import Const, Dim, Op, Operand, ScalarType, TensorType, TileType
+from .operations import called
 from .typing_rules import Rule, RuleContext, Typed
 
 BLOCK = 32  # bytes a row or column of a tile comes in
@@ -20,24 +21,27 @@ def vector_tile(
     if extent * dtype.size % BLOCK:
         at.fail(
             op,
-            f"pl.{op.name}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, not a multiple of {BLOCK}",
+            f"{called(op.name)}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, not a multiple of "
+            f"{BLOCK}",
             "take more, and say with valid_shape what holds data",
         )
     return tile
 
 
-def _static(at: RuleContext, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
+def static_extents(at: RuleContext, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
     if not isinstance(operand, tuple) or not operand:
-        at.fail(op, f"pl.{op.name}: {what} is a list of numbers")
+        at.fail(op, f"{called(op.name)}: {what} is a list of numbers")
     values = []
     for item in operand:
         if not isinstance(item, Const) or int(item.value) <= 0:
-            at.fail(op, f"pl.{op.name}: {what} has to be known when compiling", "load a whole tile and use valid_shape")
+            at.fail(
+                op, f"{called(op.name)}: {what} has to be known when compiling", "load a whole tile and use valid_shape"
+            )
         values.append(int(item.value))
     return tuple(values)
 
 
-def _two(shape: tuple[int, ...]) -> tuple[int, int]:
+def rows_and_columns(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of a window: leading extents are rows too."""
     rows = 1
     for extent in shape[:-1]:
@@ -48,21 +52,21 @@ def _two(shape: tuple[int, ...]) -> tuple[int, int]:
 # --- moving data -----------------------------------------------------------------------------------------------------
 
 
-def _load(at: RuleContext, op: Op) -> Typed:
+def load(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     rank = len(tensor.shape)
     offsets = at.indices(op, op.args[1], rank, "offsets")
-    shape = _static(at, op, op.args[2], "shape")
+    shape = static_extents(at, op, op.args[2], "shape")
     at.indices(op, op.args[2], rank, "extents")
     _inside(at, op, tensor, offsets, shape)
-    rows, cols = _two(shape)
+    rows, cols = rows_and_columns(shape)
     valid: tuple[Dim, Dim] = (rows, cols)
     if op.args[3] != ():
         extents = [at.dim(v) for v in at.indices(op, op.args[3], rank, "valid extents")]
         if rank == 1:
             extents.insert(0, 1)
         if any(extent != 1 for extent in shape[:-2]):
-            at.fail(op, "pl.load: valid_shape needs leading extents of 1")
+            at.fail(op, f"{called(op.name)}: valid_shape needs leading extents of 1")
         valid = (extents[-2], extents[-1])
     tile = TileType((rows, cols), tensor.dtype, valid)
     if op.attrs["target"] in ("", "vec"):
@@ -75,10 +79,10 @@ def _inside(at: RuleContext, op: Op, tensor: TensorType, offsets: tuple[Operand,
         if isinstance(offset, Const) and isinstance(whole, int) and op.args[-1] == ():
             start = int(offset.value)
             if start < 0 or start + size > whole:
-                at.fail(op, f"pl.{op.name}: axis {axis}: {start} to {start + size} of {whole}")
+                at.fail(op, f"{called(op.name)}: axis {axis}: {start} to {start + size} of {whole}")
 
 
-def _store(at: RuleContext, op: Op) -> Typed:
+def store(at: RuleContext, op: Op) -> Typed:
     tile, tensor = at.tile(op, 0), at.tensor(op, 2)
     offsets = at.indices(op, op.args[1], len(tensor.shape), "offsets")
     for axis, size in ((-1, tile.valid[1]), (-2, tile.valid[0])):
@@ -88,9 +92,9 @@ def _store(at: RuleContext, op: Op) -> Typed:
         if isinstance(whole, int) and isinstance(size, int) and isinstance(offset, Const) and len(tensor.shape) <= 2:
             start = int(offset.value)
             if start < 0 or start + size > whole:
-                at.fail(op, f"pl.store: axis {len(tensor.shape) + axis}: {start} to {start + size} of {whole}")
+                at.fail(op, f"{called(op.name)}: axis {len(tensor.shape) + axis}: {start} to {start + size} of {whole}")
     if op.attrs["atomic"] not in ("", "add"):
-        at.fail(op, f"pl.store: atomic is 'add' or nothing, found {op.attrs['atomic']!r}")
+        at.fail(op, f"{called(op.name)}: atomic is 'add' or nothing, found {op.attrs['atomic']!r}")
     return replace(op, args=(op.args[0], offsets, op.args[2])), None
 
 
@@ -102,7 +106,7 @@ def _move(at: RuleContext, op: Op) -> Typed:
 def _extract(at: RuleContext, op: Op) -> Typed:
     tile = at.tile(op, 0)
     offsets = at.indices(op, op.args[1], 2, "offsets")
-    shape = _static(at, op, op.args[2], "shape")
+    shape = static_extents(at, op, op.args[2], "shape")
     if len(shape) != 2:
         at.fail(op, "pl.extract: shape is [rows, columns]")
     for axis in (0, 1):
@@ -113,7 +117,7 @@ def _extract(at: RuleContext, op: Op) -> Typed:
 
 
 def _create_tile(at: RuleContext, op: Op) -> Typed:
-    shape = _two(_static(at, op, op.args[0], "shape"))
+    shape = rows_and_columns(static_extents(at, op, op.args[0], "shape"))
     return replace(op, args=()), TileType(shape, op.attrs["dtype"], shape)
 
 
@@ -159,7 +163,7 @@ def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
 def _unary(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if not x.dtype.is_float and op.name not in ("neg", "abs", "relu"):
-        at.fail(op, f"pl.{op.name}: {x.dtype} is no float", "convert it with pl.cast")
+        at.fail(op, f"{called(op.name)}: {x.dtype} is no float", "convert it with pl.cast")
     return op, replace(x, pad="null")
 
 
@@ -174,7 +178,7 @@ def _cast(at: RuleContext, op: Op) -> Typed:
 
 
 def _full(at: RuleContext, op: Op) -> Typed:
-    shape, dtype = _two(_static(at, op, op.args[0], "shape")), op.attrs["dtype"]
+    shape, dtype = rows_and_columns(static_extents(at, op, op.args[0], "shape")), op.attrs["dtype"]
     return replace(op, args=(at.number(op, op.args[1], dtype),)), vector_tile(at, op, shape, dtype)
 
 
@@ -210,10 +214,11 @@ def _expand(axis: int, like: bool) -> Rule:
         wanted = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
         if narrow.shape != wanted:
             at.fail(
-                op, f"pl.{op.name}: one value a {'row' if axis == 0 else 'column'} is {list(wanted)}, found {narrow}"
+                op,
+                f"{called(op.name)}: one value a {'row' if axis == 0 else 'column'} is {list(wanted)}, found {narrow}",
             )
         if narrow.dtype != x.dtype:
-            at.fail(op, f"pl.{op.name}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")
+            at.fail(op, f"{called(op.name)}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")
         return (replace(op, args=(op.args[1],)) if like else op), replace(x, pad="null")
 
     return rule
@@ -221,7 +226,7 @@ def _expand(axis: int, like: bool) -> Rule:
 
 def _reshape(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
-    shape = _two(_static(at, op, op.args[1], "shape"))
+    shape = rows_and_columns(static_extents(at, op, op.args[1], "shape"))
     if shape[0] * shape[1] != x.shape[0] * x.shape[1]:
         at.fail(op, f"pl.reshape: {x} has {x.shape[0] * x.shape[1]} elements, {list(shape)} {shape[0] * shape[1]}")
     if x.valid != x.shape and not (1 in x.shape and 1 in shape):
@@ -316,13 +321,13 @@ def _mrgsort(at: RuleContext, op: Op) -> Typed:
 
 def _product(at: RuleContext, op: Op, a: TileType, b: TileType) -> TileType:
     if a.shape[1] != b.shape[0]:
-        at.fail(op, f"pl.{op.name}: {a} has {a.shape[1]} columns, {b} has {b.shape[0]} rows")
+        at.fail(op, f"{called(op.name)}: {a} has {a.shape[1]} columns, {b} has {b.shape[0]} rows")
     if a.dtype != b.dtype or a.dtype not in (FP32, FP16, BF16, INT8):
-        at.fail(op, f"pl.{op.name}: {a.dtype} and {b.dtype}; both are FP32, FP16, BF16 or INT8")
+        at.fail(op, f"{called(op.name)}: {a.dtype} and {b.dtype}; both are FP32, FP16, BF16 or INT8")
     for tile in (a, b):
         for extent, fractal in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
             if extent % fractal:
-                at.fail(op, f"pl.{op.name}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} fractals")
+                at.fail(op, f"{called(op.name)}: {tile} does not consist of 16 x {BLOCK // tile.dtype.size} fractals")
     return TileType((a.shape[0], b.shape[1]), INT32 if a.dtype == INT8 else FP32, (a.valid[0], b.valid[1]))
 
 
@@ -343,8 +348,8 @@ def _launch_id(at: RuleContext, op: Op) -> Typed:
 
 
 KERNEL_RULES: dict[str, Rule] = {
-    "load": _load,
-    "store": _store,
+    "load": load,
+    "store": store,
     "move": _move,
     "extract": _extract,
     "create_tile": _create_tile,

@@ -28,7 +28,7 @@ def _slice(at: RuleContext, op: Op) -> Typed:
         if not 0 <= int(offset.value) < whole:
             at.fail(op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}")
     _contiguous(at, op, extents, tensor.shape)
-    return replace(op, args=(op.args[0], shape, offsets)), TensorType(extents, tensor.dtype)
+    return replace(op, args=(op.args[0], shape, offsets)), replace(tensor, shape=extents)
 
 
 def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim, ...]) -> None:
@@ -54,7 +54,7 @@ def _reshape(at: RuleContext, op: Op) -> Typed:
     old, new = _count(tensor.shape), _count(extents)
     if old is not None and new is not None and old != new:
         at.fail(op, f"pl.reshape: {old} elements as {new}")
-    return replace(op, args=(op.args[0], shape)), TensorType(extents, tensor.dtype)
+    return replace(op, args=(op.args[0], shape)), replace(tensor, shape=extents)
 
 
 def _count(shape: tuple[Dim, ...]) -> int | None:

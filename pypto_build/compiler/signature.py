@@ -1,4 +1,5 @@
-"""In what order a kernel takes its arguments: tensors, numbers, dynamic extents, then what the launch tells it.
+"""In what order a kernel takes its arguments: tensors, numbers, the contexts of tensors in windows, dynamic extents,
+then what the launch tells it.
 
 The .pto function, the wrapper's unpacking and the orchestration's `add_*` calls all follow this one order.
 """
@@ -17,13 +18,19 @@ LAUNCH_IDS = {
 }
 
 
+def context_name(window: str) -> str:
+    """The argument that tells a kernel the ranks of a tensor in a window."""
+    return f"{window}__ctx"
+
+
 @dataclass(frozen=True)
 class KernelSignature:
-    """`extents` has, for each dynamic extent, the parameter and axis it is read from; `launch_ids` the operations whose
-    values are passed."""
+    """`contexts` has the tensors in windows, each of which comes with a context; `extents`, for each dynamic extent,
+    the parameter and axis it is read from; `launch_ids` the operations whose values are passed."""
 
     tensors: tuple[TensorParam, ...]
     scalars: tuple[ScalarParam, ...]
+    contexts: tuple[TensorParam, ...]
     extents: tuple[tuple[str, TensorParam, int], ...]
     launch_ids: tuple[str, ...]
 
@@ -38,4 +45,6 @@ def signature_of(function: IrFunction) -> KernelSignature:
     # each block of a launched group has its own part of the pipe's buffer, so both members have to know theirs
     block = bool(used & {"get_block_idx", "get_block_num"}) or (function.spmd and function.pipe is not None)
     ids = [n for n in ("get_block_idx", "get_block_num") if block] + ["get_subblock_idx"] * ("get_subblock_idx" in used)
-    return KernelSignature(function.tensors(), function.scalars(), tuple(extents.values()), tuple(ids))
+    return KernelSignature(
+        function.tensors(), function.scalars(), function.windows(), tuple(extents.values()), tuple(ids)
+    )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from .dtypes import BOOL, INDEX
 from .errors import CompileError
 from .ir import Block, Const, IrFunction, Op, Operand, Program, Ref, ScalarType
-from .operations import OPERATIONS
+from .operations import OPERATIONS, TO_RANKS
 
 LANE = "subblock_idx"
 _AXES = ("rows", "columns")
@@ -97,6 +97,8 @@ class _Lanes:
                 self.before = []
             elif op.name == "write":
                 out.append(self.once(op))
+            elif op.name in TO_RANKS:
+                raise self.error(op, "the other vector core may not have come so far", "use a kernel of its own")
             else:
                 self.check(op)
                 out.append(op)
@@ -116,7 +118,7 @@ class _Lanes:
         axis, extents = self.tensor_axis(op, op.ref(0), op.items(2)), list(op.items(2))
         half = self.values.tile(op.result).shape[self.axis]
         extents[axis] = Const(half)
-        return replace(op, args=(op.args[0], self.moved(op, axis, half), tuple(extents)))
+        return replace(op, args=(op.args[0], self.moved(op, axis, half), tuple(extents), *op.args[3:]))
 
     def store(self, op: Op) -> Op:
         tile = op.ref(0)
@@ -124,7 +126,7 @@ class _Lanes:
             return self.once(op)
         half = self.values.tile(tile.name).shape[self.axis]
         axis = self.tensor_axis(op, op.ref(2), ())
-        return replace(op, args=(tile, self.moved(op, axis, half), op.args[2]))
+        return replace(op, args=(tile, self.moved(op, axis, half), *op.args[2:]))
 
     def tensor_axis(self, op: Op, tensor: Ref, shape: tuple[Operand, ...]) -> int:
         """The axis of the tensor that the split axis of its tile lies along."""

@@ -24,7 +24,7 @@ from .ir import (
     ValueKind,
     Values,
 )
-from .operations import OPERATIONS
+from .operations import OPERATIONS, called
 
 #: An operation with its operands converted, and the type of its results; None if it has no value.
 Typed = tuple[Op, Type | None]
@@ -56,13 +56,13 @@ class RuleContext:
             spec = OPERATIONS.get(op.name)
             if spec and "tensor" in spec.operands and hint:
                 hint = f"its operands: {', '.join(spec.operands)}; pl.load makes a tile"
-            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tile", hint)
+            self.fail(op, f"{called(op.name)}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tile", hint)
         return type_
 
     def tensor(self, op: Op, number: int) -> TensorType:
         type_ = self.type_of(op.args[number])
         if not isinstance(type_, TensorType):
-            self.fail(op, f"pl.{op.name}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tensor")
+            self.fail(op, f"{called(op.name)}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tensor")
         return type_
 
     def operand_name(self, op: Op, number: int) -> str:
@@ -73,7 +73,7 @@ class RuleContext:
         """A number as one of another element type."""
         type_ = self.type_of(operand)
         if not isinstance(type_, ScalarType):
-            self.fail(op, f"pl.{op.name}: {kind_text(type_)} stands where a number is needed")
+            self.fail(op, f"{called(op.name)}: {kind_text(type_)} stands where a number is needed")
         if isinstance(operand, Const):
             if dtype.is_float:
                 return Const(float(operand.value))
@@ -87,9 +87,9 @@ class RuleContext:
     def indices(self, op: Op, operand: Operand, count: int, what: str) -> tuple[Operand, ...]:
         """A list of so many index values."""
         if not isinstance(operand, tuple):
-            self.fail(op, f"pl.{op.name}: {what} is a list")
+            self.fail(op, f"{called(op.name)}: {what} is a list")
         if len(operand) != count:
-            self.fail(op, f"pl.{op.name}: {len(operand)} {what}, the tensor has {count} extents")
+            self.fail(op, f"{called(op.name)}: {len(operand)} {what}, the tensor has {count} extents")
         return tuple(self.number(op, item, INDEX) for item in operand)
 
     def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.run_options import NUMERICS
 
 Item = TypeVar("Item")
 
@@ -32,6 +33,8 @@ def add_run_options(parser: argparse.ArgumentParser, timeout_s: float) -> None:
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
+    add("--numerics", default=NUMERICS[0], choices=NUMERICS, help="whose results the kernels were compiled to give")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--timeout", type=float, default=timeout_s, metavar="S", help=f"seconds a run may take ({timeout_s:.0f})")
 

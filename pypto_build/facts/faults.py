@@ -176,6 +176,8 @@ class FaultKind:
     # what a kernel leaves for its task to wait for
     ASYNC_INVALID = 87
     ASYNC_OVERFLOW = 88
+    # what kernels of one chip wait for
+    VALUE_WAIT = 89
 
 
 class Kind(NamedTuple):
@@ -373,18 +375,18 @@ KINDS: dict[int, Kind] = {
     FaultKind.HEAP_FULL: Kind(
         HEAP_RING_DEADLOCK,
         "the heap of ring {ring}{scope} is full: {bytes} bytes are asked for, {used} of {limit} are held by tasks that "
-        "cannot be released",
+        "cannot be released{oldest}",
         "{code_hint}, for example PTO2_RING_HEAP={enough}",
     ),
     FaultKind.DEPENDENCY_POOL_FULL: Kind(
         DEP_POOL_OVERFLOW,
-        "ring {ring}{scope}: {used} of {limit} dependency edges are in use and {count} more are needed",
+        "ring {ring}{scope}: {used} of {limit} dependency edges are in use and {count} more are needed{oldest}",
     ),
-    FaultKind.WINDOW_FULL: Kind(FLOW_CONTROL_DEADLOCK, "ring {ring}{scope}: all {limit} task slots are in use"),
+    FaultKind.WINDOW_FULL: Kind(FLOW_CONTROL_DEADLOCK, "ring {ring}{scope}: all {limit} task slots are in use{oldest}"),
     FaultKind.SCOPE_FILLS_WINDOW: Kind(
         SCOPE_DEADLOCK,
         "one scope holds more tasks than its ring has slots: all {limit} of ring {ring}{scope} are in use, every task "
-        "in them is over, and their scope is still open",
+        "in them is over, and their scope is still open{oldest}",
     ),
     FaultKind.TENSOR_MAP_FULL: Kind(
         TENSORMAP_OVERFLOW, "the tensor map's {limit} entries all belong to unfinished tasks"
@@ -404,7 +406,7 @@ KINDS: dict[int, Kind] = {
     FaultKind.GROUP_DEADLOCK: Kind(SCHEDULER_TIMEOUT, "{group}; {occupancy}", "{group_hint}", "hang"),
     FaultKind.BARRIER_MISSED: Kind(
         SCHEDULER_TIMEOUT,
-        "SYNCALL waits for a block that has returned without calling it; {occupancy}",
+        "SYNCALL waits for a block that has returned without calling it: {barrier}; {occupancy}",
         "call SYNCALL equally often in every block, and not while others wait for a pipe",
         "hang",
     ),
@@ -430,6 +432,7 @@ KINDS: dict[int, Kind] = {
     FaultKind.WINDOW_OVERRUN: _elsewhere("runtime_error"),
     FaultKind.RANKS_DEADLOCK: _elsewhere("hang"),
     FaultKind.ASYNC_INVALID: Kind(ASYNC_COMPLETION_INVALID, "the kernel reports that an asynchronous operation failed"),
+    FaultKind.VALUE_WAIT: Kind(SCHEDULER_TIMEOUT, "{values}; {occupancy}", "{values_hint}", "hang"),
     FaultKind.ASYNC_OVERFLOW: Kind(
         ASYNC_WAIT_OVERFLOW, "the kernel registers more completions to wait for than the {limit} of a task"
     ),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+#: simpler's runtimes: what an artifact was made for.
+TENSORMAP, HOST_GRAPH = "tensormap_and_ringbuffer", "host_build_graph"
+
 
 class Platform(msgspec.Struct, frozen=True):
     """One value of ``PLATFORM=``.

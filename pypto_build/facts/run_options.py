@@ -13,6 +13,11 @@ import msgspec
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)
 
+#: Whose results an instruction gives where they are known to differ: the device's where that costs no time, the
+#: device's, those of upstream's simulator.
+NUMERICS = ("fast", "device", "simulator")
+FAST, _, SIMULATOR = NUMERICS
+
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
     "debug": 10,
@@ -109,8 +114,8 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why", "extract", "reduce")  # tools that make runs of their own
-_COMPARING = ("bisect", "scene_test", "diverge", "why", "reduce", "sweep")
+_ONE_RUN = ("diverge", "hazards", "flaky", "why", "step", "extract", "reduce")  # tools that make runs of their own
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce", "sweep")
 
 # fmt: off
 _ORDER_AND_DATA = (
@@ -129,8 +134,11 @@ _ORDER_AND_DATA = (
     RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout",
         verbs=(*_ONE_RUN, "sweep"), configures=False),
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
-        flag="--world", runtimes=_OURS, verbs=("hazards",)),
+        flag="--world", runtimes=_OURS, verbs=("hazards", "flaky", "diverge")),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
+    RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
+        "whose results where they differ: fast (the device's where that costs nothing), device, upstream's simulator",
+        flag="--numerics", runtimes=_OURS, verbs=(*_ONE_RUN, "sweep")),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),
     RunOption("SHUFFLE", SWITCH, False, "1: run ready tasks in a random legal order, seeded by SEED",
@@ -206,8 +214,10 @@ _TOLD = (
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
     Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
     Setting("trace_task", -1, "number of the task whose checked kernels leave every instruction with its values"),
+    Setting("trace_block", -1, "the block of that task that does; -1: all of them"),
     Setting("output_dir", "", "of what a run leaves"),
     Setting("report", None, "shared memory for what is said of crashes and progress"),
+    Setting("flight", None, "shared memory for the last events of every core"),
     Setting("board", None, "shared memory in which the ranks of several chips tell what they wait for"),
     Setting("windows", (), "address and size of the windows of all ranks"),
     Setting("rank", 0, "of this run, where there is a board"),

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.interface import Interface
-from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.platforms import HOST_GRAPH, PLATFORMS
 from pypto_build.toolchain.elf import AARCH64, MACHINES, X86_64, Elf, ElfError, extract_text, read_elf
-from pypto_build.toolchain.simpler import HOST_GRAPH
 
 _Problems = Callable[[Elf, str, bool], Iterator[str]]
 #: Symbols that only binaries for the embedded runtime have.

@@ -148,6 +148,11 @@ class Roots:
             self._named[word] = named
         return named
 
+    def words(self, argv: Iterable[str]) -> list[str]:
+        """The words of a command line, with every root in them named."""
+        named, word = self._named, self.word
+        return [named[each] if each in named else word(each) for each in argv]
+
     def path(self, name: str) -> str:
         """The path of ``name`` here; a root that this place does not have leads nowhere."""
         if name.startswith(_BYTES):
@@ -197,7 +202,11 @@ def plain(text: str) -> str:
 
 def digest_words(words: Sequence[str]) -> str:
     """A digest over words in their order."""
-    return hashlib.sha256(msgspec.msgpack.encode(list(map(plain, words)))).hexdigest()
+    try:
+        data = msgspec.msgpack.encode(words)
+    except UnicodeEncodeError:  # bytes that no encoding explains; else all words are plain
+        data = msgspec.msgpack.encode(list(map(plain, words)))
+    return hashlib.sha256(data).hexdigest()
 
 
 def make_key(words: str, settings: Mapping[str, str], declared: Mapping[str, str]) -> str:

@@ -59,6 +59,7 @@ class Known:
 
     def __init__(self, directory: Path, roots: Roots) -> None:
         self.directory, self.roots = directory, roots
+        self._prefix = os.path.join(directory, "")
         self._words: dict[tuple[str, ...], str] = {}
         self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
         self._saved_at = time.monotonic()
@@ -150,7 +151,7 @@ class Known:
 
     def _digest_of(self, argv: tuple[str, ...]) -> str:
         if argv not in self._words:
-            self._words[argv] = digest_words(list(map(self.roots.word, argv)))
+            self._words[argv] = digest_words(self.roots.words(argv))
         return self._words[argv]
 
     def _settings_of(self, action: Action) -> dict[str, str]:
@@ -223,9 +224,13 @@ class Known:
 
     # Outputs
 
+    def path(self, name: str) -> str:
+        """The path of an output, as text: a null run asks for some thousands."""
+        return self._prefix + name
+
     def digest(self, name: str) -> str:
         """The digest of an output as it is now, of a link that of its target; empty if there is none."""
-        path = str(self.directory / name)
+        path = self.path(name)
         return bytes_digest(self.content(name)) if os.path.islink(path) else self.digests.of(path)
 
     def content(self, name: str) -> bytes:

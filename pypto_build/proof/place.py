@@ -91,6 +91,10 @@ class Place:
         """The path of an output."""
         return self.directory / name
 
+    def word(self, name: str) -> str:
+        """The path of an output as a word of a command line."""
+        return self._known.path(name)
+
     def proven(self, action: Action) -> Result | None:
         """The result of ``action`` if it is recorded here, its inputs are as they were, and its outputs in place."""
         with self._lock:

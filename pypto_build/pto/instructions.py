@@ -23,7 +23,8 @@ _INTRODUCTION = """# Instructions
 What `pto/pto-inst.hpp` of the embedded runtime has, for both generations of the platform. An instruction works on the
 valid region of the tile it writes, which comes first; layouts and paddings are those of the tiles. *Reads* and *writes*
 are what the checked build (`CHECK=1`) records; *rank* is how often compiled kernels use it. *Types* are those of the
-elements that it computes with or moves, one type for all operands where the row does not say otherwise.
+elements that it computes with or moves, one type for all operands where the row does not say otherwise. Where a device
+or upstream's simulator may give other bits, [agreement.md](agreement.md) says so.
 """
 
 

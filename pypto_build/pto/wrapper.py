@@ -21,6 +21,8 @@ from .resolve import Resolved, Value, resolve
 from .splice import BODY_SENTINEL
 from .types import PtrType, ScalarType, Type, parse_type
 
+_WORD = parse_type("i64")  # what a CommContext is read as
+_SCALARS = ("scalar", "context")
 ENTRY_SENTINEL = "// --- Kernel entry point ---"
 
 _PREAMBLE = """\
@@ -59,9 +61,10 @@ LAUNCH = {
 class Passed:
     """What `kernel_entry` passes for one parameter.
 
-    `kind` is tensor (`ctype` is that of an element), scalar, extent or launch; `slot` the place in the argument array
-    of tensors and scalars; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe,
-    of which every block has a part.
+    `kind` is tensor (`ctype` is that of an element), scalar, context (a scalar that is the address of a CommContext,
+    read as words of `ctype`), extent or launch; `slot` the place in the argument array of tensors, scalars and
+    contexts; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe, of which every
+    block has a part.
     """
 
     kind: str
@@ -113,16 +116,15 @@ class _Slots:
         name = cpp_name(argument)
         if name in LAUNCH:
             return launched(name)
-        first, count = (
-            (0, self.payload.tensors)
-            if isinstance(argument.type, PtrType)
-            else (self.payload.tensors, self.payload.scalars)
-        )
-        slot = next((s for s in range(first, first + count) if s not in self.taken), None)
+        slot = self.free(0, self.payload.tensors)
         if isinstance(argument.type, PtrType) and slot is not None:
             self.taken.add(slot)
             return Passed("tensor", name, scalar(argument.type.element), slot, shared=number in self.pipes)
-        if slot is not None:
+        slot = self.free(self.payload.tensors, self.payload.scalars)
+        if isinstance(argument.type, PtrType) and slot is not None and argument.type.element == _WORD:
+            self.taken.add(slot)
+            return Passed("context", name, scalar(argument.type.element), slot)
+        if slot is not None and not isinstance(argument.type, PtrType):
             self.taken.add(slot)
             return Passed("scalar", name, scalar(argument.type), slot)
         extent = self.extent(number, tensors)
@@ -134,6 +136,10 @@ class _Slots:
             f"argument {number} ({argument.name}: {argument.type}) has no value: the orchestration passes {counts}",
             f"func.func @{self.function.name}",
         )
+
+    def free(self, first: int, count: int) -> int | None:
+        """The first of some places that nothing has taken."""
+        return next((slot for slot in range(first, first + count) if slot not in self.taken), None)
 
     def extent(self, number: int, tensors: list[Passed]) -> str:
         """The extent of a tensor that is this parameter; empty when no view has it."""
@@ -205,18 +211,18 @@ def refit_arguments(
     passes beyond what the old `kernel_entry` took, an extent of a tensor, or a number of the launch. Raises PtoError
     naming the first parameter that has no value or another type than before.
     """
-    before = Payload(sum(p.kind == "tensor" for p in old), sum(p.kind == "scalar" for p in old))
+    before = Payload(sum(p.kind == "tensor" for p in old), sum(p.kind in _SCALARS for p in old))
     payload = payload or before
     shift = payload.tensors - before.tensors  # scalars lie behind the tensors
     kept = {number: _kept(argument, old, shift) for number, argument in enumerate(function.args)}
     slots = _Slots(function, module, payload)
-    slots.taken = {p.slot for p in kept.values() if p is not None and p.kind in ("tensor", "scalar")}
-    slots.taken |= {p.slot + (shift if p.kind == "scalar" else 0) for p in old if p.kind in ("tensor", "scalar")}
+    slots.taken = {p.slot for p in kept.values() if p is not None and p.kind in ("tensor", *_SCALARS)}
+    slots.taken |= {p.slot + (shift if p.kind in _SCALARS else 0) for p in old if p.kind in ("tensor", *_SCALARS)}
     plan: list[Passed] = []
     for number, argument in enumerate(function.args):
         same = kept[number]
         if same is not None and not _fits(argument, same):
-            what = f"{same.ctype}*" if same.kind == "tensor" else same.ctype
+            what = f"{same.ctype}*" if same.kind in ("tensor", "context") else same.ctype
             raise PtoError(
                 module.source.position(function.token),
                 f"argument {number} ({argument.name}: {argument.type}) no longer fits: kernel_entry passes {what} "
@@ -237,15 +243,15 @@ def _kept(argument: Argument, old: tuple[Passed, ...], shift: int) -> Passed | N
         found = old[number] if number < len(old) else None
     else:
         found = next((p for p in old if p.kind == "launch" and p.name == cpp_name(argument)), None)
-    return replace(found, slot=found.slot + shift) if found is not None and found.kind == "scalar" else found
+    return replace(found, slot=found.slot + shift) if found is not None and found.kind in _SCALARS else found
 
 
 def _fits(argument: Argument, passed: Passed) -> bool:
     """Tensors keep their element type; whole numbers convert into each other, as C++ does it."""
     type_ = argument.type
     if isinstance(type_, PtrType):
-        return passed.kind == "tensor" and type_.element in _elements(passed.ctype)
-    if not isinstance(type_, ScalarType) or passed.kind == "tensor":
+        return passed.kind in ("tensor", "context") and type_.element in _elements(passed.ctype)
+    if not isinstance(type_, ScalarType) or passed.kind in ("tensor", "context"):
         return False
     return scalar(type_) == passed.ctype or not (type_.is_float or _is_float(passed.ctype))
 
@@ -317,11 +323,14 @@ def unpack_arguments(passed: tuple[Passed, ...], tensor_class: str) -> list[str]
     block, blocks = (
         name if name in known else LAUNCH[name] for name in ("__pypto_spmd_block_idx", "__pypto_spmd_block_num")
     )
-    order = {"tensor": 0, "scalar": 1, "extent": 2}
+    order = {"tensor": 0, "scalar": 1, "context": 2, "extent": 3}
     for p in sorted((p for p in passed if p.kind in order), key=lambda p: (order[p.kind], p.slot)):
         match p.kind:
             case "scalar":
                 lines += _unpack_scalar(p)
+            case "context":
+                pointer = f"reinterpret_cast<__gm__ {p.ctype}*>(args[{p.slot}])"
+                lines += [f"    // Unpack comm context: {p.name}", f"    __gm__ {p.ctype}* {p.name} = {pointer};"]
             case "extent":
                 lines += [f"    // Dynamic dim: {p.name}", f"    {p.ctype} {p.name} = {p.value};"]
             case _:
@@ -373,6 +382,9 @@ def _read(entry: str, name: str) -> Passed | None:
     pointer = re.search(rf"__gm__\s+([\w:]+)\s*\*\s*{here}\s*=\s*([^;]*);", entry)
     if tensor and pointer:
         return Passed("tensor", name, pointer[1], int(tensor[1]), shared="+" in pointer[2].partition("start_offset")[2])
+    address = re.search(rf"__gm__\s+([\w:]+)\s*\*\s*{here}\s*=\s*reinterpret_cast<[^;]*>\({_SLOT}\)\s*;", entry)
+    if address:
+        return Passed("context", name, address[1], int(address[2]))
     packed = re.search(rf"\b{here}_conv\.u64\s*=\s*{_SLOT}", entry)
     declared = re.search(rf"^[ \t]*([\w:]+)\s+{here}\s*=\s*([^;]*);", entry, re.M)
     if packed and declared:

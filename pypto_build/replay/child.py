@@ -135,7 +135,7 @@ def tensor_buffers(binding: Binding, arena: Arena) -> list[TensorBuffer]:
     ]
 
 
-def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview) -> None:
+def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview, flight: memoryview) -> None:
     """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service.
 
     `module` is the embedded runtime's, which has forked this process.
@@ -154,7 +154,7 @@ def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview
 
     try:
         note = LoadingNote(report)
-        options = {**job.options, "report": report, **_hook(job, note)}
+        options = {**job.options, "report": report, "flight": flight, **_hook(job, note)}
         if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
             reply(Reply(loaded=True))
         runtime = _prepare(module, job, note)

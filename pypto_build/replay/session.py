@@ -163,7 +163,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print) -> Ve
             _note_failure(verdict, error)
     log.line(last_line(verdict, log.elapsed_s))
     if verdict.error is not None:
-        log.text_lines(*(f"    {line}" for line in verdict.error.detail))
+        log.text_lines(*(f"    {line}" for line in (*verdict.error.detail, *verdict.error.events)))
     return verdict
 
 
@@ -226,6 +226,7 @@ class _Session:
                 request.platform,
                 request.seed,
                 request.timeout_s,
+                request.binaries,
             )
 
     def _bind(self, interface: Interface, data: Snapshot) -> Binding:

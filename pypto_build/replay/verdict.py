@@ -68,7 +68,7 @@ class ErrorInfo(msgspec.Struct):
     """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail.
 
     `fault` is what the runtime noticed, where it was the runtime, `line` and `address` where a crash was and what it
-    touched; verdict.json has the words alone, and `code`, the number that upstream's runtime has for it, if any.
+    touched; `events` are the last of all cores; verdict.json has the words alone, and `code`, the number that upstream's runtime has for it, if any.
     """
 
     kind: str
@@ -81,6 +81,7 @@ class ErrorInfo(msgspec.Struct):
     code: int | None = None
     line: str = ""
     address: int | None = None
+    events: list[str] = []  # the last before it; not written
 
     def __str__(self) -> str:
         where = [f"task {self.task}"] if self.task is not None else []
@@ -137,7 +138,7 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
     fields = msgspec.to_builtins(verdict)
     ordered = {"schema": fields.pop("schema"), **fields}
     if verdict.error is not None:
-        for name in ("fault", "line", "address"):
+        for name in ("fault", "line", "address", "events"):
             del ordered["error"][name]
         if verdict.error.code is None:
             del ordered["error"]["code"]

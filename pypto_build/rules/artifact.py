@@ -12,7 +12,7 @@ from pypto_build.artifact import Artifact, detect_vintage
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
-from pypto_build.proof.reason import few
+from pypto_build.proof.reason import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
@@ -24,6 +24,7 @@ from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
+from pypto_build.trace import span
 
 ARTIFACT = Rule(
     "PtoArtifact",
@@ -81,9 +82,15 @@ class ArtifactTargets:
 
         The status of the first step that fails.
         """
-        failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+        with span("look at what is used"):
+            failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
         failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
+
+
+def chip_words(targets: ArtifactTargets) -> list[str]:
+    """By which a tool learns where the chip programs of a distributed artifact are built; none for other artifacts."""
+    return [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
 
 
 class Artifacts:
@@ -241,12 +248,15 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     built, restored = _renewed(workspace, targets, "built"), _renewed(workspace, targets, "restored")
     files = built | {name: reason for name, reason in restored.items() if name not in built}
     if not files:
+        why = "a first run with these options" if why == NEVER else why
         named = ": ".join(filter(None, [targets.artifact.name if several else "", why]))
         because = f"  ({named})" if named else ""
-        terminal.say(f"[cpp->.so] no cpp edits since last build; reusing cached binaries{because}")
+        kept = f"reusing cached binaries{f' of {targets.variant}/' if targets.variant else ''}"
+        terminal.say(f"[cpp->.so] no cpp edits since last build; {kept}{because}")
         return
     listed = f"({len(files)} file(s)): {several}{few(list(files), 5)}"
-    done = "rebuilding" if built else "restored as they were made before"
+    place = f" in {targets.variant}/" if targets.variant else ""
+    done = f"rebuilding{place}" if built else f"restored{place} as they were made before"
     reasons = few(list(dict.fromkeys(filter(None, files.values()))), 2)
     terminal.say(
         f"[cpp->.so] cpp edits or missing binaries detected {listed}; {done}" + (f"  ({reasons})" if reasons else "")

@@ -127,10 +127,20 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
         Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
         Option(
-            "TASK", TEXT, "", "dump, deps: a task by number, ring:count or id; several with commas; extract: also 3-7"
+            "TASK",
+            TEXT,
+            "",
+            "dump, deps: a task by number, ring:count or id, several with commas; extract: also 3-7; step: one",
         ),
+        Option("BLOCK", whole(0), 0, "step: the task's block"),
         Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
-        Option("KERNEL", TEXT, "", "dump, extract: a kernel by name or func_id; passes: a function"),
+        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program, 1, or one of its dispatches, 1/d0"),
+        Option(
+            "KERNEL",
+            TEXT,
+            "",
+            "dump, extract: a kernel by name or func_id; passes: a function; step: a name, aic, aiv0 or aiv1",
+        ),
         Option("FROM", TEXT, "", "extract: the first task; all after it are taken too"),
         Option("KEEP", TEXT, "", "reduce: what has to stay: mismatch:OUTPUT, crash, hang, or the rule of a finding"),
         Option("SEEDS", TEXT, "1-200", "sweep: one case a seed: 1-200, several with commas"),
@@ -145,7 +155,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "EXPORT",
             one_of("", "pt", "npy", "txt", "dot", "html", "trace"),
             "",
-            "dump: pt, npy, txt; deps: dot, html, trace",
+            "dump: pt, npy, txt; deps: dot, html, trace; step: html",
         ),
         Option(
             "AGAINST",
@@ -155,7 +165,13 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("TRAP", TEXT, "", "hazards: end at the instruction that makes nan, inf, saturate or denormal (commas)"),
         Option("OUT", TEXT, "", "why: an output of the program by name; the only one needs none"),
-        Option("AT", TEXT, "", "why: its element, I,J; of ranges (I:J) the element that is most wrong"),
+        Option(
+            "AT",
+            TEXT,
+            "",
+            "why: its element, I,J; of ranges (I:J) the element that is most wrong; step: 69, TADD#4, v17",
+        ),
+        Option("SCRIPT", TEXT, "", "step: commands such as 'next 3; print v17', or a file of them"),
         Option("LOG", TEXT, "", "hang: a log, or the directory of the host's and the device's logs"),
         Option(
             "AXIS",

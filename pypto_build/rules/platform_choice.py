@@ -22,9 +22,8 @@ _READ_ONLY = frozenset({"compile", "pto_diff", "fetch", "gc", "help", "scene_tes
     verb.name for verb in VERBS.values() if verb.needs in (Needs.FILES, Needs.ARTIFACT)
 }
 # Targets that run kernels here on every platform, or translate them.
-_ON_THE_CPU = frozenset({"torch"}) | {
-    verb.name for verb in VERBS.values() if verb.needs in (Needs.BINARIES, Needs.CHECKED)
-}
+_RUNS_KERNELS = (Needs.BINARIES, Needs.CHECKED, Needs.TRACED, Needs.DEBUGGED)
+_ON_THE_CPU = frozenset({"torch"}) | {verb.name for verb in VERBS.values() if verb.needs in _RUNS_KERNELS}
 
 
 def choose_platform(

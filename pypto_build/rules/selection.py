@@ -19,11 +19,13 @@ from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import OF_AN_ARTIFACT
-from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
+from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 
 # Tools that need nothing built.
 _WITHOUT_NODES = (Needs.FILES, Needs.ARTIFACT)
+# Tools that need the usual binaries besides those of their own.
+_BESIDE_A_REPLAY = (Needs.TRACED, Needs.DEBUGGED)
 
 
 def declare_selected(env: Environment, verdicts: Verdicts) -> None:
@@ -52,6 +54,12 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     root = workspace.selected = resolve_jit(jit, *places)
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
     verdicts.concern(workspace.options, [output] if output != root else [])
+    if is_distributed(root):
+        from pypto_build.rules.distributed import declare_distributed
+
+        declare_distributed(env, root, wanted)
+        verdicts.concern(workspace.options, workspace.outputs)
+        return
     _declare_verbs(env, without_nodes, root)
     if "pto_diff" in wanted:
         from pypto_build.rules.pto_targets import declare_pto_diff
@@ -108,13 +116,16 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
 
 def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
-    if is_distributed(root):
-        from pypto_build.rules.distributed import declare_distributed
-
-        declare_distributed(env, root, wanted)
-        return
+    _refuse_ranks(workspace_of(env), root)
     artifacts = open_artifacts(workspace_of(env), root)
     _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)
+
+
+def _refuse_ranks(workspace: Workspace, root: Path) -> None:
+    """Raise for options that only distributed programs take; where several artifacts are named, others may be meant."""
+    for name in ("WORLD", "RANK"):
+        if workspace.options[name] != OPTIONS[name].default and not workspace.of_batch:
+            raise ArtifactError(f"{name}={workspace.options[name]}", f"{root.name} runs on one chip", "leave it out")
 
 
 def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:
@@ -157,7 +168,10 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 declare_triage(env, verb, targets, needed, verdict, subject.data)
                 continue
             looked = verdict if verb.needs is Needs.REPLAY else ()
-            declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data)
+            beside = None
+            if verb.needs in _BESIDE_A_REPLAY:
+                beside = declare_loaded(env, subject.artifact, variant=USUAL.directory, needed=builds)
+            declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data, beside)
     for targets in _once(selected):
         update_compile_commands(workspace, targets)
     env.Alias("build", built)
@@ -185,8 +199,10 @@ def _once(selected: list[ArtifactTargets]) -> list[ArtifactTargets]:
 def _variant(workspace: Workspace, verb: Verb) -> str | None:
     """How the binaries that ``verb`` needs are built, None if as the options say."""
     match verb.needs:
-        case Needs.CHECKED | Needs.TRIAGE:
-            return CHECKED.directory
+        case Needs.CHECKED | Needs.TRACED | Needs.TRIAGE:
+            return workspace.own_variant(CHECKED)
+        case Needs.DEBUGGED:
+            return workspace.own_variant(DEBUGGED)
         case Needs.FOR_SIMPLER:
             return FOR_SIMPLER.directory if workspace.platform().simulated else USUAL.directory
     return None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration, load_artifact
+from pypto_build.facts.platforms import TENSORMAP
 from pypto_build.rules.artifact import declare_config, sign_step
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule, RuleError
 from pypto_build.rules.machinery.recipes import recipe_of
@@ -15,7 +16,6 @@ from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.units import Compilation, declare_unit
 from pypto_build.rules.variants import USUAL
-from pypto_build.toolchain.simpler import TENSORMAP
 
 KERNEL = Rule(
     "PtoKernel",

@@ -42,6 +42,8 @@ _BUILT = {
     Needs.INTERFACE: {"PTOAS"},
     Needs.BINARIES: _of(Group.BUILD),
     Needs.CHECKED: _of(Group.BUILD),
+    Needs.TRACED: _of(Group.BUILD),
+    Needs.DEBUGGED: _of(Group.BUILD),
     Needs.FOR_SIMPLER: _of(Group.BUILD),
     Needs.REPLAY: _RUN,
     Needs.TRIAGE: _RUN,
@@ -84,7 +86,7 @@ TARGETS: dict[str, Target] = {
         "disk use by artifact; what builds and the store would lose to DAYS= and STORE_SIZE=; WRITE=1 removes it",
         frozenset({"WRITE", "DAYS"}),
     ),
-    "test": Target("test", "every test declared here", frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED"})),
+    "test": Target("test", "every test declared here", frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED", "SCHEDULER"})),
 }
 
 #: The targets in the order in which they are listed, under what they are for.
@@ -96,6 +98,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "hazards",
         "diverge",
         "why",
+        "step",
         "flaky",
         "extract",
         "reduce",

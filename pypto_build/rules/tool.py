@@ -99,7 +99,7 @@ def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] 
     try:
         run_many(env, _open_workspace)
     except Forked as forked:
-        _INVOCATION.become_job(forked.teller)
+        _INVOCATION.become_job(forked.teller.end)
         return forked.slots.turn
     return None
 

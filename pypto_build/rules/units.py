@@ -122,8 +122,8 @@ class Compilation:
         found = [self._compile(plan, f"{base}.o")]
         for step in plan.recipe.steps:
             before, name = found[-1].action.outputs[0], f"{base}{step.suffix}"
-            source = str(self._place.path(before))
-            argv = step.argv(source, f"{self._place.path(name)}.tmp")
+            source = self._place.word(before)
+            argv = step.argv(source, f"{self._place.word(name)}.tmp")
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
             calls = plan.recipe.calling and len(found) == 1
             action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
@@ -147,7 +147,7 @@ class Compilation:
 
     def _compile(self, plan: Plan, name: str) -> Step:
         source = str(plan.compiled)
-        argv = plan.calling_argv(source, f"{self._place.path(name)}.tmp")
+        argv = plan.calling_argv(source, f"{self._place.word(name)}.tmp")
         action = self._action(plan, name, argv, (source,), main=source)
         if launcher := self._workspace.launcher:
             action = replace(action, prefix=(launcher.path,), private=launcher.private)

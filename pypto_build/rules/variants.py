@@ -7,18 +7,37 @@ from __future__ import annotations
 
 import msgspec
 
+from pypto_build.facts.run_options import FAST, NUMERICS
+from pypto_build.toolchain.host import CHECKED_FLAGS, DEBUG_FLAGS, kernel_numerics
+
 
 class Variant(msgspec.Struct, frozen=True):
-    """One way to build: its directory below OUT, and what it adds to a kernel's flags."""
+    """One way to build: its directory below OUT, and what it adds to a kernel's flags.
+
+    Kernels that are ``checked`` record what every instruction touches.
+    """
 
     directory: str
     kernel_flags: tuple[str, ...] = ()
+    checked: bool = False
 
 
 USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
-CHECKED = Variant("check", ("-DPYPTO_CHECK=1", "-g1"))
+CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
+# Kernels as a debugger wants them: every variable there, no line of another.
+DEBUGGED = Variant("debug", DEBUG_FLAGS)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.
 FOR_SIMPLER = Variant("simpler")
 
-VARIANTS = {variant.directory: variant for variant in (USUAL, CHECKED, FOR_SIMPLER)}
+
+def with_numerics(variant: Variant, numerics: str) -> Variant:
+    """The same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
+    if numerics == FAST:
+        return variant
+    directory = f"{variant.directory}-{numerics}" if variant.directory else numerics
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
+
+
+_OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, DEBUGGED) for numerics in NUMERICS)
+VARIANTS = {variant.directory: variant for variant in (*_OWN, FOR_SIMPLER)}

@@ -25,11 +25,13 @@ def declare_verb(
     targets: ArtifactTargets | None = None,
     verdict: Nodes = (),
     data: Path | None = None,
+    beside: ArtifactTargets | None = None,
 ) -> None:
     """The target of ``verb`` on the artifact in ``root``.
 
     ``root`` is None for a tool that was given files instead of one. ``targets`` are its nodes, None for a tool that
-    needs the artifact only; ``verdict`` is the node of its replay. ``data`` is what it gets where DATA= names nothing.
+    needs the artifact only; ``verdict`` is the node of its replay. ``data`` is what it gets where DATA= names nothing,
+    ``beside`` what else has to be built.
     """
     workspace = workspace_of(env)
     platform = workspace.options["PLATFORM"]
@@ -43,15 +45,17 @@ def declare_verb(
         if verb.needs is not Needs.INTERFACE:
             embedded = targets.embedded if verb.needs is not Needs.FOR_SIMPLER else None
             words += ["--embedded", embedded.get_abspath()] if embedded else []
-            words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+            words += (
+                ["--binaries", str(targets.binaries_dir)] if targets.variant and verb.needs is not Needs.REPLAY else []
+            )
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
-        needed += verdict
+        needed += [*verdict, *(beside.binaries if beside else ())]
     words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []
     tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:
         actions.insert(0, Action(tell_all_built, None))
-    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[targets]))
+    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[*filter(None, (targets, beside))]))
 
 
 def declare_fetch(env: Environment) -> None:

@@ -21,8 +21,10 @@ class Needs(Enum):
     FILES = "files that an option names; the artifact where JIT= names one, and --build-dir where it was replayed"
     ARTIFACT = "nothing but the artifact: no --build-dir"
     INTERFACE = "the signed manifest and interface.json: --build-dir"
-    BINARIES = "all that a replay needs: --build-dir, --embedded"
+    BINARIES = "all that a replay needs: --build-dir, --embedded; --binaries where they are elsewhere"
     CHECKED = "the same with the binaries of CHECK=1: --build-dir, --embedded, --binaries"
+    TRACED = "both: all that a replay needs, and in --binaries those of CHECK=1"
+    DEBUGGED = "all that a replay needs, and in --binaries those for a debugger"
     FOR_SIMPLER = "the same with binaries that simpler loads: --build-dir, --binaries"
     TRIAGE = "a replay that ran, whatever came of it; the binaries of CHECK=1 when they are asked for"
     REPLAY = "a replay that ran, whatever came of it: --build-dir, --embedded"
@@ -131,17 +133,16 @@ VERBS: dict[str, Verb] = {
         Verb(
             "hang",
             "pypto_build.diagnose.hang",
-            "what simpler's logs say: stalled task, kernel, error code",
+            "what the last run did before it hung or crashed; LOG=: what simpler's logs say",
             Needs.FILES,
             _flags("LOG", "JSON", "SARIF"),
-            required=("LOG",),
         ),
         Verb(
             "dump",
             "pypto_build.diagnose.dump",
             "arguments of tasks: list, show, export, compare",
             Needs.REPLAY,
-            _flags("TASK", "KERNEL", "ARG", "ROLE", "STAGE", "EXPORT", "AGAINST"),
+            _flags("RANK", "TASK", "KERNEL", "ARG", "ROLE", "STAGE", "EXPORT", "AGAINST"),
             replay_with={"DUMP": 2},
         ),
         Verb(
@@ -149,7 +150,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.deps",
             "who waits for whom through which tensor, critical path, occupancy",
             Needs.REPLAY,
-            _flags("TASK", "TO", "EXPORT"),
+            _flags("RANK", "TASK", "TO", "EXPORT"),
             replay_with={"DEP_GEN": True, "SWIMLANE": 4},
         ),
         Verb(
@@ -163,9 +164,17 @@ VERBS: dict[str, Verb] = {
             "why",
             "pypto_build.diagnose.why",
             "what an element of an output was made of, back to the inputs",
-            Needs.CHECKED,
+            Needs.TRACED,
             _flags("OUT", "AT", "JSON"),
             required=("AT",),
+        ),
+        Verb(
+            "step",
+            "pypto_build.diagnose.step",
+            "instruction by instruction through a kernel of a task, forward and back, beside PyTorch",
+            Needs.TRACED,
+            _flags("TASK", "BLOCK", "KERNEL", "AT", "SCRIPT", "EXPORT"),
+            required=("TASK",),
         ),
         Verb(
             "extract",

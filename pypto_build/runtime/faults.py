@@ -12,70 +12,29 @@ from collections.abc import Callable
 import msgspec
 
 from pypto_build.facts.faults import CODES, KINDS, OWN_CODES, Code, FaultKind, Kind, Status
+from pypto_build.runtime.waits import (
+    Barrier,
+    Group,
+    LastOver,
+    Occupancy,
+    Oldest,
+    ValueWait,
+    WaitingTask,
+    barrier_text,
+    group_text,
+    is_task_id,
+    occupancy_line,
+    oldest,
+    task_id,
+    tasks_left,
+    values_text,
+)
 
 Field = int | str
 
 #: Stands for a field that is missing.
 _MISSING = "?"
-_SHOWN_TASKS = 8
-_RINGS = 4
-_ROLES = ("AIC", "AIV0", "AIV1")
-_DIRECTIONS = ("vector to cube", "cube to vector")
 _SYNCALL_HINT = "call SYNCALL equally often in every block, and not while others wait for a pipe"
-
-
-class Occupancy(msgspec.Struct):
-    """Where the tasks are: numbers of them, and whether the orchestration has returned."""
-
-    created: int = 0
-    running: int = 0
-    ready: int = 0
-    waiting: int = 0
-    orchestrated: bool = False
-
-
-class WaitingTask(msgspec.Struct):
-    """A task that cannot run: number, kernels, the tasks it waits for, and ids that nothing was submitted under."""
-
-    number: int = 0
-    kernels: str = ""
-    producers: list[tuple[int, str]] = []
-    missing: list[int] = []
-
-
-class Ring(msgspec.Struct):
-    """Slots of a pipe that travel one way: to the vector cores (1) or to the cube core (0)."""
-
-    pipe: int = 0
-    to_vector: int = 0
-    slots: int = 0
-    slot_bytes: int = 0
-    pushed: int = 0
-    popped: int = 0
-    freed: int = 0
-
-
-class Member(msgspec.Struct):
-    """A member of a group (AIC, AIV0, AIV1), and what it does: waits for a slot of a pipe, meets others, is done."""
-
-    member: int = 0
-    kernel: str = ""
-    returned: bool = False
-    meets: bool = False
-    waits: bool = False
-    pipe: int = 0
-    to_vector: int = 0
-    producing: bool = False
-    slot: int = 0
-
-
-class Group(msgspec.Struct):
-    """A group whose members wait for each other; `cause` is a key of `_CAUSES`, `meeting` how many are at a barrier."""
-
-    rings: list[Ring] = []
-    members: list[Member] = []
-    cause: str = ""
-    meeting: int = 0
 
 
 class FaultRecord(msgspec.Struct):
@@ -88,6 +47,10 @@ class FaultRecord(msgspec.Struct):
     fields: dict[str, Field] = {}
     tasks: list[WaitingTask] = []
     group: Group | None = None
+    barrier: Barrier | None = None
+    values: list[ValueWait] = []
+    oldest: Oldest | None = None
+    last_over: LastOver | None = None
     occupancy: Occupancy | None = None
 
 
@@ -187,51 +150,16 @@ def _optional(pattern: str, name: str) -> Callable[[FaultRecord], str]:
 
 def _occupancy(record: FaultRecord) -> str:
     tasks = record.occupancy or Occupancy()
-    inside = record.kind in (FaultKind.GROUP_DEADLOCK, FaultKind.BARRIER_MISSED)
+    inside = record.kind in (FaultKind.GROUP_DEADLOCK, FaultKind.BARRIER_MISSED, FaultKind.VALUE_WAIT)
     completed = tasks.created - tasks.running - tasks.ready - tasks.waiting
     return occupancy_line("S1:running-stalled" if inside else "S4:dependency-deadlock", completed, tasks)
-
-
-def occupancy_line(sub_class: str, completed: int, tasks: Occupancy) -> str:
-    """Where every task is, in the words of simpler's own line, so that its documentation applies."""
-    return (
-        f"sub_class={sub_class} completed={completed}/{tasks.created} running={tasks.running} ready={tasks.ready} "
-        f"waiting={tasks.waiting} orch_done={int(tasks.orchestrated)}"
-    )
-
-
-def _is_task_id(number: int) -> bool:
-    return number >> 32 < _RINGS
-
-
-def _task_id(number: int) -> str:
-    if not _is_task_id(number):
-        return f"0x{number:x}, which is no task id"
-    return f"task id {number & 0xFFFFFFFF} of ring {number >> 32}"
-
-
-def _tasks_left(record: FaultRecord) -> str:
-    """Who waits for what, first of all those that wait for something that never comes."""
-    tasks = record.occupancy or Occupancy()
-    left = tasks.running + tasks.ready + tasks.waiting
-    waiting = sorted(record.tasks, key=lambda task: not task.missing)
-    lines = [f"task {task.number} {task.kernels} waits for {_awaited(task)}" for task in waiting]
-    if left > _SHOWN_TASKS:
-        lines.append(f"and {left - _SHOWN_TASKS} more")
-    return "; ".join([*lines, f"nothing {'else ' if lines else ''}can run, {left} task{'' if left == 1 else 's'} left"])
-
-
-def _awaited(task: WaitingTask) -> str:
-    tasks = [f"task {number} {kernels}" for number, kernels in task.producers]
-    ids = [_task_id(number) + (", which was never submitted" if _is_task_id(number) else "") for number in task.missing]
-    return ", ".join([*tasks, *ids]) or "nothing"
 
 
 def _stall_hint(record: FaultRecord) -> str:
     missing = [number for task in record.tasks for number in task.missing]
     if not missing:
         return "explicit dependencies form a cycle: a task cannot wait for one submitted after it"
-    if not _is_task_id(missing[-1]):
+    if not is_task_id(missing[-1]):
         return "a tensor or a task id is used that was never set, or after the scope it is valid in"
     return "a dependency names a task that was never submitted: check where the task id comes from"
 
@@ -239,44 +167,24 @@ def _stall_hint(record: FaultRecord) -> str:
 def _obstacle(record: FaultRecord) -> str:
     producer = record.fields.get("producer")
     return (
-        f"waits for {_task_id(producer)}" if isinstance(producer, int) else "has not been submitted when it should run"
+        f"waits for {task_id(producer)}" if isinstance(producer, int) else "has not been submitted when it should run"
     )
-
-
-_CAUSES = {
-    "unlike_pipes": "the members describe the pipe differently (slot size, slot count or direction): make the TPipe "
-    "arguments equal",
-    "never_pushed": "pop without push: the other side never filled a slot in this direction",
-    "never_freed": "missing free: slots are popped and never freed (TFREE)",
-    "never_popped": "push without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number",
-    "unlike_numbers": "the number of pushes, pops and frees differs between the members",
-}
 
 
 def _group(record: FaultRecord) -> str:
-    """The likely cause, who waits, and what is in the pipes."""
-    group = record.group or Group()
-    lines = [_member(member) for member in group.members] + [_ring(ring) for ring in group.rings]
-    return "; ".join([f"likely {_CAUSES.get(group.cause, _MISSING)}", *filter(None, lines)])
+    """The likely cause, who waits, and what is in the pipes; of other blocks who waits at a barrier."""
+    text = group_text(record.group or Group())
+    return f"{text}; {barrier_text(record.barrier)}" if record.barrier else text
 
 
-def _ring(ring: Ring) -> str:
-    return (
-        f"pipe {ring.pipe} {_DIRECTIONS[ring.to_vector == 1]}: {ring.slots} slots of {ring.slot_bytes} bytes, "
-        f"{ring.pushed} pushed, {ring.popped} popped, {ring.freed} freed"
-    )
+def _whole(value: Field | None) -> int:
+    return value if isinstance(value, int) else 0
 
 
-def _member(member: Member) -> str:
-    name = f"{_ROLES[member.member % len(_ROLES)]} {member.kernel}"
-    if member.returned:
-        return f"{name} has returned"
-    if member.meets:
-        return f"{name} waits at SYNCALL"
-    if not member.waits:
-        return ""
-    what = f"{'push' if member.producing else 'pop'} slot {member.slot} of pipe {member.pipe}"
-    return f"{name} waits to {what} ({_DIRECTIONS[member.to_vector == 1]})"
+def _values_hint(record: FaultRecord) -> str:
+    if any(wait.counter for wait in record.values):
+        return "look at what should complete the operation: it has to add to the counter that the kernel registered"
+    return "look at who notifies: the same signal, often enough, and in a task that runs at the same time or before"
 
 
 def _group_hint(record: FaultRecord) -> str:
@@ -294,12 +202,16 @@ _DERIVED: dict[str, Callable[[FaultRecord], str]] = {
     ),
     "written": _optional(", written at {}", "written_at"),
     "at": _optional(" ({})", "line_text"),
-    "awaited_task": lambda record: _task_id(record.task_id or 0),
+    "awaited_task": lambda record: task_id(record.task_id or 0),
     "obstacle": _obstacle,
     "occupancy": _occupancy,
-    "tasks_left": _tasks_left,
+    "tasks_left": lambda record: tasks_left(record.tasks, record.occupancy, record.last_over),
     "stall_hint": _stall_hint,
     "group": _group,
+    "barrier": lambda record: barrier_text(record.barrier or Barrier()),
+    "values": lambda record: values_text(record.values, _whole(record.fields.get("count"))),
+    "values_hint": _values_hint,
+    "oldest": lambda record: oldest(record.oldest, str(record.fields.get("file")), _whole(record.fields.get("line"))),
     "group_hint": _group_hint,
 }
 

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.facts.platforms import Platform
+from pypto_build.facts.platforms import HOST_GRAPH, Platform
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler import (
-    HOST_GRAPH,
     LINK_FLAGS,
     ORCHESTRATION_FLAGS,
     host_orchestration,

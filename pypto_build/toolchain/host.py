@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.facts.platforms import Platform
+from pypto_build.facts.platforms import HOST_GRAPH, TENSORMAP, Platform
+from pypto_build.facts.run_options import NUMERICS
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
@@ -38,6 +39,10 @@ _KERNEL_FLAGS = (
     *_TIMELESS,
 )
 _GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
+#: Of kernels that record what every instruction touches, with line numbers.
+CHECKED_FLAGS = ("-DPYPTO_CHECK=1", "-g1")
+#: Of kernels for a debugger: every variable there, and no line of another. Instructions are not inlined.
+DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM", *_TIMELESS)
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
 # What nearly every unit of a kind includes, and spends a third of its compile time on.
@@ -105,20 +110,28 @@ def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arc
     return [*_KERNEL_FLAGS, *gcc_only, arch_flag(arch), *macros]
 
 
-def orchestration_flags(compiler: HostCompiler, platform: Platform) -> list[str]:
-    """Flags of an orchestration's compilation."""
+def kernel_numerics(numerics: str) -> tuple[str, ...]:
+    """The flags of kernels that give the results of ``NUMERICS=``; none for the usual ones."""
+    number = NUMERICS.index(numerics)
+    return (f"-DPYPTO_NUMERICS={number}",) if number else ()
+
+
+def orchestration_flags(compiler: HostCompiler, platform: Platform, runtime: str = TENSORMAP) -> list[str]:
+    """Flags of an orchestration's compilation, for one of simpler's runtimes."""
     gcc_only = ("-fno-gnu-unique",) if compiler.family == "g++" else ()
-    return [*_ORCHESTRATION_FLAGS, *gcc_only, f"-DPYPTO_ARCH={platform.arch_macro}"]
+    counts_cores = ("-DPYPTO_COUNTS_CORES",) if platform.arch == "a5" and runtime != HOST_GRAPH else ()
+    return [*_ORCHESTRATION_FLAGS, *gcc_only, f"-DPYPTO_ARCH={platform.arch_macro}", *counts_cores]
 
 
 def host_recipe(
     compiler: HostCompiler,
     platform: Platform,
+    runtime: str = TENSORMAP,
     arch: str = "",
     more_kernel_flags: Sequence[str] = (),
     user_flags: Sequence[str] = (),
 ) -> Recipe:
-    """How units become libraries for the embedded runtime.
+    """How units become libraries for the embedded runtime. ``runtime`` is simpler's that the artifact was made for.
 
     With flags of the user's, which may mean anything, each kernel has its own instances of instructions.
     """
@@ -127,7 +140,7 @@ def host_recipe(
             core: [*kernel_flags(compiler, platform, core, arch), *more_kernel_flags, *user_flags]
             for core in _CORE_MACRO
         },
-        "orchestration": orchestration_flags(compiler, platform),
+        "orchestration": orchestration_flags(compiler, platform, runtime),
     }
     link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
     # clang++ stops at a stale precompiled header, where g++ reads the text instead, and it instantiates in any case.

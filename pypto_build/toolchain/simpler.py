@@ -13,7 +13,6 @@ from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitR
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
 KERNEL_COMPILER, HOST_COMPILER = "g++-15", "g++"
-TENSORMAP, HOST_GRAPH = "tensormap_and_ringbuffer", "host_build_graph"
 
 _SHARED = ("-shared", "-O2", "-fPIC")
 _KERNEL_FLAGS = (

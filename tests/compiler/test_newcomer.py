@@ -161,7 +161,7 @@ CASES = {
     ),
     "slice in kernel": (
         kernel("t = pl.slice(x, [32,64],[0,0])" + S),
-        "5:9: pl.slice is an operation of orchestrations, but k is a kernel",
+        "5:9: pl.slice is an operation of orchestrations and host programs, but k is a kernel",
     ),
     "recursion": (
         "@pl.jit.inline\ndef f(x):\n    return f(x)\n"

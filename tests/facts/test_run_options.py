@@ -21,7 +21,7 @@ from tests.replay.builder import embedded_module
 
 _SOURCES = Path(pypto_build.runtime.__file__).parent / "src"
 # Fields of Settings that options set together with another: an order of tasks, what stands for kernels, a buffer.
-_BESIDE = {"task_order", "hook", "limits", "report_bytes", "board_bytes"}
+_BESIDE = {"task_order", "hook", "limits", "report_bytes", "flight_bytes", "board_bytes"}
 
 
 @pytest.fixture(scope="module")

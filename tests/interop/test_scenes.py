@@ -152,7 +152,8 @@ def test_pytest(workspace: Workspace) -> None:
 
 
 def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
-    run = workspace.run("scenes/check_worker.py", "-p", "no:cacheprovider", "-rs", "-v", "-p", "a2a3sim", tool="pytest")
+    words = ["scenes/check_worker.py", "-p", "no:cacheprovider", "-rs", "-v", "-p", "a2a3sim"]
+    run = workspace.run(*words, tool="pytest")
     assert run.returncode == 0, run.stdout
     assert sorted(re.findall(r"::(test_\S+) (\w+)", run.stdout)) == [
         ("test_a_program[a2a3sim]", "PASSED"),

@@ -107,13 +107,13 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "manifest",
         "a list of lists",
         _manifest("", "A = [" + "0," * 60_000 + "]\nB = [" + "*A," * 40_000 + "]"),
-        "DIR/kernel_config.py:2: 'List of many parts' is too long to be read; a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
+        "DIR/kernel_config.py:2: 'List of many parts' is too long to be read; a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
     ),
     (
         "manifest",
         "a text of texts",
         _manifest("", f'A = "{"x" * 60_000}"\nB = f"{"{A}" * 9_000}"'),
-        "DIR/kernel_config.py:2: 'JoinedStr of many parts' is too long to be read; a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
+        "DIR/kernel_config.py:2: 'JoinedStr of many parts' is too long to be read; a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
     ),
     (
         "manifest",
@@ -125,7 +125,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "manifest",
         "much work",
         _manifest("", "A = [" + "0," * 60_000 + "]\n" + "B = [*A]\n" * 2000),
-        "DIR/kernel_config.py:560: '[*A]' is too long to be read; a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
+        "DIR/kernel_config.py:560: '[*A]' is too long to be read; a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
     ),
     (
         "manifest",
@@ -137,13 +137,13 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "manifest",
         "endless index",
         _manifest("", _shared(60).replace("[", "(").replace("]", ")") + "A = {}\nB = A[L59]"),
-        "DIR/kernel_config.py:62: 'A[L59]' is not read; a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
+        "DIR/kernel_config.py:62: 'A[L59]' is not read; a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
     ),
     (
         "manifest",
         "thousands of digits",
         _manifest(f'"func_id": 0x{"f" * 5000}, {_KERNEL}'),
-        "DIR/kernel_config.py:2: a number of 20000 bits is not read; a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
+        "DIR/kernel_config.py:2: a number of 20000 bits is not read; a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
     ),
     (
         "manifest",
@@ -167,7 +167,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "manifest",
         "blocks beyond any",
         _manifest(f'"func_id": 0, {_KERNEL}', after=f'RUNTIME_CONFIG = {{"block_dim": {2**70}}}'),
-        "DIR/kernel_config.py:4: a number of 71 bits is not read; a manifest may hold imports, assignments, literals, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
+        "DIR/kernel_config.py:4: a number of 71 bits is not read; a manifest may hold imports, assignments, literals, arithmetic on integers, f-strings, paths made from Path(__file__) with / .parent .resolve() str() os.path.join(), and ArgDirection members",
     ),
     (
         "manifest",

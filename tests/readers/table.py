@@ -37,7 +37,7 @@ from pypto_build.runtime.report import REPORT_BYTES
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.pins import PINS_FILE, read_pins
-from tests.readers import mutate
+from tests.readers import mutate, ranks
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 DAG = EXAMPLES / "_jit_vector_dag"
@@ -353,7 +353,7 @@ def _dump(path: Path) -> None:
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
     viewer = open_viewer(path.parent, None)
     records = viewer.select(parser().parse_args([str(path)]))
-    viewer.listing(records)
+    viewer.rows(records)
     for number, record in enumerate(records[:20]):
         with contextlib.suppress(ArtifactError):
             viewer.describe(record)
@@ -560,7 +560,7 @@ def _trace(path: Path) -> None:
     from pypto_build.diagnose.why.trace import read_trace
 
     path.with_suffix(".bin").write_bytes(bytes(64 + 1024))
-    found = read_trace(path.with_suffix(""))
+    found = read_trace(path.with_suffix("")).instructions
     last_store(found, len(found), 4096)
     for one in found:
         for tile in one.written:
@@ -800,6 +800,24 @@ def _context(path: Path) -> None:
 
 _ORCHESTRATIONS = _examples("_jit_*/orchestration/*.cpp")
 
+
+def _conformance_seeds() -> list[bytes]:
+    from pypto_build.diagnose.conformance.asked import groups
+    from pypto_build.diagnose.conformance.kit import digest_of_inputs
+    from pypto_build.diagnose.conformance.results import Given, Results, write_results
+
+    asked = [question for group in groups() for question in group.questions]
+    outputs = {each.name: Given(each.dtype, each.answers[0].values.tobytes().hex()) for each in asked[3:6]}
+    return [write_results(Results(digest_of_inputs(), "a2a3", outputs))]
+
+
+def _conformance(path: Path) -> None:
+    from pypto_build.diagnose.conformance.results import judge, lines_of, read_results
+
+    results = read_results(path)
+    print(*lines_of(results, judge(results, path)))
+
+
 READERS: tuple[Reader, ...] = (
     Reader(
         "manifest", lambda: [*_examples("_jit_vector_dag*/kernel_config.py")(), _NESTED, _NESTED], _manifest,
@@ -825,6 +843,10 @@ READERS: tuple[Reader, ...] = (
     Reader("args_dump", _dump_seeds, _dump, mutate.damage_json, "args_dump.json"),
     Reader("graph", _graph_seeds, _records(True), mutate.damage_json, "deps.json"),
     Reader("timeline", _timeline_seeds, _records(False), mutate.damage_json, "chip_swimlane_records.json"),
+    Reader("distributed_meta", ranks.meta_seeds, ranks.read_meta, mutate.damage_json, "distributed_meta.json", ranks.DISTRIBUTED),
+    Reader("driver", ranks.driver_seeds, ranks.read_driver, mutate.damage_text, "orchestration/host_orch.py", ranks.DISTRIBUTED),
+    Reader("ranks", ranks.ranks_seeds, ranks.read_ranks, mutate.damage_json, "dfx_outputs/ranks.json", fifo=False),
+    Reader("messages", ranks.messages_seeds, ranks.read_messages, mutate.damage_json, "dfx_outputs/rank0/d1/messages.json", fifo=False),
     Reader("timing", _timing_seeds, _timing, mutate.damage_json, "timing.json"),
     Reader("log", _log_seeds, _log, mutate.damage_text, "device.log"),
     Reader("name_map", lambda: [b'{"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}}'], _name_map, mutate.damage_json, "name_map_x.json"),
@@ -845,6 +867,7 @@ READERS: tuple[Reader, ...] = (
     Reader("golden_stamp", lambda: [_STAMP], _stamp, mutate.damage_json, "data/golden.json"),
     Reader("probe_events", _event_seeds, _events, mutate.damage_fields, "events.bin", modules=("pypto_build.diagnose.diverge.probe",)),
     Reader("compile_commands", lambda: [_LISTED], _listing, mutate.damage_json, "compile_commands.json"),
+    Reader("conformance", _conformance_seeds, _conformance, mutate.damage_json, "results.json"),
     Reader("binary_context", lambda: [b'{"runtime_revision": "a", "pto_isa_revision": "b"}'], _context, mutate.damage_json, "cache/binary_context.json"),
 )  # fmt: skip
 

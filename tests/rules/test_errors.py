@@ -13,7 +13,7 @@ from tests.rules.project import Project
 CASES = {
     "no such artifact": (
         ["JIT=_jit_chan"],
-        "JIT=_jit_chan: no such artifact in build_output or examples/artifacts; "
+        "JIT=_jit_chan: no such artifact in build_output, examples/artifacts or examples/distributed; "
         "did you mean _jit_chain? there are: _jit_chain",
     ),
     "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one of: _jit_chain"),

@@ -14,7 +14,7 @@ from pypto_build.runtime.faults import FaultRecord, derived_names, hint_of, mess
 HEADER = SOURCE_DIR / "base" / "fault.h"
 NAMES = {number: name for name, number in vars(FaultKind).items() if isinstance(number, int)}
 #: Noticed in Python, so nothing in C++ names them.
-IN_PYTHON = range(FaultKind.REFERENCE, len(NAMES) + 1)
+IN_PYTHON = range(FaultKind.REFERENCE, FaultKind.RANKS_DEADLOCK + 1)
 SOURCES = [path.read_text(encoding="utf-8") for path in SOURCE_DIR.rglob("*.cpp")]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.runtime.rig import Kernel, Rig, entry, floats
+from pypto_build.facts.platforms import HOST_GRAPH, PLATFORMS, TENSORMAP
+from pypto_build.toolchain.host import find_compiler, orchestration_flags
+from tests.runtime.rig import ORCHESTRATION_HEAD, Kernel, Rig, entry, floats
 
 PIPE = "static const PyptoPipeSpec kSpec = {{0, 64, {slots}, 3, 0, {no_split}}};\n"
 
@@ -283,6 +286,23 @@ def test_more_blocks_together_than_cores(rig: Rig, platform: str, clusters: int)
     assert caught.value.message == (
         f"task 0 starts {2 * clusters + 1} blocks together; {chip} has {2 * clusters} vector cores"
     )
+
+
+BOTH_NAMES = """
+template <typename Spec> char launch(Spec &spec, decltype(spec.set_block_num(1)) * = nullptr) { return 'b'; }
+template <typename Spec> char launch(Spec &spec, decltype(spec.set_core_num(1)) * = nullptr) { return 'c'; }
+extern "C" char chosen() { PTO2LaunchSpec spec; return launch(spec); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("platform", "runtime", "name"),
+    [("a2a3sim", TENSORMAP, "b"), ("a2a3sim", HOST_GRAPH, "b"), ("a5sim", TENSORMAP, "c"), ("a5sim", HOST_GRAPH, "b")],
+)
+def test_the_setter_of_blocks_has_one_name(rig: Rig, platform: str, runtime: str, name: str) -> None:
+    flags = orchestration_flags(find_compiler("g++"), PLATFORMS[platform], runtime)
+    text = ORCHESTRATION_HEAD + BOTH_NAMES
+    assert chr(ctypes.CDLL(str(rig.compile(text, (*flags, "-Wno-unused")))).chosen()) == name
 
 
 def test_on_chip_memory_sizes(rig: Rig) -> None:

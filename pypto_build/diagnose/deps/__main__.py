@@ -35,7 +35,8 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _run(given: argparse.Namespace) -> int:
+def run_deps(given: argparse.Namespace) -> int:
+    """What the command line asks for; the exit status."""
     evidence = Evidence(given.root, given.build_dir, given.platform)
     if evidence.graph is None and evidence.timeline is None:
         directory = given.build_dir or given.root
@@ -95,7 +96,7 @@ def _export(evidence: Evidence, form: str, output: Path | None) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
     given = parser().parse_args(argv)
-    return run_tool("deps", lambda: _run(given))
+    return run_tool("deps", lambda: run_deps(given))
 
 
 if __name__ == "__main__":

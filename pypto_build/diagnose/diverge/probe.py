@@ -92,7 +92,9 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def compile_probe(source: Path, name: str, core_type: str, platform: str, directory: Path) -> Path:
+def compile_probe(
+    source: Path, name: str, core_type: str, platform: str, directory: Path, more_flags: Sequence[str] = ()
+) -> Path:
     """The instrumented kernel as a library. Raises a build_error."""
     from pypto_build.facts.platforms import PLATFORMS
     from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
@@ -102,7 +104,7 @@ def compile_probe(source: Path, name: str, core_type: str, platform: str, direct
     probed, library = directory / f"{name}.cpp", directory / f"{name}.so"
     probed.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
     compiler = find_compiler()
-    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type)]
+    words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type), *more_flags]
     words += ["-O0", "-I", str(INCLUDE_DIR), "-I", str(source.parent), f'-DPYPTO_PROBE_NAME="{name}"']
     words += ["-include", str(Path(__file__).with_name("probe.hpp")), "-shared", str(probed), "-o", str(library)]
     process = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -142,11 +144,15 @@ def _within(address: int, tensors: Sequence[object]) -> int:
 
 
 class Recorder:
-    """What the generated PyTorch calls as `_probe`; events by function and vector core: `gemm_aiv1`."""
+    """What the generated PyTorch calls as `_probe`; events by function and vector core: `gemm_aiv1`.
 
-    def __init__(self) -> None:
+    `scalars` are the numbers that the function's variables held then, by name, if they are asked for.
+    """
+
+    def __init__(self, with_scalars: bool = False) -> None:
         self.events: dict[str, list[Event]] = {}
         self.dtypes: dict[str, list[str]] = {}
+        self.scalars: dict[str, list[dict[str, float | int]]] | None = {} if with_scalars else None
 
     def __call__(self, line: int, name: str, target: object) -> None:
         import sys
@@ -156,6 +162,9 @@ class Recorder:
         event, dtype = _event(line, name, target)
         self.events.setdefault(key, []).append(event)
         self.dtypes.setdefault(key, []).append(dtype)
+        if self.scalars is not None:
+            numbers = {name: value for name, value in frame.f_locals.items() if isinstance(value, int | float)}
+            self.scalars.setdefault(key, []).append(numbers)
 
 
 def _event(line: int, name: str, target: Any) -> tuple[Event, str]:

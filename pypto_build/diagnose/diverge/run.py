@@ -18,7 +18,8 @@ from pypto_build.replay.verdict import EXIT_STATUS
 def diverge(given: argparse.Namespace) -> int:
     """What `given` asks for; returns the exit status."""
     limits = Limits(given.rtol, given.atol)
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     partings: dict[int, list[KernelParting]] = {}
     try:
         if given.against is not None:

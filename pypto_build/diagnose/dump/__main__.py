@@ -33,6 +33,10 @@ _SHOWN_ELEMENTS = 64
 _SHOWN_MISMATCHES = 10
 
 
+#: The columns of a listing.
+HEADINGS = ("task", "kernel", "arg", "name", "role", "stage", "dtype", "shape", "content")
+
+
 class Viewer:
     """A dump with everything that gives its numbers names."""
 
@@ -81,9 +85,9 @@ class Viewer:
 
     # -- text ---------------------------------------------------------------------------------------------------
 
-    def listing(self, records: Sequence[DumpedArg]) -> list[str]:
-        """A line for each record; scalars with their value."""
-        rows = [
+    def rows(self, records: Sequence[DumpedArg]) -> list[list[str]]:
+        """Cells under `HEADINGS` for each record; scalars with their value."""
+        return [
             [
                 self.order.label(record.task_id),
                 self.names.joined(record.func_ids),
@@ -97,7 +101,6 @@ class Viewer:
             ]
             for record in records
         ]
-        return table(rows, ("task", "kernel", "arg", "name", "role", "stage", "dtype", "shape", "content"))
 
     def _content(self, record: DumpedArg) -> str:
         if record.kind == "scalar":
@@ -234,8 +237,13 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _view(given: argparse.Namespace) -> int:
-    viewer = open_viewer(given.root, given.build_dir)
+def run_dump(given: argparse.Namespace) -> int:
+    """What the command line asks for; the exit status."""
+    return show(open_viewer(given.root, given.build_dir), given)
+
+
+def show(viewer: Viewer, given: argparse.Namespace) -> int:
+    """What the command line asks for of one dump; the exit status."""
     records = viewer.select(given)
     if given.against:
         return _compare_all(viewer, records, given)
@@ -246,8 +254,8 @@ def _view(given: argparse.Namespace) -> int:
         for record in tensors:
             print(export(viewer, record, given.export, directory))
         return 0
-    print("\n".join(viewer.listing(records)))
-    for line in _remarks(viewer):
+    print("\n".join(table(viewer.rows(records), HEADINGS)))
+    for line in remarks(viewer):
         print(line)
     if given.values or len(records) == 1:
         for record in records:
@@ -267,7 +275,8 @@ def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], given: argparse.N
     return 0 if agree else 1
 
 
-def _remarks(viewer: Viewer) -> list[str]:
+def remarks(viewer: Viewer) -> list[str]:
+    """What has to be known of a dump besides its records."""
     dump = viewer.dump
     lines = []
     if dump.dropped:
@@ -282,7 +291,7 @@ def _remarks(viewer: Viewer) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """View a dump; 0, or 1 where --against finds a difference."""
     given = parser().parse_args(argv)
-    return run_tool("dump", lambda: _view(given))
+    return run_tool("dump", lambda: run_dump(given))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("hazards", __doc__)
     add = options.add_argument
     add_run_options(options, 60.0)
-    add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are (OUT/check)")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made; several: commas")
     add_output_options(options)

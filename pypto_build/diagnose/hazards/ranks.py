@@ -232,7 +232,7 @@ def _run(given: argparse.Namespace) -> int:
         timeout_s=given.timeout,
         options={"accesses": True},
         all_goldens=False,
-        engine=ChipsEngine(chips, given.world, "check"),
+        engine=ChipsEngine(chips, given.world, (given.binaries or Path("check")).name),
     )
     with taking_long("replaying the checked build"):
         verdict = replay(request, write=None)

@@ -42,7 +42,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All rows by start. `submitted` tells when the orchestration had submitted a task (level 4)."""
+    """All rows by start. `submitted` tells when the orchestration had submitted a task (level 4). `zero` is what the
+    file calls the moment from which times count here."""
 
     path: Path
     level: int
@@ -50,6 +51,7 @@ class Timeline:
     core_types: tuple[str, ...]
     rows: tuple[Row, ...]
     submitted: Mapping[int, float]
+    zero: float = 0.0
 
     @property
     def span(self) -> tuple[float, float]:
@@ -169,7 +171,7 @@ def _from_zero(timeline: Timeline) -> Timeline:
         key=lambda row: (row.start, row.end, row.core),
     )
     submitted = {task: time - zero for task, time in timeline.submitted.items()}
-    return replace(timeline, rows=tuple(rows), submitted=submitted)
+    return replace(timeline, rows=tuple(rows), submitted=submitted, zero=zero)
 
 
 def by_core(rows: Iterable[Row]) -> dict[int, list[Row]]:

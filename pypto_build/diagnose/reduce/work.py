@@ -24,6 +24,7 @@ from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.facts.run_options import FAST
 from pypto_build.replay import Request
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
@@ -52,12 +53,13 @@ def reduce(given: argparse.Namespace) -> int:
     directory = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
     wanted, verdict = confirmed(_request(given, directory), wanted)
     rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    built = given.artifact, given.build_dir, given.embedded, given.platform
+    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout, _say)
     if wanted.kind == "mismatch" and not begin.faulty:
         begin = _against_program(begin, given, artifact)
     judge = Judge(
-        Builder(directory / "built", given.platform, jobs_of(given.jobs), given.kernel_flags, given.cxx, given.arch),
+        Builder(directory / "built", given),
         given.embedded,
         directory,
         _local(wanted),
@@ -154,6 +156,9 @@ def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     build_dir = given.build_dir / "reduce" / "build"
     words = [*own_tool("pypto_build.cli"), "pack", str(root), "--platform", given.platform]
     words += ["--build-dir", str(build_dir)]
+    for flag, value in (("kernel-flags", given.kernel_flags), ("arch", given.arch), ("cxx", given.cxx)):
+        words += [f"--{flag}={value}"] if value else []
+    words += [f"--numerics={given.numerics}"] if given.numerics != FAST else []
     run = subprocess.run(
         words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
         stdin=subprocess.DEVNULL,
@@ -172,6 +177,7 @@ def _request(given: argparse.Namespace, directory: Path) -> Request:
     return Request(
         artifact_dir=given.artifact,
         build_dir=given.build_dir,
+        binaries=given.binaries,
         results=directory / "replay",
         embedded=given.embedded,
         platform=given.platform,
@@ -186,7 +192,15 @@ def _request(given: argparse.Namespace, directory: Path) -> Request:
 
 def _question(given: argparse.Namespace, artifact: Artifact, wanted: Wanted) -> str:
     """A digest of what is asked, so that endings are remembered for that alone."""
-    words = [given.keep, wanted.cause, str(given.against), given.platform, given.kernel_flags, given.arch]
+    words = [
+        given.keep,
+        wanted.cause,
+        str(given.against),
+        given.platform,
+        given.kernel_flags,
+        given.arch,
+        given.numerics,
+    ]
     words += [str(given.rtol), str(given.atol), str(given.embedded)]
     made = hashlib.sha256("\0".join(words).encode())
     here = Path(__file__).parent  # another version of this may judge otherwise

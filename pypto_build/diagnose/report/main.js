@@ -133,6 +133,7 @@ heading();
 const sections = [];
 if (data.verdict) sections.push(section("verdict", "Verdict", verdictSection));
 if (data.findings) sections.push(section("findings", `Findings (${data.findings.length})`, findingsSection));
+if (data.ranks) sections.push(section("ranks", `Ranks (${data.ranks.bands.length})`, ranksSection));
 if (data.graph) sections.push(section("graph", `Task graph (${data.graph.tasks.length.toLocaleString("en")} tasks)`, (target) => {
   drawGraph(data.graph, target);
   showDetails(data.graph, document.getElementById("details"));

@@ -13,7 +13,7 @@ from pypto_build.diagnose.report.collect import graph_data, timeline_data
 
 _HERE = Path(__file__).resolve().parent
 #: In the order in which they use each other.
-_SCRIPTS = ("dom.js", "plane.js", "graph.js", "timeline.js", "maps.js", "main.js")
+_SCRIPTS = ("dom.js", "plane.js", "graph.js", "timeline.js", "ranks.js", "maps.js", "main.js")
 
 
 def page(title: str, data: Mapping[str, Any]) -> str:

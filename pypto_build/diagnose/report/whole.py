@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +30,27 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
     """All that the page shows."""
     verdict = evidence.verdict
     assert verdict is not None and evidence.build_dir is not None
-    reports, outdated = _reports(evidence)
+    reports, outdated = current_reports(evidence)
     findings = in_order(
         [*(one for report in reports for one in report.findings), *lint(evidence.root, evidence.platform)]
     )
-    sources = _sources(evidence, findings, verdict)
+    artifact = evidence.artifact
+    sources = source_data(artifact.root, listed(artifact), findings, verdict) if artifact else []
     return {
         "artifact": verdict.artifact,
-        "facts": _facts(verdict),
-        "verdict": _verdict(evidence, verdict, data_dir),
-        "findings": [_finding(finding, sources) for finding in findings],
-        "findingsNote": _looked(reports, outdated, bool(findings)),
+        "facts": facts(verdict),
+        "verdict": verdict_data(evidence, verdict, data_dir),
+        "findings": [finding_data(finding, sources) for finding in findings],
+        "findingsNote": looked(reports, outdated, bool(findings)),
         "graph": graph_data(evidence),
         "timeline": timeline_data(evidence),
         "sources": sources,
         "environment": environment(evidence, data_dir),
-        "commands": _commands(evidence, verdict, repeat, embedded),
+        "commands": commands(evidence, verdict, repeat, embedded),
     }
 
 
-def _reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
+def current_reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
     """What tools have found in the artifact as it is now, and the tools that looked before its last edit."""
     assert evidence.build_dir is not None
     state = state_of(evidence.root)
@@ -59,7 +60,7 @@ def _reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
     return current, outdated
 
 
-def _looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> str:
+def looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> str:
     """Which tools have looked at the artifact, and what else could."""
     tools = {"lint", *(report.tool for report in reports)}
     said = [f"Looked at by {', '.join(sorted(tools))}" + ("." if found else ", without a finding.")]
@@ -69,16 +70,18 @@ def _looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> 
     return " ".join(said)
 
 
-def _facts(verdict: Verdict) -> list[list[str]]:
-    facts = [["platform", verdict.platform], ["runtime", verdict.runtime], ["tasks", str(verdict.tasks)]]
-    facts += [["run", f"{verdict.run_s * 1e3:.2f} ms"]] if verdict.run_s else []
-    facts += [["rounds", str(verdict.rounds)]] if verdict.rounds > 1 else []
-    facts += [["tolerance", f"rtol {verdict.rtol:g}, atol {verdict.atol:g}"]]
-    facts += [["seed", str(verdict.seed)]] if verdict.seed is not None else []
-    return facts
+def facts(verdict: Verdict) -> list[list[str]]:
+    """Names and values that stand under the heading."""
+    found = [["platform", verdict.platform], ["runtime", verdict.runtime], ["tasks", str(verdict.tasks)]]
+    found += [["run", f"{verdict.run_s * 1e3:.2f} ms"]] if verdict.run_s else []
+    found += [["rounds", str(verdict.rounds)]] if verdict.rounds > 1 else []
+    found += [["tolerance", f"rtol {verdict.rtol:g}, atol {verdict.atol:g}"]]
+    found += [["seed", str(verdict.seed)]] if verdict.seed is not None else []
+    return found
 
 
-def _verdict(evidence: Evidence, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
+def verdict_data(evidence: Evidence, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
+    """Status, error, and each output with its map."""
     return {
         "status": verdict.status,
         "error": None if verdict.error is None else msgspec.to_builtins(verdict.error),
@@ -129,17 +132,17 @@ def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> t
 # -- sources -------------------------------------------------------------------------------------------------------
 
 
-def _sources(evidence: Evidence, findings: Sequence[Finding], verdict: Verdict) -> list[dict[str, Any]]:
-    """The sources with the lines that something points at; those with marks first."""
-    if evidence.artifact is None:
-        return []
-    marks = _marks(evidence.artifact, findings, verdict)
-    listed = _listed(evidence.artifact)
-    for path in marks:
-        listed.setdefault(path, "")
+def source_data(
+    root: Path, listed: Mapping[Path, str], findings: Sequence[Finding], verdict: Verdict
+) -> list[dict[str, Any]]:
+    """The `listed` sources of the artifact in `root`, each with what it is, and further ones that something points at;
+    those with marks first.
+    """
+    marks = _marks(root, findings, verdict)
+    listed = {**listed, **{path: "" for path in marks if path not in listed}}
     sources = [
         {
-            "path": _short(evidence.artifact, path),
+            "path": _short(root, path),
             "about": about,
             "text": path.read_text(encoding="utf-8", errors="replace"),
             "marks": [{"line": line, "text": text} for line, text in marks.get(path, ())],
@@ -150,29 +153,31 @@ def _sources(evidence: Evidence, findings: Sequence[Finding], verdict: Verdict) 
     return sorted(sources, key=lambda source: not source["marks"])
 
 
-def _listed(artifact: Artifact) -> dict[Path, str]:
+def listed(artifact: Artifact) -> dict[Path, str]:
+    """The sources of an artifact, each with what it is."""
     kernels = {kernel.source: f"kernel {kernel.func_id}, {kernel.core_type}" for kernel in artifact.kernels}
     return {artifact.orchestration.source: "orchestration", **kernels, artifact.manifest_path: "manifest"}
 
 
-def _short(artifact: Artifact, path: Path) -> str:
-    return path.relative_to(artifact.root).as_posix() if path.is_relative_to(artifact.root) else str(path)
+def _short(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
 
-def _marks(artifact: Artifact, findings: Sequence[Finding], verdict: Verdict) -> dict[Path, list[tuple[int, str]]]:
+def _marks(root: Path, findings: Sequence[Finding], verdict: Verdict) -> dict[Path, list[tuple[int, str]]]:
     found: dict[Path, list[tuple[int, str]]] = {}
     for finding in findings:
         if finding.path and finding.line:
-            found.setdefault(artifact.root / finding.path, []).append((finding.line, finding.message))
+            found.setdefault(root / finding.path, []).append((finding.line, finding.message))
     for text in verdict.error.detail if verdict.error else ():
         frame = _FRAME_PLACE.match(text)
         path = Path(frame["path"]) if frame else None
-        if frame and path and path.is_file() and (path.is_relative_to(artifact.root) or "runtime" not in path.parts):
+        if frame and path and path.is_file() and (path.is_relative_to(root) or "runtime" not in path.parts):
             found.setdefault(path, []).append((int(frame["line"]), f"{frame['symbol']}: {verdict.error.kind}"))  # type: ignore[union-attr]
     return found
 
 
-def _finding(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def finding_data(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One finding, with the place of its file in `sources`."""
     paths = [source["path"] for source in sources]
     return {
         "level": finding.level,
@@ -190,17 +195,18 @@ def _finding(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, A
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-def _commands(evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str) -> list[list[str]]:
+def commands(evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str) -> list[list[str]]:
+    """What to type to have the same again, or to learn more."""
     assert evidence.build_dir is not None
     root, platform, out = evidence.root.resolve(), evidence.platform, evidence.build_dir.resolve()
-    commands = [
+    found = [
         ["The same replay", repeat.scons("replay", root, platform)],
         ["The run alone, on what is built", repeat.direct(root, platform, out, embedded)],
     ]
     if verdict.status == "mismatch":
-        commands.append(["Why: the instruments in turn, one answer", repeat.scons("triage", root, platform)])
-        commands.append(["Unordered or misdeclared accesses", repeat.scons("hazards", root, platform)])
-        commands.append(["The first task that leaves the reference", repeat.scons("diverge", root, platform)])
-        commands.append(["What every task read and wrote", repeat.scons("dump", root, platform)])
-    commands.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", root, platform)])
-    return commands
+        found.append(["Why: the instruments in turn, one answer", repeat.scons("triage", root, platform)])
+        found.append(["Unordered or misdeclared accesses", repeat.scons("hazards", root, platform)])
+        found.append(["The first task that leaves the reference", repeat.scons("diverge", root, platform)])
+        found.append(["What every task read and wrote", repeat.scons("dump", root, platform)])
+    found.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", root, platform)])
+    return found

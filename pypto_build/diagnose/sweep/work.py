@@ -53,7 +53,8 @@ def sweep(given: argparse.Namespace) -> int:
     """What ``given`` asks for; returns the exit status. Raises ArtifactError."""
     by_modules = is_reference(given.data) or not (given.artifact / GOLDEN).is_file()
     data = None if is_reference(given.data) else given.data
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, data)
+    built = given.artifact, given.build_dir, given.embedded, given.platform
+    launch = open_launch(*built, data, 0, given.binaries, given.numerics)
     known = symbols(launch.interface, launch.binding)
     chosen = list(cases(seeds_of(given.seeds), kinds_of(given.values), sizes_of(given.shapes, known)))
     root = _place(given)

@@ -24,7 +24,6 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("why", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
-    add("--binaries", type=Path, metavar="DIR", help="where the checked binaries are (OUT/check)")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--out", metavar="NAME", help="the output; the only one needs no name")
     add("--at", default="", metavar="I,J", help="the element; of a range (I:J) the one that is most wrong")

@@ -23,7 +23,8 @@ _MOST_ELEMENTS = 1 << 16
 
 def answer(given: argparse.Namespace) -> Link:
     """The chain of the element that is asked for. Raises ArtifactError and RunFault."""
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    built = (given.artifact, given.build_dir, given.embedded, given.platform)
+    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     number = _output(launch, given.out)
     wanted = _elements(given.at, launch.binding.tensors[number].shape)
     checked = given.binaries or given.build_dir / "check"

@@ -12,6 +12,7 @@ import numpy as np
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.hazards.positions import find_positions
 from pypto_build.diagnose.hazards.record import AccessSite
+from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.flow import contributions, last_store, last_write
 from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Tile
@@ -21,10 +22,6 @@ from pypto_build.replay.values import STORAGE
 #: Links of one answer, tasks that are looked into, and elements that are followed of an operand that is combined.
 _MOST_LINKS, _MOST_TASKS, _FOLLOWED = 120, 12, 2
 _SHOWN = 3
-
-
-#: What the order of a sum and rounding to a type explain.
-_RTOL = {"float32": 4e-5, "float16": 1 / 512, "bfloat16": 1 / 64}
 
 
 class Summary(msgspec.Struct):
@@ -209,15 +206,9 @@ class Chain:
 
     def _differs(self, actual: float | None, expected: float, dtype: str, all_: Array) -> bool:
         """Beyond what is allowed, or what rounding explains in a tile with values as large as these."""
-        if actual is None or actual == expected or (np.isnan(actual) and np.isnan(expected)):
+        if actual is None:
             return False
-        if not np.isfinite(actual) or not np.isfinite(expected):
-            return True
-        rtol = _RTOL.get(dtype, 0.0) if self.limits.rtol is None else self.limits.rtol
-        finite = np.abs(all_[np.isfinite(all_)].astype(np.float64))
-        scale = 0.25 * float(finite.max()) if finite.size else 0.0
-        atol = rtol * scale if self.limits.atol is None else self.limits.atol
-        return bool(abs(actual - expected) > atol + rtol * abs(expected))
+        return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
 
     def _settled(self, link: Link) -> Link:
         link.parts = link.differs and not any(_any_differs(one) for one in link.of) and bool(link.expected is not None)

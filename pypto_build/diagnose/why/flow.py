@@ -69,9 +69,11 @@ def last_write(
     """For each address of a memory who wrote it last before an instruction: its number, the tile, row and column."""
     found: list[tuple[int, Tile, int, int] | None] = [None] * len(addresses)
     left = np.arange(len(addresses))
+    lowest, highest = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1))
     for number in range(before - 1, -1, -1):
         for tile in instructions[number].written:
-            if tile.space != space or not len(left):
+            low, high = tile.span
+            if tile.space != space or not len(left) or high <= lowest or low > highest:
                 continue
             flat = tile.addresses.reshape(-1)
             order = np.argsort(flat, kind="stable")

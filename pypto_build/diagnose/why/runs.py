@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, pairs
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
@@ -22,7 +23,7 @@ from pypto_build.replay.reference.tasks import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 _KINDS = {"IN": "INPUT", "OUT": "OUTPUT", "INOUT": "INOUT"}
-_ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
+ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Expected:
     lines: dict[int, int] = field(default_factory=dict)
     values: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
     instead: dict[int, str] = field(default_factory=dict)  # the operation that an instruction stands in place of
+    events: dict[int, int] = field(default_factory=dict)  # which of the reference's events it is
 
 
 @dataclass
@@ -68,7 +70,7 @@ def tasks_of(launch: Launch) -> list[TaskInfo]:
             tensors = {i: slot for i, slot in enumerate(slots_of(call)) if isinstance(slot, TensorArgument)}
             directions = {i: getattr(call.args[i], "direction", "") for i in tensors}
             writes = frozenset(i for i, direction in directions.items() if direction != "IN")
-            kernels = {_ROLES[role]: name for role, _, name in call.kernels}
+            kernels = {ROLES[role]: name for role, _, name in call.kernels}
             found[call.number] = TaskInfo(call.number, kernels, tensors, writes)
             args = tuple(TaskArg(i, _KINDS.get(directions[i], "NO_DEP"), None, "", ()) for i in tensors)
             func_ids = tuple(dict.fromkeys(func_id for _, func_id, _ in call.kernels))
@@ -91,7 +93,7 @@ class Runs:
         self.launch = launch
         self.directory = launch.build_dir / "why"
         self.libraries = {
-            kernel.name: checked / launch.library(kernel.core_type, kernel.name).relative_to(launch.build_dir)
+            kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
             for kernel in launch.interface.kernels
         }
         self._traced: dict[int, list[Traced]] = {}
@@ -107,7 +109,7 @@ class Runs:
             self._run(info, directory)
             events, modules = self._reference(info)
             self._traced[info.number] = [
-                _traced(info, stem, events, modules) for stem in sorted(directory.glob("trace.*.json"), key=_order)
+                _traced(info, stem, events, modules) for stem in sorted(directory.glob("trace.*.json"), key=position_of)
             ]
         return self._traced[info.number]
 
@@ -156,15 +158,15 @@ class Runs:
             for member, (role, _, _) in zip(members, call.kernels, strict=True):
                 key = f"{member.body.function.name}{member.lane}"
                 path = member.body.unit.path
-                modules[_ROLES[role]] = path.relative_to(self.launch.artifact).as_posix()
-                events[call.block or 0, _ROLES[role]] = recorder.events.get(key, []), recorder.dtypes.get(key, [])
+                modules[ROLES[role]] = path.relative_to(self.launch.artifact).as_posix()
+                events[call.block or 0, ROLES[role]] = recorder.events.get(key, []), recorder.dtypes.get(key, [])
 
         with suppress(Stop):
             self.launch.run(until)
         return events, modules
 
 
-def _order(stem: Path) -> tuple[int, int]:
+def position_of(stem: Path) -> tuple[int, int]:
     _, block, member, _ = stem.name.split(".")
     return int(block), int(member)
 
@@ -175,17 +177,17 @@ def _traced(
     events: Mapping[tuple[int, int], tuple[list[Event], list[str]]],
     modules: Mapping[int, str],
 ) -> Traced:
-    block, member = _order(path)
-    instructions = read_trace(path.with_name(path.name.removesuffix(".json")))
+    block, member = position_of(path)
+    instructions = read_trace(path.with_name(path.name.removesuffix(".json"))).instructions
     expected = Expected()
     if (block, member) in events:
-        expected = _aligned(instructions, *events[block, member])
+        expected = aligned(instructions, *events[block, member])
     return Traced(
         info.number, block, member, info.kernels.get(member, ""), modules.get(member, ""), instructions, expected
     )
 
 
-def _aligned(instructions: list[Instruction], events: list[Event], dtypes: list[str]) -> Expected:
+def aligned(instructions: list[Instruction], events: list[Event], dtypes: list[str]) -> Expected:
     """Instructions and operations of the module that belong together; where one stands for another, those too."""
     telling = [
         one for one in instructions if one.written or any(view.writes for view in one.views) or one.name == "TPUSH"
@@ -195,6 +197,7 @@ def _aligned(instructions: list[Instruction], events: list[Event], dtypes: list[
         if kind not in ("equal", "replace") or here >= len(telling) or there >= len(events):
             continue
         event, number = events[there], telling[here].number
+        expected.events[number] = there
         expected.lines[number] = event.line
         if kind == "replace":
             expected.instead[number] = event.name

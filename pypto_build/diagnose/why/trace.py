@@ -1,4 +1,5 @@
-"""A kernel call as its trace tells it: every instruction, the elements of its operands, and what they held."""
+"""A kernel call as its trace tells it: every instruction, the elements of its operands and what they held, flags and
+barriers, and what variables held where the kernel was compiled to tell it."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ import msgspec
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, map_file, read_bytes
 from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.replay.values import STORAGE, decode
 
 Array = np.ndarray[Any, Any]
 
-READ, WRITE = 1, 2
+READ, WRITE, SCRATCH = 1, 2, 16
+PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX")
 SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
 _LARGEST = 1 << 32
 _DN, _NZ = 1, 2
@@ -79,12 +81,35 @@ class TileOperand(msgspec.Struct, frozen=True, array_like=True):
         inner = (r % high) * wide + c % wide if self.inner_rows else (c % wide) * high + r % high
         return np.asarray((r // high * across + c // wide * along + inner) * self.element)
 
+    def reach(self) -> tuple[int, int]:
+        """The first byte of its elements and one past the last, counted from the tile's address."""
+        if self.fractals:
+            offsets = self.offsets()
+            return int(offsets.min()), int(offsets.max()) + self.element
+        across, down = (1, self.cols) if self.row_major else (self.rows, 1)
+        first = self.row * down + self.col * across
+        last = first + (self.height - 1) * down + (self.width - 1) * across
+        return first * self.element, (last + 1) * self.element
+
+
+class _Run(msgspec.Struct, frozen=True, array_like=True):
+    """`rows` pieces of `length` bytes of global memory, `stride` bytes apart."""
+
+    base: _Address
+    rows: _Count
+    stride: _Step
+    length: _Count
+
+
+_Number64 = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,20}$")]
+
 
 class _Record(msgspec.Struct, frozen=True):
-    kind: str
+    kind: Literal["tiles", "global", "order", "variable"]
     name: str
-    file: str
-    offset: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,20}$")]
+    file: str = ""
+    offset: _Number64 = "0"
+    pipe: _Count = 0
     operands: list[TileOperand] = []
     base: _Address = 0
     access: _Count = 0
@@ -94,15 +119,21 @@ class _Record(msgspec.Struct, frozen=True):
     stride: tuple[_Step, _Step, _Step, _Step, _Step] = (0, 0, 0, 0, 0)
     rows: _Address = 0
     cols: _Address = 0
+    runs: list[_Run] = []
+    at: _Address = 0
+    holds: Literal["", "signed", "unsigned", "real", "pointer", "tile", "view"] = ""
+    bits: _Number64 = "0"
+    from_: _Count = msgspec.field(name="from", default=0)
+    to: _Count = 0
+    id: _Count = 0
 
 
 @dataclass(frozen=True)
 class Tile:
-    """An operand on the core: which bytes its elements are, as addresses of their memory, and what they held."""
+    """An operand on the core: which bytes its elements are, and what they held."""
 
     operand: TileOperand
-    addresses: Array
-    values: Array
+    data: memoryview = field(repr=False)
 
     @property
     def space(self) -> int:
@@ -114,23 +145,44 @@ class Tile:
         """Whether the instruction writes it; what it reads and writes is two operands."""
         return bool(self.operand.access & WRITE)
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The bytes it touches of its memory: the first, and one past the last."""
+        first = self.operand.place + self.operand.start
+        return first, first + self.operand.size
+
+    @cached_property
+    def addresses(self) -> Array:
+        """The address of each element in its memory."""
+        return self.operand.offsets() + self.operand.place
+
+    @cached_property
+    def values(self) -> Array:
+        """What its elements held: before the instruction if it reads them, after it if it writes them."""
+        operand = self.operand
+        raw = np.frombuffer(self.data[operand.at : operand.at + operand.size], dtype=np.uint8)
+        return elements_of(raw, operand.offsets() - operand.start, operand.element, operand.dtype)
+
 
 @dataclass(frozen=True)
 class View:
-    """What of global memory an instruction touched: the address of each element, as rows and columns."""
+    """What of global memory an instruction touched: the address of each element, as rows and columns; of a store the
+    bytes that it left, as runs (first address, bytes)."""
 
     writes: bool
-    addresses: Array
     element: int
+    addresses: Array
+    runs: tuple[tuple[int, memoryview], ...] = field(default=(), repr=False)
 
 
 @dataclass
 class Instruction:
-    """One instruction that was executed."""
+    """One instruction that was executed; `pipe` executes it on the device."""
 
     number: int
     name: str
     site: AccessSite
+    pipe: str = ""
     tiles: list[Tile] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
 
@@ -145,54 +197,132 @@ class Instruction:
         return [tile for tile in self.tiles if not tile.writes]
 
 
-def read_trace(stem: Path) -> list[Instruction]:
-    """The instructions of one call, in order. Raises ArtifactError for files that no run left."""
+@dataclass(frozen=True)
+class Order:
+    """A flag that is set or waited for, a barrier or a signal, after the first `before` instructions."""
+
+    before: int
+    name: str
+    site: AccessSite
+    source: str
+    target: str
+    id: int
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a variable held after the first `before` instructions: a number or an address, a tile, or the address of the
+    first element of a view of `shape`, `stride`."""
+
+    before: int
+    name: str
+    holds: str
+    value: float | int = 0
+    tile: TileOperand | None = None
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    element: int = 0
+
+
+@dataclass
+class Trace:
+    """Everything that was recorded of one call, in order. `events` has instructions, orders and variables."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    events: list[Instruction | Order | Variable] = field(default_factory=list)
+
+
+def read_trace(stem: Path) -> Trace:
+    """What one call left. Raises ArtifactError for files that no run left."""
     path = stem.with_name(stem.name + ".json")
     try:
         records = decode_json(read_bytes(path, _LARGEST), list[_Record])
-        data = read_bytes(stem.with_name(stem.name + ".bin"), _LARGEST)
+        data = memoryview(map_file(stem.with_name(stem.name + ".bin")))
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"is no trace: {error}", "run it again") from None
-    found: list[Instruction] = []
+    trace = Trace()
     for record in records:
-        view = record.kind == "global"
-        if not (view and found and found[-1].name == record.name and found[-1].tiles and not found[-1].views):
-            found.append(Instruction(len(found), record.name, AccessSite(0, record.name, record.file, record.offset)))
-        if view:
-            found[-1].views += _view(record, found[-1])
-            continue
-        for operand in record.operands:
-            if not _fits(operand, len(data)):
-                raise ArtifactError(
-                    path, f"is no trace: an operand of {record.name} is not in its bytes", "run it again"
-                )
-            found[-1].tiles.append(_tile(operand, data))
-    return found
+        if not _complete(record, len(data)):
+            raise ArtifactError(path, f"is no trace: an operand of {record.name} is not in its bytes", "run it again")
+        _take(trace, record, data)
+    return trace
+
+
+def _take(trace: Trace, record: _Record, data: memoryview) -> None:
+    done = trace.instructions
+    if record.kind == "variable":
+        trace.events.append(_variable(record, len(done)))
+        return
+    site = AccessSite(0, record.name, record.file, record.offset)
+    if record.kind == "order":
+        trace.events.append(Order(len(done), record.name, site, _pipe(record.from_), _pipe(record.to), record.id))
+        return
+    view = record.kind == "global"
+    if not (view and done and done[-1].name == record.name and done[-1].tiles and not done[-1].views):
+        done.append(Instruction(len(done), record.name, site, _pipe(record.pipe)))
+        trace.events.append(done[-1])
+    if view:
+        done[-1].views += _view(record, done[-1], data)
+    done[-1].tiles += [Tile(operand, data) for operand in record.operands]
+
+
+def _pipe(number: int) -> str:
+    return PIPES[number] if number < len(PIPES) else ""
+
+
+def _variable(record: _Record, before: int) -> Variable:
+    bits = int(record.bits) % (1 << 64)
+    value: float | int = bits
+    if record.holds == "signed":
+        value = bits - (1 << 64) if bits >> 63 else bits
+    elif record.holds == "real":
+        value = float(np.array([bits], dtype=np.uint64).view(np.float64)[0])
+    elif record.holds == "view":
+        return Variable(before, record.name, "view", record.base, None, record.shape, record.stride, record.element)
+    tile = record.operands[0] if record.operands else None
+    return Variable(before, record.name, record.holds, value, tile)
+
+
+def _complete(record: _Record, length: int) -> bool:
+    """Whether all that it speaks of is among the bytes."""
+    if record.kind == "variable":
+        return all(operand.height * operand.width <= _MOST_ELEMENTS for operand in record.operands)
+    stored = sum(run.rows * run.length for run in record.runs)
+    return record.at + stored <= length and all(_fits(operand, length) for operand in record.operands)
 
 
 def _fits(operand: TileOperand, length: int) -> bool:
     """Whether all elements of the rectangle are among the bytes."""
     if operand.height * operand.width * operand.element > operand.size or operand.at + operand.size > length:
         return False
-    offsets = operand.offsets()
-    return bool(offsets.min() >= operand.start and offsets.max() + operand.element <= operand.start + operand.size)
+    low, high = operand.reach()
+    return low >= operand.start and high <= operand.start + operand.size
 
 
-def _tile(operand: TileOperand, data: bytes) -> Tile:
-    offsets = operand.offsets()
-    raw = np.frombuffer(data[operand.at : operand.at + operand.size], dtype=np.uint8)
-    index = (offsets - operand.start)[..., None] + np.arange(operand.element)
-    stored = np.ascontiguousarray(raw[index]).view(np.dtype(f"u{operand.element}"))[..., 0]
-    return Tile(operand, offsets + operand.place, _decoded(stored, operand.dtype))
+def elements_of(raw: Array, offsets: Array, element: int, dtype: str) -> Array:
+    """The elements that begin at these offsets of bytes, as numbers."""
+    index = offsets[..., None] + np.arange(element)
+    return decoded(np.ascontiguousarray(raw[index]).view(np.dtype(f"u{element}"))[..., 0], dtype)
 
 
-def _decoded(stored: Array, dtype: str) -> Array:
+def decoded(stored: Array, dtype: str) -> Array:
+    """Elements as stored, as numbers."""
     return np.asarray(decode(stored.view(STORAGE[dtype]), dtype) if dtype in STORAGE else stored)
 
 
-def _view(record: _Record, instruction: Instruction) -> list[View]:
+def _stored(record: _Record, data: memoryview) -> tuple[tuple[int, memoryview], ...]:
+    """The runs of a store with their bytes."""
+    found, at = [], record.at
+    for run in record.runs:
+        for row in range(run.rows):
+            found.append((run.base + row * run.stride, data[at : at + run.length]))
+            at += run.length
+    return tuple(found)
+
+
+def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[View]:
     """Elements in the order of the tile that goes with them; none of a view without elements, or of too many."""
     n, s = record.shape, record.stride
     rows, cols = record.rows, record.cols
@@ -218,4 +348,4 @@ def _view(record: _Record, instruction: Instruction) -> list[View]:
         i, j, k = block // (n[1] * n[2]), block // n[2] % n[1], block % n[2]
     element = i * s[0] + j * s[1] + k * s[2] + h * s[3] + w * s[4]
     addresses = (np.broadcast_to(element, (rows, cols)) * record.element).astype(np.int64) + record.base
-    return [View(bool(record.access & WRITE), addresses, record.element)]
+    return [View(bool(record.access & WRITE), record.element, addresses, _stored(record, data))]

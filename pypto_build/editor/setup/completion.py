@@ -25,6 +25,7 @@ _ALSO = {"DATA": ("reference",), "PTOAS": ("own",), "JIT": ("latest",)}
 # Tools of pypto-build that are no targets, and the targets that it does not have.
 TOOLS = {
     "wrap": "run a script of PyPTO's and keep what a replay needs",
+    "conformance": "a kit that tells what a device does where simulators may differ",
     "setup": "what editors, shells and CI need",
     "lsp": "the language server of .pto",
 }

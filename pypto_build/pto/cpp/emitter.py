@@ -205,7 +205,8 @@ class Emitter:
             self.bind(op, Scalar(spell.integer(value.constant, value.type), ctype))
             return
         name = self.names.new(value.name)
-        self.out.add(f"const {ctype} {name} = {expression};")
+        declared = f"{ctype} const" if ctype.endswith("*") else f"const {ctype}"
+        self.out.add(f"{declared} {name} = {expression};")
         self.bind(op, Scalar(name, ctype))
 
     def declare_tile(self, op: Operation, type_: TileType, rows: str = "", cols: str = "") -> TileVar:

@@ -42,7 +42,8 @@ def request_from(words: Sequence[str]) -> Request:
             f"RUNTIME={request.runtime}", "does not run distributed artifacts yet", "leave it out for the embedded one"
         )
     chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
-    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world))
+    variant = request.binaries.name if request.binaries else ""
+    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world, variant))
 
 
 def _parser() -> argparse.ArgumentParser:

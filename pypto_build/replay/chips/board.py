@@ -13,7 +13,7 @@ from pypto_build.runtime.printable import printable
 _HEADER = struct.Struct("<QII")
 _RANK = struct.Struct("<iI")
 _WAIT = struct.Struct("<IiIiQQ64s")
-_NOTE = struct.Struct("<QIIqIi64s")
+_NOTE = struct.Struct("<QIIqIiqQ64s")
 _RANKS, _WAITS, _NOTES, _SIGNALS, _HISTORY = 66, 128, 16384, 2048, 16
 _CLOCK = struct.Struct(f"<{_RANKS}I")
 _RANK_BYTES = _RANK.size + _CLOCK.size + _WAITS * _WAIT.size
@@ -62,7 +62,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Notes:
-    """What a rank did to a signal: how often, what it added in all, how often it set it and to what in the end."""
+    """What a rank did to a signal: how often, what it added in all, how often it set it; what it set it to, or added, in
+    the end, when (CLOCK_MONOTONIC) and in which task."""
 
     rank: int
     count: int
@@ -70,6 +71,8 @@ class Notes:
     sets: int
     last: int
     kernel: str
+    last_ns: int = 0
+    task: int = 0
 
 
 class Board:
@@ -130,11 +133,11 @@ class Board:
     def notes(self, address: int) -> Iterator[Notes]:
         """Who notified the signal at `address`."""
         for slot in range(_NOTES):
-            place, rank, count, added, sets, last, kernel = _NOTE.unpack_from(
+            place, rank, count, added, sets, last, last_ns, task, kernel = _NOTE.unpack_from(
                 self._map, _NOTES_OFFSET + slot * _NOTE.size
             )
             if place == address and rank:
-                yield Notes(rank - 1, count, added, sets, last, _text(kernel))
+                yield Notes(rank - 1, count, added, sets, last, _text(kernel), last_ns, task)
 
 
 def _text(raw: bytes) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
-from pypto_build.replay.chips.board import COMPARISONS, Board, Wait
+from pypto_build.replay.chips.board import COMPARISONS, Board, Notes, Wait
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.memory import Windows
+from pypto_build.runtime.waits import ago
 
 _SHOWN = 4
 _TOKEN_HINT = "order the dispatches of a rank by a token: an INOUT tensor that all of them share"
@@ -49,17 +51,26 @@ def explain(
     """What is said of a deadlock, in one line, and what to do."""
     told = [_wait(board, wait, running[wait.rank], domains) for wait in waits]
     more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    behind = [(item, producers) for item, producers in queue.waiting() if item.rank is None or item.rank in running]
+    behind = queue.waiting()
     blocked = [
         f"{item} was submitted before {running[item.rank]} and has not begun: nothing orders them, "
         "and a rank runs one dispatch at a time"
         for item, producers in behind
-        if item.rank is not None and not producers and item.number < running[item.rank].number
+        if item.rank in running and not producers and item.number < running[item.rank].number
     ]
-    later = [f"{item} comes after {running[item.rank]} on its rank" for item, _ in behind if item.rank is not None]
+    later = [f"{item} comes after {running[item.rank]} on its rank" for item, _ in behind if item.rank in running]
     because = f"; {blocked[0]}" if blocked else f"; {later[0]}" if later else ""
+    members = {rank for windows in domains for rank in windows.ranks}
+    over = sorted(members - running.keys() - {item.rank for item, _ in behind if item.rank is not None})
+    ended = (
+        f"; rank{'s' * (len(over) > 1)} {', '.join(map(str, over))} {_have(over)} nothing left to run" if over else ""
+    )
     hint = _TOKEN_HINT if blocked else _HINT
-    return f"the ranks wait for each other: {'; '.join(told[:_SHOWN])}{more}{because}", hint
+    return f"the ranks wait for each other: {'; '.join(told[:_SHOWN])}{more}{because}{ended}", hint
+
+
+def _have(ranks: Sequence[int]) -> str:
+    return "have" if len(ranks) > 1 else "has"
 
 
 def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:
@@ -74,7 +85,8 @@ def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Window
         whose = "" if owner == wait.rank else f" of rank {owner}"
         signal = f"{windows.domain}.{name}+{offset}{whose}"
     notes = sorted(board.notes(wait.address), key=lambda note: note.rank)
-    parts = [_note(note.rank, note.count, note.kernel, note.sets, note.last) for note in notes]
+    latest = max((note.last_ns for note in notes), default=0)
+    parts = [_note(note, note.last_ns == latest) for note in notes]
     never = [str(rank) for rank in members if rank not in {note.rank for note in notes}]
     parts += [f"never by rank {', '.join(never)}"] if never and notes else []
     history = f"notified {'; '.join(parts)}" if notes else "nobody ever notified it"
@@ -84,7 +96,8 @@ def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Window
     )
 
 
-def _note(rank: int, count: int, kernel: str, sets: int, last: int) -> str:
-    times = f"{count} times" if count > 1 else "once"
-    set_to = f", set to {last}" if sets else ""
-    return f"{times} by rank {rank} '{kernel}'{set_to}"
+def _note(note: Notes, is_latest: bool) -> str:
+    times = f"{note.count} times" if note.count > 1 else "once"
+    set_to = f", set to {note.last}" if note.sets else ""
+    when = f", {ago(time.monotonic_ns() - note.last_ns)}" if is_latest else ""
+    return f"{times} by rank {note.rank} '{note.kernel}'{set_to}{when}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import select
-import time
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,7 +33,9 @@ from pypto_build.replay.scalars import Scalar
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 #: Size of the runtime's report buffer; the host has the first, each rank one after it.
-REPORT_BYTES = 1 << 16
+REPORT_BYTES = 1 << 17
+#: Size of its flight recorder; each rank has one.
+FLIGHT_BYTES = 4268160
 
 _LOOK_S = 0.02  # how often it is looked at whether ranks can go on
 
@@ -89,7 +91,9 @@ class RankFault(Exception):
         self.reply = reply
 
 
-def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview) -> None:
+def serve_chips(
+    module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview, flight: memoryview
+) -> None:
     """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service."""
     process = os.getpid()
 
@@ -101,7 +105,8 @@ def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report:
         except OSError:
             os._exit(UNHEARD)
 
-    host = _Host(module, job, tensors, report)
+    host = _Host(module, job, tensors, report, flight)
+    signal.signal(signal.SIGTERM, lambda *_: host.pass_on(process))
     try:
         while os.read(module.COMMANDS, 1) == RUN:
             reply(host.run())
@@ -117,16 +122,29 @@ def serve_chips(module: Any, job: ChipsJob, tensors: list[TensorBuffer], report:
 class _Host:
     """One service: programs are loaded once, ranks are started anew for every round."""
 
-    def __init__(self, module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview) -> None:
-        self._module, self._job, self._report = module, job, report
+    def __init__(
+        self, module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview, flight: memoryview
+    ) -> None:
+        self._module, self._job, self._report, self._flight = module, job, report, flight
         self._note = LoadingNote(report[:REPORT_BYTES])
         self._runtimes: dict[str, Any] = {}
+        self._ranks: list[RankProcess] = []
         self._tensors = {
             name: HostTensor(
                 Storage(name, address_of(memory), math.prod(shape) * ITEMSIZE[dtype], memory), dtype, shape
             )
             for memory, shape, dtype, _, name in tensors
         }
+
+    def pass_on(self, process: int) -> None:
+        """Let the ranks say where they are, or end, when this `process` is asked to."""
+        if os.getpid() != process or not self._ranks:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        for rank in self._ranks:
+            if rank.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(rank.pid, signal.SIGTERM)
 
     def run(self) -> Reply:
         """One round. Raises `RankFault`, and `RuntimeFault` for what is noticed before a rank runs."""
@@ -136,7 +154,7 @@ class _Host:
             self._load(program)
         self._board = Board()
         self._windows = [each for item in plan.domains for address in item.addresses for each in (address, item.size)]
-        ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
+        self._ranks = ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
         if any(item.rank is None for item in plan.dispatches):
             ranks.append(RankProcess(job.world, partial(self._call_host, plan)))
         try:
@@ -183,36 +201,44 @@ class _Host:
             "parameter_order": self._job.programs[dispatch.program].parameter_order,
             "output_dir": str(directory),
             "report": self._report[start : start + REPORT_BYTES],
+            "flight": self._flight[rank * FLIGHT_BYTES : (rank + 1) * FLIGHT_BYTES],
             "board": self._board.memory,
             "rank": rank,
             "windows": self._windows,
         }
 
     def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
-        """Hand out all dispatches. Raises `RankFault` for the first that fails."""
+        """Hand out all dispatches, and keep what came of them. Raises `RankFault` for the first that fails."""
+        times = Times()
+        try:
+            tasks = self._hand_out(plan, ranks, times)
+            return Reply(tasks=tasks, run_s=times.now)
+        finally:
+            if _leaves_records(self._job.options):
+                directory = Path(str(self._job.options["output_dir"]))
+                write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
+
+    def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
+        """Let ranks begin dispatches until all are over; the number of tasks."""
         queue = Queue(plan.dispatches, self._job.world, 1)
         watch = Watch(self._board)
         self._ended = dict[int, tuple[int, ...]]()
-        tasks, start = 0, time.monotonic()
-        times: Times = {}
+        tasks = 0
         while queue.left:
             while (item := queue.take()) is not None:
+                times.begun[item.number] = times.now
                 self._start(ranks, item)
-                times[item.number] = (time.monotonic() - start, 0.0)
             answered = _answered(ranks)
             for process in answered:
                 done = process.current
                 tasks += self._finish(process, queue)
                 assert done is not None
-                times[done.number] = (times[done.number][0], time.monotonic() - start)
+                times.ended[done.number] = times.now
             running = {process.rank: item for process in ranks if (item := process.current)}
             if not answered and (waits := watch.stuck(running)):
                 text, hint = explain(self._board, waits, running, queue, plan.domains)
                 raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
-        if _leaves_records(self._job.options):
-            directory = Path(str(self._job.options["output_dir"]))
-            write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
-        return Reply(tasks=tasks, run_s=time.monotonic() - start)
+        return tasks
 
     def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:
         """Let a rank begin a dispatch, after what it waits for."""

@@ -1,7 +1,10 @@
-"""What a run of several ranks leaves in `dfx_outputs/`: `ranks.json`, and `windows.json` of each checked dispatch."""
+"""What a run of several ranks leaves in `dfx_outputs/`: `ranks.json`, and of each dispatch `messages.json`, where there
+is a timeline, and `windows.json`, where it is checked.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,9 +15,14 @@ from pypto_build.replay.chips.board import Board
 from pypto_build.replay.chips.dispatches import Dispatch
 from pypto_build.replay.chips.memory import Windows
 
+#: The rank of a host callable.
+HOST = -1
+
 
 class DispatchRow(msgspec.Struct, frozen=True):
-    """A dispatch: `index` counts on its rank, `line` is the driver's; seconds from the first one's start."""
+    """A dispatch: `index` counts on its rank (`HOST`: a host callable), `line` is the driver's; seconds from the
+    beginning of the run. One that had not ended when the run did has `ended_s` None.
+    """
 
     number: int
     program: str
@@ -23,7 +31,12 @@ class DispatchRow(msgspec.Struct, frozen=True):
     line: int
     producers: list[int]
     begun_s: float
-    ended_s: float
+    ended_s: float | None
+
+    @property
+    def place(self) -> str:
+        """`rank0/d1`, which is also where its records lie."""
+        return f"host/d{self.index}" if self.rank == HOST else f"rank{self.rank}/d{self.index}"
 
 
 class BufferRow(msgspec.Struct, frozen=True):
@@ -63,14 +76,39 @@ class SignalRow(msgspec.Struct, frozen=True):
     notes: list[NoteRow]
 
 
+class WaitRow(msgspec.Struct, frozen=True):
+    """A kernel that waited when the run ended, for a signal to be (`comparison`, a number) `expected`."""
+
+    rank: int
+    kernel: str
+    address: int
+    expected: int
+    comparison: int
+    value: int
+
+
 class RanksRecord(msgspec.Struct, frozen=True):
-    """`ranks.json`."""
+    """`ranks.json`. `origin_ns` is the beginning of the run, in the machine's monotonic clock."""
 
     world: int
     dispatches: list[DispatchRow]
     domains: list[DomainRow]
     signals: list[SignalRow]
+    origin_ns: int = 0
+    waiting: list[WaitRow] = []
     schema: int = 1
+
+
+class MessagesRecord(msgspec.Struct, frozen=True):
+    """`messages.json`: notifications as (ns, address, value, set, value afterwards, task, kernel), waits as (ns
+    from, ns to, address, expected, comparison, held, task, kernel). Tasks are ids, kernels places in `kernels`; the
+    timeline of the dispatch counts from `origin_ns`.
+    """
+
+    origin_ns: int
+    kernels: list[str]
+    notifications: list[tuple[int, int, int, bool, int, int, int]]
+    waits: list[tuple[int, int, int, int, int, bool, int, int]]
 
 
 class WindowsRecord(msgspec.Struct, frozen=True):
@@ -82,7 +120,18 @@ class WindowsRecord(msgspec.Struct, frozen=True):
     accesses: list[tuple[int, int, int, int, int, int, int, int]]
 
 
-Times = dict[int, tuple[float, float]]
+class Times:
+    """When dispatches began and ended, by number, in seconds from the beginning of the run."""
+
+    def __init__(self) -> None:
+        self.origin_ns = time.monotonic_ns()
+        self.begun: dict[int, float] = {}
+        self.ended: dict[int, float] = {}
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return (time.monotonic_ns() - self.origin_ns) / 1e9
 
 
 def write_ranks(
@@ -91,10 +140,17 @@ def write_ranks(
     """Write `ranks.json`."""
     rows = [
         DispatchRow(
-            item.number, item.program, item.rank, item.index, item.line, sorted(item.producers), *times[item.number]
+            item.number,
+            item.program,
+            HOST if item.rank is None else item.rank,
+            item.index,
+            item.line,
+            sorted(item.producers),
+            times.begun[item.number],
+            times.ended.get(item.number),
         )
         for item in dispatches
-        if item.rank is not None and item.number in times
+        if item.number in times.begun
     ]
     listed = [
         DomainRow(
@@ -106,7 +162,13 @@ def write_ranks(
         )
         for windows in domains
     ]
-    record = RanksRecord(world, rows, listed, list(_signals(board, domains)))
+    running = [row.rank for row in rows if row.ended_s is None and row.rank != HOST]
+    waiting = [
+        WaitRow(wait.rank, wait.kernel, wait.address, wait.expected, wait.comparison, wait.value)
+        for rank in running
+        for wait in board.waits(rank)
+    ]
+    record = RanksRecord(world, rows, listed, list(_signals(board, domains)), times.origin_ns, waiting)
     directory.mkdir(parents=True, exist_ok=True)
     write_bytes(directory / "ranks.json", msgspec.json.encode(record) + b"\n")
 

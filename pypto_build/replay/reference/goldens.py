@@ -16,7 +16,14 @@ from pypto_build.replay.reference.launch import Launch, Progress, in_child
 
 
 def make_goldens(
-    artifact: Path, build_dir: Path, results: Path, embedded: Path, platform: str, seed: int, timeout_s: float
+    artifact: Path,
+    build_dir: Path,
+    results: Path,
+    embedded: Path,
+    platform: str,
+    seed: int,
+    timeout_s: float,
+    binaries: Path | None = None,
 ) -> Path:
     """Write ``results``/reference/{in,out}/*.pt and return that directory.
 
@@ -29,7 +36,7 @@ def make_goldens(
         binding = _other_numbers(binding, seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     options = {"seed": seed, "output_dir": str(results / "dfx_outputs"), "poison": False}
-    launch = Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)
+    launch = Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options, binaries)
     progress = Progress()
 
     def run() -> None:

@@ -17,6 +17,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.artifact.snapshot import snapshot
+from pypto_build.facts.run_options import NUMERICS
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import load_embedded, tensor_buffers
@@ -42,6 +43,8 @@ class Launch:
     binding: Binding
     arena: Arena
     options: dict[str, Any] = field(default_factory=dict)
+    binaries: Path | None = None  # where kernels/ and orchestration/ are, if not there
+    numerics: str = NUMERICS[0]  # whose results the kernels were compiled to give
     _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def run(self, callback: Callable[[Any], None], libraries: Mapping[str, Path] | None = None) -> Any:
@@ -57,7 +60,7 @@ class Launch:
             text = self._built(kernel.core_type, kernel.name) if path is None else str(path)
             runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, text)
         entry = self.interface.orchestration
-        orchestration = self.build_dir / f"{entry.binary}.so"
+        orchestration = self._binaries / f"{entry.binary}.so"
         runtime.load_orchestration(str(orchestration), entry.function_name, entry.config_name)
         tensors = tensor_buffers(self.binding, self.arena)
         scalars = [scalar.bits for scalar in self.binding.scalars]
@@ -73,18 +76,29 @@ class Launch:
 
     def library(self, core_type: str, name: str) -> Path:
         """Where a kernel is built."""
-        return self.build_dir / f"{kernel_binary(core_type, name)}.so"
+        return self._binaries / f"{kernel_binary(core_type, name)}.so"
+
+    @property
+    def _binaries(self) -> Path:
+        return self.binaries or self.build_dir
 
 
 def open_launch(
-    artifact: Path, build_dir: Path, embedded: Path, platform: str, data: Path | None = None, seed: int = 0
+    artifact: Path,
+    build_dir: Path,
+    embedded: Path,
+    platform: str,
+    data: Path | None = None,
+    seed: int = 0,
+    binaries: Path | None = None,
+    numerics: str = NUMERICS[0],
 ) -> Launch:
     """What is built in a directory, with its data read. Raises ArtifactError."""
     interface = read_interface(build_dir / "interface.json")
     binding = bind(interface, snapshot(artifact, data), artifact, seed=seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs")}
-    return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options)
+    return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options, binaries, numerics)
 
 
 class Progress:

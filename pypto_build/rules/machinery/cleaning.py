@@ -32,6 +32,7 @@ _WORK = (
     "why",
     "extract",
     "reduce",
+    "step",
     "reference",
     "torch",
     "completed",

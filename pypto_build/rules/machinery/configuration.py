@@ -17,7 +17,7 @@ from typing import Any
 
 from pypto_build.facts.platforms import Platform
 from pypto_build.rules.options import OPTIONS
-from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.variants import VARIANTS
 
 #: Configurations that are kept besides those of declared tests: their outputs take space.
 KEPT = 8
@@ -58,7 +58,7 @@ def configuration(
 ) -> Configuration:
     """The configuration of a replay with these options of the run, data and binaries."""
     given = {"DATA": data} if data else {}
-    given |= {"CHECK": "1"} if variant == CHECKED.directory else {}
+    given |= {"CHECK": "1"} if VARIANTS[variant].checked else {}
     for name, value in options.items():
         if value != OPTIONS[name].default and (platform.simulated or name != "RUNTIME"):  # hardware has one runtime
             given[name] = "1" if value is True else str(value)

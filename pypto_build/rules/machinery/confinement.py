@@ -30,8 +30,8 @@ _TOOLS = {
     *(
         f"pypto_build.diagnose.{name}"
         for name in (
-            *("deps", "diverge", "dump", "extract", "flaky", "hazards", "pack", "reduce", "report", "sweep"),
-            *("triage", "why"),
+            *("deps", "diverge", "dump", "extract", "flaky", "hazards", "pack", "reduce", "report", "step"),
+            *("sweep", "triage", "why"),
         )
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ from pypto_build.trace import span
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.profile import Profile
     from pypto_build.rules.machinery.watch import Round
-    from pypto_build.rules.many.told import Teller
 
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
 
@@ -39,7 +38,7 @@ class Invocation:
         self._workspaces: list[Workspace] = []
         self._round: Round | None = None
         self._profile: Profile | None = None
-        self._job: Teller | None = None
+        self._end_job: Callable[[Sequence[Workspace], Verdicts], None] | None = None
 
     def watch(self) -> None:
         """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
@@ -55,9 +54,9 @@ class Invocation:
             top = Path(SCons.Script.Dir("#").abspath)
             self._profile = Profile(top / options["BUILD_DIR"])
 
-    def become_job(self, teller: Teller) -> None:
-        """From now on this process does one of many jobs, and ends with it."""
-        self._job = teller
+    def become_job(self, end: Callable[[Sequence[Workspace], Verdicts], None]) -> None:
+        """From now on this process does one of many jobs, and ends with it by ``end``."""
+        self._end_job = end
         atexit.register(self.finish)
 
     def open(self, workspace: Workspace) -> None:
@@ -80,19 +79,8 @@ class Invocation:
         self._report_round()
         if self._profile:
             self._profile.report()
-        if self._job:
-            self._end_job(self._job)
-
-    def _end_job(self, job: Teller) -> None:
-        from pypto_build.rules.many.told import Told, leave
-        from pypto_build.rules.outcomes import outcomes_of
-
-        each = self._workspaces
-        outcomes = [outcome for workspace in each for outcome in outcomes_of(workspace).replays]
-        command = next((command for workspace in each for command in workspace.progress.unexplained), "")
-        built = sum(len(workspace.progress.renewed) for workspace in each)
-        job.tell(Told(self.verdicts.status, self.verdicts.message, command, outcomes, built))
-        leave()
+        if self._end_job:
+            self._end_job(self._workspaces, self.verdicts)
 
     def _record_failures(self) -> None:
         self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])

@@ -28,4 +28,5 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: s
 
         return simulator_recipe(workspace.simpler.tree, platform, runtime)
     flags = shlex.split(workspace.options["KERNEL_FLAGS"])
-    return host_recipe(workspace.compiler, platform, workspace.options["ARCH"], VARIANTS[variant].kernel_flags, flags)
+    more = VARIANTS[variant].kernel_flags
+    return host_recipe(workspace.compiler, platform, runtime, workspace.options["ARCH"], more, flags)

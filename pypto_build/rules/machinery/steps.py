@@ -100,7 +100,8 @@ def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
 
 def perform(workspace: Workspace, step: Step) -> Outcome:
     """Do a step if it has to be done, and say so."""
-
+    if not step.in_common and step.proven:  # of what workspaces share, others may have recorded more meanwhile
+        return Outcome("kept")
     progress = workspace.progress
     reasons: list[str] = []
 

@@ -25,7 +25,7 @@ from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
-from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL
+from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, Variant, with_numerics
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
@@ -134,7 +134,11 @@ class Workspace:
         """How binaries are built unless a rule says otherwise."""
         if self.runtime(platform) == SIMPLER:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
-        return CHECKED.directory if self.options["CHECK"] else USUAL.directory
+        return self.own_variant(CHECKED if self.options["CHECK"] else USUAL)
+
+    def own_variant(self, variant: Variant) -> str:
+        """How binaries for the embedded runtime are built this way, with the results that were asked for."""
+        return with_numerics(variant, self.options["NUMERICS"]).directory
 
     @cached_property
     def simpler(self) -> SimplerHome:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
+import SCons.Node
+import SCons.Node.Alias
+from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.facts.outcomes import Outcome
+from pypto_build.replay.verdict import EXIT_STATUS
+from pypto_build.rules.machinery.verdicts import Verdicts
+from pypto_build.rules.machinery.workspace import Workspace
 
 
 class Told(msgspec.Struct):
@@ -36,6 +43,23 @@ class Teller:
         data = msgspec.msgpack.encode(told)
         with suppress(OSError), open(self._writer, "wb") as stream:
             stream.write(data)
+
+    def end(self, workspaces: Sequence[Workspace], verdicts: Verdicts) -> None:
+        """Say what came of the job, and end this process."""
+        from pypto_build.rules.outcomes import outcomes_of
+
+        outcomes = [outcome for workspace in workspaces for outcome in outcomes_of(workspace).replays]
+        command = next((command for workspace in workspaces for command in workspace.progress.unexplained), "")
+        built = sum(len(workspace.progress.renewed) for workspace in workspaces)
+        status = verdicts.status or (0 if _is_done() else EXIT_STATUS["usage_error"])
+        self.tell(Told(status, verdicts.message, command, outcomes, built))
+        leave()
+
+
+def _is_done() -> bool:
+    """Whether SCons came to the end of all that was asked for. If it did not, its log says why."""
+    nodes = map(SCons.Node.Alias.default_ans.lookup, map(str, COMMAND_LINE_TARGETS))
+    return all(node is not None and node.get_state() in (SCons.Node.executed, SCons.Node.up_to_date) for node in nodes)
 
 
 def heard(data: bytes) -> Told | None:

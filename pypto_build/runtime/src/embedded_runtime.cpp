@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "chips/board.h"
 #include "crash/crash.h"
+#include "crash/flight.h"
+#include "crash/samples.h"
 #include "execution/artifact_code.h"
 #include "records/records.h"
 #include "scheduling/stall.h"
@@ -29,6 +31,8 @@ Report *open_report(const Settings &settings) {
     report->open.store(0);
     report->crash.state.store(0);
     report->fault.state.store(0);
+    for (HangSample &sample : report->samples)
+        sample.state.store(0);
     report->magic = kReportMagic;
     return report;
 }
@@ -36,6 +40,7 @@ Report *open_report(const Settings &settings) {
 /// Everything that lives as long as one run.
 struct Run {
     RankSignals signals;
+    FlightRecorder recorder;
     TaskGraph graph;
     std::unique_ptr<Scheduler> scheduler;
     Executor executor;
@@ -45,13 +50,14 @@ struct Run {
 
     Run(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, int threads, Report *report,
         const Log &log)
-        : signals(settings), graph(settings.limits),
-          executor(platform, kernels, report, signals,
+        : signals(settings), recorder(settings.flight, settings.flight_bytes, kernels), graph(settings.limits),
+          executor(platform, kernels, report, recorder, signals,
                    {[this](Fault fault) { scheduler->fail(std::move(fault)); },
-                    [this](int32_t more) { scheduler->waits_for_ranks(more); },
-                    [this] { return scheduler->failed(); }}),
+                    [this](int32_t more) { scheduler->waits_for_value(more); },
+                    [this] { return scheduler->failed(); }, [this] { return scheduler->all_wait(); }}),
           orchestrator(settings, platform, kernels, graph,
-                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), log) {}
+                       *(scheduler = std::make_unique<Scheduler>(settings, graph, executor, threads)), recorder,
+                       log) {}
 };
 
 void check_parameters(const std::vector<TensorParameter> &tensors) {
@@ -71,6 +77,10 @@ void check_parameters(const std::vector<TensorParameter> &tensors) {
 
 uint64_t report_bytes() {
     return kReportBytes;
+}
+
+uint64_t flight_bytes(uint32_t cores) {
+    return sizeof(FlightHead) + (cores + 1) * sizeof(FlightTrack);
 }
 
 uint64_t board_bytes() {
@@ -114,6 +124,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     const SignalStack signal_stack;
     const CrashGuard crash_guard(report, *staging);
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report, *log);
+    const Sampling sampling(report, *staging, run->graph.blocks(), settings.windows);
     run->signals.begin();
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
@@ -133,6 +144,8 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
         throw_fault(FaultKind::ExpectedArguments, {{"expected", expected}, {"given", parameters.words.size()}});
 
     RunTimes times{monotonic_ns(), 0, 0};
+    FlightTrack *flight = run->recorder.orchestration();
+    note(flight, {times.start_ns, FlightEvent::RunBegins, 0, 0, 0, 0, ~0u, static_cast<int32_t>(settings.rank), 0});
     run->orchestrator.run([&] {
         int status = 0;
         if (!orchestrate([&] { status = orchestration_.call(&run->handle, parameters); }))
@@ -144,9 +157,14 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     scheduler.orchestration_done();
     times.orchestrated_ns = monotonic_ns();
     Scheduler::Lock lock = scheduler.lock();
-    const Scheduler::Outcome outcome = scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
+    const Scheduler::Outcome outcome = [&] {
+        FlightWait told(flight, {0, FlightEvent::WaitsForEnd, 0, 0, 0, 0, ~0u, 0, 0});
+        if (run->graph.unfinished() > 0)
+            told.begins();
+        return scheduler.run_until(lock, [&] { return run->graph.unfinished() == 0; });
+    }();
     if (outcome == Scheduler::Outcome::Stalled) {
-        Fault fault = stall_fault(FaultKind::Stall, {}, run->graph, kernels_, true);
+        Fault fault = stall_fault(FaultKind::Stall, {}, run->graph, kernels_, scheduler.last_over(), true);
         lock.unlock();
         scheduler.fail(std::move(fault));
     } else {
@@ -156,11 +174,14 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     RunResult result;
     times.end_ns = monotonic_ns();
     result.run_s = static_cast<double>(times.end_ns - times.start_ns) / 1e9;
-    if (scheduler.failed()) {
+    const bool failed = scheduler.failed();
+    note(flight, {times.end_ns, failed ? FlightEvent::Fault : FlightEvent::RunEnds, 0, 0, 0, 0, ~0u,
+                  failed ? static_cast<int32_t>(scheduler.fault().kind) : 0, 0});
+    if (failed) {
         Fault fault = scheduler.fault();
         const bool quiet = scheduler.quiesce(kQuiesceMs);
         if (quiet) {
-            run->signals.write(settings.output_dir);
+            run->signals.write(settings.output_dir, records->timeline_ns());
             records->write(true, run->executor.cores(), times);
         } else { // a kernel still runs: its thread and everything it uses stay behind
             (void)run.release();
@@ -173,7 +194,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     run->host_graph.deliver();
     result.unwritten = staging->unwritten(kShownUnwritten);
     records->outputs(*staging, result.unwritten);
-    run->signals.write(settings.output_dir);
+    run->signals.write(settings.output_dir, records->timeline_ns());
     records->write(false, run->executor.cores(), times);
     result.tasks = scheduler.tasks_run();
     result.graph = records->graph();

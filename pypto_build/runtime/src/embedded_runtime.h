@@ -25,6 +25,8 @@ struct RunResult {
 /// Size of the report buffer of Settings::report, and of the board of Settings::board.
 uint64_t report_bytes();
 uint64_t board_bytes();
+/// Bytes that the option `flight` needs for so many cores.
+uint64_t flight_bytes(uint32_t cores);
 
 class EmbeddedRuntime {
 public:

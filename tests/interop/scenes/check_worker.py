@@ -1,6 +1,7 @@
 """Tests that drive a worker themselves, as simpler's own do: compile, register, run, look at what came of it."""
 
 import os
+import re
 import struct
 
 import pytest
@@ -32,9 +33,9 @@ def program(platform, orchestration, kernels):
     return ChipCallable.build([D.IN, D.OUT, D.INOUT], "aicpu_orchestration_entry", binary, children)
 
 
-@pytest.mark.platforms(["a2a3sim", "a2a3"])
+@pytest.mark.platforms(["a2a3sim", "a5sim", "a2a3"])
 @pytest.mark.device_count(1)
-def test_a_program(st_platform, st_device_ids):
+def test_a_program(st_platform, st_device_ids, capfd):
     worker = Worker(level=2, platform=st_platform, runtime=RUNTIME, device_id=st_device_ids[0])
     kernels = {3: ("scaled.cpp", [D.IN, D.OUT, D.INOUT]), 7: ("twice.cpp", [D.INOUT])}
     handle = worker.register(program(st_platform, "chain.cpp", kernels))
@@ -51,6 +52,9 @@ def test_a_program(st_platform, st_device_ids):
         worker.run(handle, args, CallConfig())
     worker.copy_from(z, buffer)
     assert torch.allclose(y, 3 * x) and torch.allclose(z, 1 + x + x)
+    log = capfd.readouterr().err
+    for name in ("chip.run", "chip.run.runner_run.device_wall", "chip.run.runner_run.device_wall.task_slot_3"):
+        assert len(re.findall(rf"\[STRACE\] .* name={name} ts=\d+ dur=[1-9]", log)) == 2, name
     worker.close()
 
 

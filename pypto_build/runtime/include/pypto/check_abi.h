@@ -56,12 +56,30 @@ struct PyptoGlobalAccess {
 
 enum PyptoOrderKind { PYPTO_SET_FLAG, PYPTO_WAIT_FLAG, PYPTO_BARRIER, PYPTO_SIGNAL };
 
+enum PyptoVariableKind {
+    PYPTO_VARIABLE_SIGNED,
+    PYPTO_VARIABLE_UNSIGNED,
+    PYPTO_VARIABLE_REAL,
+    PYPTO_VARIABLE_POINTER,
+    PYPTO_VARIABLE_TILE,
+    PYPTO_VARIABLE_VIEW
+};
+
+// What a variable of a kernel holds; kernels that are stepped through are compiled to tell it.
+struct PyptoVariable {
+    uint32_t kind;
+    uint64_t bits; // of a number: as int64_t, uint64_t or double, of a pointer its address
+    const struct PyptoTileAccess *tile;
+    const struct PyptoGlobalAccess *view;
+};
+
 // All null-terminated names are literals of the kernel, which stays loaded.
 struct PyptoCheck {
     void (*tiles)(struct PyptoCoreContext *, const char *instruction, uint32_t pipe, const struct PyptoTileAccess *,
                   uint32_t count);
     void (*global)(struct PyptoCoreContext *, const char *instruction, uint32_t pipe, const struct PyptoGlobalAccess *);
     void (*order)(struct PyptoCoreContext *, uint32_t kind, uint32_t from, uint32_t to, uint32_t id);
+    void (*variable)(struct PyptoCoreContext *, const char *name, const struct PyptoVariable *);
 };
 
 #endif

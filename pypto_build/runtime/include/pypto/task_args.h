@@ -12,13 +12,19 @@
 using CoreTaskPredicate = pypto::Predicate;
 using L0TaskPredicate = pypto::Predicate;
 
-/// How often and how a task is launched.
+/// How often and how a task is launched. One setter has the name that the platform and its runtime give it, and no other
+/// one does: an orchestration for several platforms may choose by what there is.
 struct PTO2LaunchSpec {
     int16_t block_num = 1;
     bool require_sync_start = false;
 
-    void set_block_num(int16_t blocks) { block_num = blocks; }
+#ifdef PYPTO_COUNTS_CORES
     void set_core_num(int16_t cores) { block_num = cores; }
+    void set_block_num(int16_t blocks) = delete; // this platform calls it set_core_num
+#else
+    void set_block_num(int16_t blocks) { block_num = blocks; }
+    void set_core_num(int16_t cores) = delete; // this platform calls it set_block_num
+#endif
     void set_require_sync_start(bool together) { require_sync_start = together; }
 };
 

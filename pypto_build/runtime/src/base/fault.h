@@ -109,6 +109,8 @@ enum class FaultKind : int32_t {
     // what a kernel leaves for its task to wait for
     AsyncInvalid,
     AsyncOverflow,
+    // what kernels of one chip wait for
+    ValueWait,
 };
 
 inline constexpr uint64_t kNoTask = ~uint64_t{0};

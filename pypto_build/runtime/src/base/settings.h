@@ -63,13 +63,16 @@ struct Settings {
     bool graph = false;            // the content of deps.json in the result
     std::vector<std::string> trap; // nan, inf, saturate, denormal: checked kernels end at what makes one of them
     int64_t trace_task =
-        -1;                // number of the task whose checked kernels leave trace.*: every instruction with its values
-    bool accesses = false; // what checked kernels touch: accesses.json and accesses.bin
+        -1; // number of the task whose checked kernels leave trace.*: every instruction with its values
+    int64_t trace_block = -1; // only of this block; -1: of all
+    bool accesses = false;    // what checked kernels touch: accesses.json and accesses.bin
     int swimlane = 0;
     bool scope_stats = false;
     std::string output_dir; // of what a run leaves
     void *report = nullptr; // shared memory for crash and progress reports
     uint64_t report_bytes = 0;
+    void *flight = nullptr; // shared memory for the last events of every core (crash/flight.h)
+    uint64_t flight_bytes = 0;
     void *board = nullptr; // shared memory of all ranks (chips/board.h)
     uint64_t board_bytes = 0;
     uint32_t rank = 0;             // whose run this is

@@ -188,6 +188,7 @@ constexpr Option kOptions[] = {
     member<&Settings::dep_gen>("dep_gen"),
     member<&Settings::accesses>("accesses"),
     member<&Settings::trace_task>("trace_task"),
+    member<&Settings::trace_block>("trace_block"),
     member<&Settings::trap>("trap"),
     member<&Settings::swimlane>("swimlane"),
     member<&Settings::scope_stats>("scope_stats"),
@@ -210,6 +211,13 @@ constexpr Option kOptions[] = {
          const Memory memory = parse_memory(value, held, true);
          settings.report = memory.address;
          settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
+     },
+     nothing},
+    {"flight",
+     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+         const Memory memory = parse_memory(value, held, true);
+         settings.flight = memory.address;
+         settings.flight_bytes = memory.bytes;
      },
      nothing},
     {"board",
@@ -288,6 +296,7 @@ PYBIND11_MODULE(_embedded, module) {
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     module.attr("REPORT_BYTES") = report_bytes();
     module.attr("BOARD_BYTES") = board_bytes();
+    module.def("flight_bytes", flight_bytes, py::arg("cores"), "Bytes of the option flight for so many cores.");
     module.attr("OPTIONS") = default_options();
 
     py::class_<Unwritten>(module, "Unwritten", "Elements of an OUT tensor that no task wrote.")

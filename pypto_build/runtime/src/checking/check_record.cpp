@@ -1,6 +1,7 @@
 // Judges each access of a checked kernel, and records those of global memory.
 #include "checking/check_record.h"
 #include "checking/source_line.h"
+#include "checking/view_runs.h"
 #include "data/poison.h"
 #include "execution/executor.h"
 
@@ -14,7 +15,6 @@ namespace {
 constexpr const char *kSpaces[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B"};
 constexpr const char *kPipeNames[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX"};
 constexpr int64_t kAlignment = 32;
-constexpr int kLayoutDN = 1, kLayoutNZ = 2; // pto::Layout
 
 const char *pipe_name(uint32_t pipe) {
     return pipe < kPipes ? kPipeNames[pipe] : "?";
@@ -22,37 +22,6 @@ const char *pipe_name(uint32_t pipe) {
 
 long long as_long(int64_t value) {
     return static_cast<long long>(value);
-}
-
-// The runs of a matrix of h x w elements, as rows or, where only those are contiguous, as columns.
-template <typename Emit>
-void emit_matrix(uint64_t base, int64_t h, int64_t w, int64_t row_stride, int64_t col_stride, int64_t element,
-                 Emit emit) {
-    if (col_stride == 1 || w == 1)
-        emit(base, h, row_stride * element, w * element);
-    else if (row_stride == 1 || h == 1)
-        emit(base, w, col_stride * element, h * element);
-    else
-        for (int64_t r = 0; r < h; ++r)
-            emit(base + static_cast<uint64_t>(r * row_stride * element), w, col_stride * element, element);
-}
-
-template <typename Emit> void emit_view(const PyptoGlobalAccess &a, Emit emit) {
-    const int64_t *n = a.shape, element = a.element;
-    for (int64_t i = 0; i < n[0]; ++i)
-        for (int64_t j = 0; j < n[1]; ++j)
-            for (int64_t k = 0; k < n[2]; ++k) {
-                const int64_t index = (i * n[1] + j) * n[2] + k;
-                const int64_t row = a.layout == kLayoutNZ ? k * n[3] : a.layout == kLayoutDN ? 0 : index * n[3];
-                const int64_t col = a.layout == kLayoutNZ   ? (i * n[1] + j) * n[4]
-                                    : a.layout == kLayoutDN ? index * n[4]
-                                                            : 0;
-                const int64_t h = std::min(a.rows - row, n[3]), w = std::min(a.cols - col, n[4]);
-                const int64_t offset = i * a.stride[0] + j * a.stride[1] + k * a.stride[2];
-                if (h > 0 && w > 0)
-                    emit_matrix(reinterpret_cast<uint64_t>(a.base) + static_cast<uint64_t>(offset * element), h, w,
-                                a.stride[3], a.stride[4], element, emit);
-            }
 }
 
 CoreCheck &recorder_of(PyptoCoreContext *context) {
@@ -63,13 +32,16 @@ void hook_tiles(PyptoCoreContext *context, const char *instruction, uint32_t pip
                 uint32_t count) {
     recorder_of(context).tiles(instruction, pipe, operands, count, __builtin_return_address(0));
 }
-void hook_global(PyptoCoreContext *context, const char *instruction, uint32_t, const PyptoGlobalAccess *access) {
-    recorder_of(context).global(instruction, *access, __builtin_return_address(0));
+void hook_global(PyptoCoreContext *context, const char *instruction, uint32_t pipe, const PyptoGlobalAccess *access) {
+    recorder_of(context).global(instruction, pipe, *access, __builtin_return_address(0));
 }
 void hook_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
     recorder_of(context).order(kind, from, to, id, __builtin_return_address(0));
 }
-constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order};
+void hook_variable(PyptoCoreContext *context, const char *name, const PyptoVariable *variable) {
+    recorder_of(context).variable(name, *variable);
+}
+constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order, hook_variable};
 
 } // namespace
 
@@ -89,7 +61,9 @@ void CoreCheck::begin(Activation &activation) {
     signals_ = false;
     slots_.clear();
     trap_site_ = ~0u;
-    traced_ = static_cast<int64_t>(activation.task->number) == checker_.settings_.trace_task;
+    const Settings &settings = checker_.settings_;
+    traced_ = static_cast<int64_t>(activation.task->number) == settings.trace_task &&
+              (settings.trace_block < 0 || activation.context.block_idx == settings.trace_block);
     if (traced_)
         trace_.begin();
     unordered_.clear();
@@ -303,7 +277,7 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     spring();
     const uint32_t number = site(instruction, address);
     if (traced_)
-        trace_.tiles(instruction, address, activation_->context, operands, count);
+        trace_.tiles(instruction, pipe, address, activation_->context, operands, count);
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);
@@ -349,6 +323,8 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
 }
 
 void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address) {
+    if (traced_)
+        trace_.order(kind, from, to, id, address);
     if (kind == PYPTO_SIGNAL)
         signals_ = true;
     else if (from >= kPipes || to >= kPipes)
@@ -361,10 +337,15 @@ void CoreCheck::order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, vo
         shadow_.barrier(from);
 }
 
-void CoreCheck::global(const char *instruction, const PyptoGlobalAccess &access, void *address) {
+void CoreCheck::variable(const char *name, const PyptoVariable &variable) {
+    if (traced_)
+        trace_.variable(name, activation_->context, variable);
+}
+
+void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address) {
     const uint32_t number = site(instruction, address);
     if (traced_)
-        trace_.global(instruction, address, access);
+        trace_.global(instruction, pipe, address, access);
     emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
         region(base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length), number,
                access.access);

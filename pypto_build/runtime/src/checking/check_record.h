@@ -79,8 +79,10 @@ public:
     void returned();
     void end();
     void tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count, void *address);
-    void global(const char *instruction, const PyptoGlobalAccess &access, void *address);
+    void global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address);
     void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
+    /// What a variable holds now, of a kernel that was compiled to tell it.
+    void variable(const char *name, const PyptoVariable &variable);
 
     // Slots of pipes between the members of a group.
     void acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot, uint64_t bytes);

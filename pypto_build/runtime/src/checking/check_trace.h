@@ -1,4 +1,5 @@
-// Every instruction of one kernel call with the bytes that it read and wrote, for pypto_build.diagnose.why.
+// Every instruction of one kernel call with the bytes that it read and wrote, flags, barriers, and what variables held,
+// for pypto_build.diagnose.why and step.
 #pragma once
 
 #include "base/json_writer.h"
@@ -14,9 +15,11 @@ class Trace {
 public:
     void begin();
     // Both are called before the instruction does anything.
-    void tiles(const char *instruction, void *address, const PyptoCoreContext &context, const PyptoTileAccess *operands,
-               uint32_t count);
-    void global(const char *instruction, void *address, const PyptoGlobalAccess &access);
+    void tiles(const char *instruction, uint32_t pipe, void *address, const PyptoCoreContext &context,
+               const PyptoTileAccess *operands, uint32_t count);
+    void global(const char *instruction, uint32_t pipe, void *address, const PyptoGlobalAccess &access);
+    void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
+    void variable(const char *name, const PyptoCoreContext &context, const PyptoVariable &variable);
     /// `stem`.json, a list of events, and `stem`.bin, their bytes. Throws FaultError naming the path.
     void write(const std::string &stem);
 
@@ -27,10 +30,13 @@ private:
     };
     void flush();
     void open(const char *kind, const char *instruction, void *address);
+    void view(const PyptoGlobalAccess &access);
+    void stored(const PyptoGlobalAccess &access);
 
     JsonWriter events_;
     std::string bytes_;
-    std::vector<Pending> pending_; // what the last instruction writes
+    std::vector<Pending> pending_;      // what the last instruction writes
+    const char *instruction_ = nullptr; // the last one with tiles
 };
 
 } // namespace pypto::runtime

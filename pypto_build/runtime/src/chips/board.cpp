@@ -61,6 +61,10 @@ RankSignals::RankSignals(const Settings &settings) : rank_(settings.rank), windo
     board_->magic = kBoardMagic;
     own_ = &board_->ranks[rank_];
     traces_ = settings.accesses;
+    if (settings.order == Order::Shuffled)
+        chance_.store(settings.seed * kBoardRanks + rank_ + 1);
+    if (settings.swimlane > 0)
+        messages_ = std::make_unique<Messages>();
 }
 
 bool RankSignals::in_window(uint64_t address) const {
@@ -151,9 +155,14 @@ void RankSignals::access(const AccessRecord &record, const Activation &activatio
                          static_cast<uint32_t>(clocks_.size() - 1), activation.task->number});
 }
 
-void RankSignals::write(const std::string &directory) {
-    if (!traces_)
-        return;
+void RankSignals::write(const std::string &directory, int64_t timeline_ns) {
+    if (traces_)
+        write_windows(directory);
+    if (messages_)
+        messages_->write(directory, timeline_ns);
+}
+
+void RankSignals::write_windows(const std::string &directory) {
     JsonWriter json;
     json.open('{').key("sites").open('[');
     for (const Site &site : sites_)
@@ -177,6 +186,19 @@ void RankSignals::write(const std::string &directory) {
     json.close(']').close('}').newline();
     make_directories(directory);
     write_file(directory + "/windows.json", json.str());
+}
+
+// Half of the times not at all, else up to half a millisecond: short against what people wait for, long against what
+// a kernel does between two messages.
+void RankSignals::hold_back() {
+    if (chance_.load(std::memory_order_relaxed) == 0)
+        return;
+    uint64_t drawn = chance_.fetch_add(0x9e3779b97f4a7c15ull);
+    drawn = (drawn ^ (drawn >> 30)) * 0xbf58476d1ce4e5b9ull;
+    drawn = (drawn ^ (drawn >> 27)) * 0x94d049bb133111ebull;
+    drawn ^= drawn >> 31;
+    if (drawn & 1)
+        usleep(1u << (drawn >> 1) % 10);
 }
 
 void RankSignals::begin() {
@@ -216,7 +238,7 @@ void RankSignals::sleep(uint32_t epoch) {
     board_->waiters.fetch_sub(1);
 }
 
-void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set) {
+void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now) {
     const uint64_t address = reinterpret_cast<uint64_t>(signal);
     const uint64_t start = slot_of(address, rank_);
     for (uint32_t probe = 0; probe < kProbes; ++probe) {
@@ -230,19 +252,25 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
         }
         note.count.fetch_add(1);
         copy_name(note.kernel, activation);
-        if (set) {
+        note.last = value;
+        note.last_ns = now;
+        note.task = activation.task->number;
+        if (set)
             note.sets.fetch_add(1);
-            note.last = value;
-        } else {
+        else
             note.sum.fetch_add(value);
-        }
         break;
     }
+    hold_back();
     release(address, value, set);
+    const int64_t begun_ns = messages_ ? monotonic_ns() : 0;
+    int32_t after = value;
     if (set)
         __atomic_store_n(signal, value, __ATOMIC_SEQ_CST);
     else
-        __atomic_fetch_add(signal, value, __ATOMIC_SEQ_CST);
+        after = __atomic_add_fetch(signal, value, __ATOMIC_SEQ_CST);
+    if (messages_)
+        messages_->notified(activation, signal, value, set, after, begun_ns);
     board_->epoch.fetch_add(1);
     if (board_->waiters.load())
         syscall(SYS_futex, &board_->epoch, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);

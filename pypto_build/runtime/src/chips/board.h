@@ -4,9 +4,13 @@
 // pypto_build/replay/chips/board.py reads the same layout; all fields are little-endian and at fixed offsets.
 #pragma once
 
+#include "base/clock.h"
+#include "chips/messages.h"
+
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -45,7 +49,9 @@ struct SignalNote {
     std::atomic<uint32_t> count;
     std::atomic<int64_t> sum; // of what was added
     std::atomic<uint32_t> sets;
-    int32_t last; // what it was set to
+    int32_t last;    // what it was set to, or what was added
+    int64_t last_ns; // CLOCK_MONOTONIC
+    uint64_t task;   // of the last
     char kernel[64];
 };
 
@@ -99,12 +105,14 @@ public:
         if (board_)
             own_->other_waits.fetch_add(static_cast<uint32_t>(count));
     }
+    /// In a seeded schedule: lets a rank come late now and then, where others may overtake it.
+    void hold_back();
     /// A run begins, with its orchestration.
     void begin();
     void end();
 
     /// Adds to a signal, or sets it, and wakes who waits.
-    void notify(const Activation &activation, int32_t *signal, int32_t value, bool set);
+    void notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now);
     /// Sleeps until a signal is as expected, or `ended` says that the run is over: then false.
     template <typename Ended>
     bool wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison, Ended ended);
@@ -113,8 +121,9 @@ public:
     bool in_window(uint64_t address) const;
     /// Notes an access to a window, by the instruction that `code` returns to.
     void access(const AccessRecord &record, const Activation &activation, const char *instruction, const void *code);
-    /// windows.json, if accesses were to be recorded. Throws FaultError naming the path.
-    void write(const std::string &directory);
+    /// windows.json, if accesses were to be recorded, and messages.json, if there is a timeline, which begins at
+    /// `timeline_ns`. Throws FaultError naming the path.
+    void write(const std::string &directory, int64_t timeline_ns);
 
 private:
     struct Site {
@@ -123,6 +132,7 @@ private:
         const char *instruction;
     };
 
+    void write_windows(const std::string &directory);
     SignalClock *clock_of(uint64_t address);
     void release(uint64_t address, int32_t value, bool set);
     void acquire(uint64_t address, int32_t expected, uint32_t comparison);
@@ -134,6 +144,8 @@ private:
     uint32_t rank_ = 0;
     std::vector<uint64_t> windows_; // address and size of each
     bool traces_ = false;
+    std::atomic<uint64_t> chance_{0}; // of being held back; 0: the schedule is not seeded
+    std::unique_ptr<Messages> messages_; // null: nobody asked for them
     std::mutex mutex_; // guards the clock and what follows
     std::vector<std::array<uint32_t, kBoardRanks>> clocks_;
     std::vector<Site> sites_;
@@ -147,10 +159,16 @@ template <typename Ended>
 bool RankSignals::wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison,
                        Ended ended) {
     const auto holds = [&] { return signal_holds(__atomic_load_n(signal, __ATOMIC_SEQ_CST), expected, comparison); };
-    if (holds()) {
-        acquire(reinterpret_cast<uint64_t>(signal), expected, comparison);
-        return true;
-    }
+    const int64_t begun_ns = messages_ ? monotonic_ns() : 0;
+    const auto over = [&](bool held) {
+        if (held)
+            acquire(reinterpret_cast<uint64_t>(signal), expected, comparison);
+        if (messages_)
+            messages_->waited(activation, signal, expected, comparison, held, begun_ns, monotonic_ns());
+        return held;
+    };
+    if (holds())
+        return over(true);
     SignalWait *told = announce(activation, signal, expected, comparison);
     bool held = false;
     while (true) {
@@ -162,9 +180,8 @@ bool RankSignals::wait(const Activation &activation, const int32_t *signal, int3
     if (told)
         told->state.store(0);
     add_busy(1);
-    if (held)
-        acquire(reinterpret_cast<uint64_t>(signal), expected, comparison);
-    return held;
+    hold_back();
+    return over(held);
 }
 
 } // namespace pypto::runtime

@@ -2,11 +2,13 @@
 #include "crash/crash.h"
 
 #include "crash/containment.h"
+#include "crash/samples.h"
 #include "execution/artifact_code.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "pypto/kernel_args.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -28,7 +30,7 @@ namespace pypto::runtime {
 
 namespace {
 
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM};
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGURG};
 constexpr size_t kSignalCount = sizeof(kSignals) / sizeof(kSignals[0]);
 constexpr size_t kStackBytes = 128 * 1024;
 constexpr uint64_t kStackReach = 1 << 20; // an access at most so far below the stack pointer is one to the stack
@@ -116,10 +118,11 @@ struct Candidate {
     }
 };
 
-void set_nearness(CrashRecord &crash, Nearness nearness, uint64_t distance = 0, uint64_t bytes = 0) {
-    crash.nearness = nearness;
-    crash.distance = distance;
-    crash.bytes = bytes;
+void set_place(CrashRecord &crash, const AddressPlace &place) {
+    crash.nearness = place.nearness;
+    crash.distance = place.distance;
+    crash.bytes = place.bytes;
+    std::memcpy(crash.nearest, place.name, sizeof(crash.nearest));
 }
 
 // An argument that the task was not given, by the address that stands for it.
@@ -128,41 +131,14 @@ bool find_missing_argument(CrashRecord &crash, const Task &task) {
         crash.address < kNoArguments ? kLateContextSlot : (crash.address - kNoArguments) / kNoArgumentBytes;
     if (number < task.arguments.size() || number >= kLateContextSlot)
         return false;
-    set_nearness(crash, Nearness::MissingArgument, number, task.arguments.size());
+    set_place(crash, {Nearness::MissingArgument, number, task.arguments.size(), ""});
     return true;
 }
 
 void find_nearest(CrashRecord &crash, const Activation *activation) {
     if (activation && find_missing_argument(crash, *activation->task))
         return;
-    const uint64_t address = crash.address;
-    Candidate best;
-    char (&name)[sizeof(crash.nearest)] = crash.nearest;
-    if (activation) {
-        for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
-            if (const PyptoMemory &memory = activation->context.memory[i];
-                best.improve(address, reinterpret_cast<uint64_t>(memory.base), memory.size))
-                std::snprintf(name, sizeof(name), "%s", kSpaceNames[i]);
-        const Task &task = *activation->task;
-        for (size_t i = 0; i < task.arguments.size(); ++i) {
-            if (task.arguments[i].kind == ArgEntry::SCALAR)
-                continue;
-            const ChipTensor &tensor = task.tensors[task.arguments[i].index];
-            if (best.improve(address, tensor.buffer.addr, tensor.buffer.size))
-                std::snprintf(name, sizeof(name), "the buffer of argument %zu", i);
-        }
-    }
-    if (crash_staging)
-        for (const Staging::Region &region : crash_staging->regions())
-            if (best.improve(address, reinterpret_cast<uint64_t>(region.base), region.bytes) ||
-                (name[0] && reinterpret_cast<uint64_t>(region.base) == best.begin))
-                std::snprintf(name, sizeof(name), "tensor %s", region.name);
-    if (name[0] == 0)
-        set_nearness(crash, Nearness::Nothing);
-    else if (best.distance == 0)
-        set_nearness(crash, Nearness::Inside, address - best.begin, best.bytes);
-    else
-        set_nearness(crash, address < best.begin ? Nearness::Before : Nearness::Past, best.distance, best.bytes);
+    set_place(crash, place_of(crash.address, activation));
 }
 
 uint32_t collect_frames(ReportFrame *frames) {
@@ -239,7 +215,7 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     if (signal == SIGSEGV || signal == SIGBUS) {
         const uint64_t top = stack_pointer(context);
         if (crash.address < top + kStackReach && crash.address + kStackReach > top)
-            set_nearness(crash, Nearness::StackUsedUp);
+            set_place(crash, {Nearness::StackUsedUp, 0, 0, ""});
         else
             find_nearest(crash, activation);
     }
@@ -247,7 +223,39 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     crash.state.store(2);
 }
 
+// Carries out what the parent asks of a run that it stops; false if the process is to end.
+bool obey(const void *context) {
+    const uint32_t command = crash_report->command.load();
+    switch (static_cast<StopCommand>(command & 0xff)) {
+    case StopCommand::Ask:
+        sample_threads(context);
+        break;
+    case StopCommand::Close:
+        close_memory();
+        break;
+    case StopCommand::Open:
+        open_memory();
+        break;
+    case StopCommand::End:
+        open_memory();
+        return false;
+    default:
+        return false;
+    }
+    crash_report->answered.store(command);
+    return true;
+}
+
 void handle(int signal, siginfo_t *info, void *context) {
+    const int error = errno;
+    if (serve_sample(signal, info, context)) {
+        errno = error;
+        return;
+    }
+    if (signal == SIGTERM && crash_report && obey(context)) {
+        errno = error;
+        return;
+    }
     if ((signal == SIGSEGV || signal == SIGBUS) && crash_staging) {
         const Activation *activation = current_activation;
         if (crash_staging->open_guarded(reinterpret_cast<uint64_t>(info->si_addr),
@@ -293,6 +301,42 @@ void handle(int signal, siginfo_t *info, void *context) {
 
 } // namespace
 
+AddressPlace place_of(uint64_t address, const Activation *activation) {
+    Candidate best;
+    AddressPlace place;
+    char(&name)[sizeof(place.name)] = place.name;
+    if (activation) {
+        for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
+            if (const PyptoMemory &memory = activation->context.memory[i];
+                best.improve(address, reinterpret_cast<uint64_t>(memory.base), memory.size))
+                std::snprintf(name, sizeof(name), "%s", kSpaceNames[i]);
+        const Task &task = *activation->task;
+        for (size_t i = 0; i < task.arguments.size(); ++i) {
+            if (task.arguments[i].kind == ArgEntry::SCALAR)
+                continue;
+            const ChipTensor &tensor = task.tensors[task.arguments[i].index];
+            if (best.improve(address, tensor.buffer.addr, tensor.buffer.size))
+                std::snprintf(name, sizeof(name), "the buffer of argument %zu", i);
+        }
+    }
+    if (crash_staging)
+        for (const Staging::Region &region : crash_staging->regions())
+            if (best.improve(address, reinterpret_cast<uint64_t>(region.base), region.bytes) ||
+                (name[0] && reinterpret_cast<uint64_t>(region.base) == best.begin))
+                std::snprintf(name, sizeof(name), "tensor %s", region.name);
+    place.bytes = best.bytes;
+    place.distance = best.distance;
+    if (name[0] == 0) {
+        place.nearness = Nearness::Nothing;
+    } else if (best.distance == 0) {
+        place.nearness = Nearness::Inside;
+        place.distance = address - best.begin;
+    } else {
+        place.nearness = address < best.begin ? Nearness::Before : Nearness::Past;
+    }
+    return place;
+}
+
 void write_fault(FaultRecord &record, const Fault &fault) {
     std::string text = fault.json();
     if (text.size() > sizeof(record.json))
@@ -311,7 +355,7 @@ CrashGuard::CrashGuard(Report *report, Staging &staging) {
     backtrace(warm_up, 1); // loads the unwinder now, not in a handler
     struct sigaction action{};
     action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < kSignalCount; ++i)
         sigaction(kSignals[i], &action, &previous[i]);

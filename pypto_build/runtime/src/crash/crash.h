@@ -11,6 +11,19 @@ namespace pypto::runtime {
 /// Leaves the fault where it can be read from outside.
 void write_fault(FaultRecord &record, const Fault &fault);
 
+/// Where an address lies: in, before or past a memory of `bytes` bytes.
+struct AddressPlace {
+    Nearness nearness = Nearness::Unknown;
+    uint64_t distance = 0, bytes = 0;
+    char name[96] = ""; // of the memory
+};
+
+struct Activation;
+
+/// The memory that an address is in or nearest to, while a CrashGuard lives. `activation`, whose task's arguments and
+/// on-chip memories are looked at too, may be null.
+AddressPlace place_of(uint64_t address, const Activation *activation);
+
 /// Installs the handlers for its own lifetime. One at a time in a process.
 class CrashGuard {
 public:

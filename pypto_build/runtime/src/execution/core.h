@@ -1,6 +1,7 @@
 // One executing thread: its on-chip memories and where it tells what it is doing.
 #pragma once
 
+#include "crash/flight.h"
 #include "crash/report.h"
 #include "execution/core_memory.h"
 #include "execution/group.h"
@@ -25,16 +26,23 @@ struct Activation {
     const Task *task;
     CoreCheck *check;     // of a checked kernel, else null
     RunningSlot *running; // where the thread tells what it does; may be null
+    FlightTrack *flight;  // where it keeps its last events; may be null
     int member;           // AIC, AIV0, AIV1
 };
 
 struct Core {
-    Core(const Platform &platform, int number, RunningSlot *running_slot)
-        : memory(platform), index(number), running(running_slot) {}
+    Core(const Platform &platform, int number, RunningSlot *running_slot, FlightTrack *track)
+        : memory(platform), index(number), running(running_slot), flight(track) {}
 
     CoreMemory memory;
     int index;
-    RunningSlot *running; // null without a report buffer
+    RunningSlot *running;  // null without a report buffer
+    FlightTrack *flight;   // null without a recorder
+    bool watched = false;  // its thread is known to those who ask where it is
+    // The scheduler looks at the clock before and after a unit, so that a lone kernel need not.
+    int64_t over_ns = 0;       // of the unit before, if nothing came in between; else 0
+    int64_t taken_ns = 0;      // of the unit whose kernel is called next; 0: not known
+    FlightRecord returned = {}; // of the kernel that has just returned, without its time
     Activation activation;
 };
 

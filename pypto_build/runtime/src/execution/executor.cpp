@@ -3,11 +3,13 @@
 
 #include "base/clock.h"
 #include "checking/check_record.h"
+#include "crash/samples.h"
 #include "execution/artifact_code.h"
 #include "pypto/error_codes.h"
 #include "pypto/kernel_args.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -40,14 +42,40 @@ private:
     const Activation &activation_;
 };
 
-Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
+/// An event of a kernel.
+FlightRecord of_kernel(const Activation &activation, int64_t now, FlightEvent event, int32_t value = 0,
+                       uint8_t detail = 0, uint64_t object = 0) {
+    return {now,
+            event,
+            activation.executor->recorder().name(activation.kernel->func_id),
+            static_cast<uint8_t>(activation.member),
+            detail,
+            static_cast<uint16_t>(activation.context.block_idx),
+            static_cast<uint32_t>(activation.task->number),
+            value,
+            object};
+}
+
+/// A slot of a pipe, which a kernel waits for or passes on.
+FlightRecord of_slot(const Activation &activation, int64_t now, FlightEvent event, const PyptoPipe &pipe, int to_vector,
+                     bool producing, uint64_t slot) {
+    const int way = (to_vector ? kToVector : 0) | (producing ? kProducing : 0);
+    return of_kernel(activation, now, event, static_cast<int32_t>(slot), static_cast<uint8_t>(way), pipe.spec.flag_id);
+}
+
+Group::Result acquire(const Activation &activation, PyptoPipe *pipe, int to_vector, bool producing, uint64_t number,
+                      uint8_t **slot) {
     const Waiting waiting(activation);
-    return activation.group->acquire(activation.member, pipe, to_vector, producing, slot);
+    FlightWait told(activation.flight,
+                    of_slot(activation, 0, FlightEvent::WaitsForSlot, *pipe, to_vector, producing, number));
+    return activation.group->acquire(activation.member, pipe, to_vector, producing, slot, told);
 }
 
 GroupSet::Result meet(const Activation &activation, uint32_t cores) {
     const Waiting waiting(activation);
-    return activation.groups->meet(*activation.group, activation.member, static_cast<GroupSet::Cores>(cores));
+    FlightWait told(activation.flight,
+                    of_kernel(activation, 0, FlightEvent::WaitsAtBarrier, 0, static_cast<uint8_t>(cores)));
+    return activation.groups->meet(*activation.group, activation.member, static_cast<GroupSet::Cores>(cores), told);
 }
 
 int vector_count(const Task &task) {
@@ -60,7 +88,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = activation.member == 2 ? 1 : 0;
     const uint64_t number = producing ? ring.acquired[lane] : ring.fronted[lane]; // this lane's own counters
-    switch (acquire(activation, pipe, to_vector, producing, &slot)) {
+    switch (acquire(activation, pipe, to_vector, producing, number, &slot)) {
     case Group::Result::Ok:
         if (activation.check)
             activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
@@ -75,12 +103,15 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
 
 void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
     Activation &activation = activation_of(context);
-    if (activation.check) {
-        PipeRing &ring = pipe->rings[to_vector];
-        const int lane = activation.member == 2 ? 1 : 0;
-        activation.check->advances(ring, producing, producing ? ring.committed[lane] : ring.released[lane]);
-    }
-    if (!activation.group->advance(activation.member, pipe, to_vector, producing))
+    PipeRing &ring = pipe->rings[to_vector];
+    const int lane = activation.member == 2 ? 1 : 0;
+    const uint64_t number = producing ? ring.committed[lane] : ring.released[lane];
+    if (activation.check)
+        activation.check->advances(ring, producing, number);
+    const int64_t now = monotonic_ns();
+    note(activation.flight,
+         of_slot(activation, now, FlightEvent::PassesSlot, *pipe, to_vector, producing, number));
+    if (!activation.group->advance(activation.member, pipe, to_vector, producing, now))
         activation.executor->end_with_fault(
             activation,
             Fault(producing ? FaultKind::SlotNotAcquired : FaultKind::SlotNotPopped, {{"pipe", pipe->spec.flag_id}}));
@@ -91,7 +122,7 @@ PyptoPipe *pipe_open(PyptoCoreContext *context, const PyptoPipeSpec *spec) {
     if (activation.group == nullptr) {
         activation.own = std::make_unique<GroupSet>(false);
         activation.groups = activation.own.get();
-        activation.group = activation.executor->add_group(*activation.task, *activation.groups);
+        activation.group = activation.executor->add_group(*activation.task, *activation.groups, context->block_idx);
     }
     return activation.group->open(*spec);
 }
@@ -130,13 +161,12 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
 
 void signal_wait(PyptoCoreContext *context, const int32_t *signal, int32_t expected, uint32_t comparison) {
     Activation &activation = activation_of(context);
-    if (!activation.executor->wait_for_signal(activation, signal, expected, comparison))
-        throw CodeEnded{};
+    activation.executor->wait_for_value(activation, {&activation, signal, expected, comparison, false});
 }
 
 void signal_notify(PyptoCoreContext *context, int32_t *signal, int32_t value, int set) {
     Activation &activation = activation_of(context);
-    activation.executor->signals().notify(activation, signal, value, set != 0);
+    activation.executor->notify(activation, signal, value, set != 0);
 }
 
 void kernel_fault(PyptoCoreContext *context, const char *message, const char *file, int line) {
@@ -146,6 +176,8 @@ void kernel_fault(PyptoCoreContext *context, const char *message, const char *fi
                           {{"text", message ? message : ""}, {"file", file ? file : ""}, {"line", line}}));
 }
 
+constexpr uint32_t kAtLeast = 3; // WaitCmp GE
+
 /// What a kernel leaves for its task to wait for.
 struct Deferred {
     uint32_t count = 0;
@@ -154,23 +186,24 @@ struct Deferred {
 };
 
 /// Until every counter has reached its value. The block keeps its core meanwhile.
-void await(Deferred &deferred) {
+void await(Activation &activation, Deferred &deferred) {
     const uint32_t count = std::min<uint32_t>(deferred.count, MAX_COMPLETIONS_PER_TASK);
     for (uint32_t i = 0; i < count; ++i) {
         const DeferredCompletionEntry &entry = deferred.entries[i];
-        const auto *counter = reinterpret_cast<const uint32_t *>(entry.addr);
-        while (entry.completion_type == 0 && __atomic_load_n(counter, __ATOMIC_ACQUIRE) < entry.expected_value)
-            std::this_thread::yield();
-        if (entry.completion_type != 0)
+        const auto *counter = reinterpret_cast<const int32_t *>(entry.addr);
+        if (entry.completion_type == 0)
+            activation.executor->wait_for_value(
+                activation, {&activation, counter, static_cast<int32_t>(entry.expected_value), kAtLeast, true});
+        else
             deferred.error = PTO2_ERROR_ASYNC_COMPLETION_INVALID; // no engine here records events
     }
 }
 
-void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member) {
+void announce(RunningSlot &slot, const Task &task, const Kernel &kernel, int32_t block, int member, int64_t now) {
     slot.func_id = kernel.func_id;
     slot.block = block;
     slot.member = member;
-    slot.start_ns = monotonic_ns();
+    slot.start_ns = now;
     std::strncpy(slot.kernel, kernel.name.c_str(), sizeof(slot.kernel) - 1);
     slot.task.store(task.number, std::memory_order_release);
 }
@@ -200,9 +233,9 @@ void build_arguments(const Task &task, const void *local_context, const void *gl
     }
 }
 
-Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, RankSignals &signals,
-                   Callbacks callbacks)
-    : platform_(platform), kernels_(kernels), report_(report), signals_(signals), callbacks_(std::move(callbacks)),
+Executor::Executor(const Platform &platform, const KernelLibrary &kernels, Report *report,
+                   const FlightRecorder &recorder, RankSignals &signals, Callbacks callbacks)
+    : platform_(platform), kernels_(kernels), report_(report), recorder_(recorder), signals_(signals), callbacks_(std::move(callbacks)),
       pool_([this] { return make_core(); }) {}
 
 std::unique_ptr<Core> Executor::make_core() {
@@ -213,18 +246,18 @@ std::unique_ptr<Core> Executor::make_core() {
         slot->task.store(kNoTask);
         report_->thread_count.fetch_add(1);
     }
-    auto core = std::make_unique<Core>(platform_, index, slot);
+    auto core = std::make_unique<Core>(platform_, index, slot, recorder_.core(index));
     if (!observers_.empty())
         core->memory.touch(); // times are taken, which first touches would multiply
     return core;
 }
 
-Group *Executor::add_group(const Task &task, GroupSet &groups) const {
+Group *Executor::add_group(const Task &task, GroupSet &groups, int32_t block) const {
     std::string names[kMembers];
     for (int i = 0; i < kMembers; ++i)
         if (const Kernel *kernel = kernels_.find(task.kernels[i]))
             names[i] = kernel->name.empty() ? "?" : kernel->name;
-    return groups.add_group(names);
+    return groups.add_group(names, block);
 }
 
 void Executor::run_block(const Task &task, int32_t block, Core &core) {
@@ -236,7 +269,7 @@ void Executor::run_block(const Task &task, int32_t block, Core &core) {
     }
     GroupSet groups(task.block_num == 1);
     std::vector<WorkerPool::Job> jobs;
-    append_jobs(task, block, add_group(task, groups), &groups, jobs);
+    append_jobs(task, block, add_group(task, groups, block), &groups, jobs);
     run_jobs(std::move(jobs), core);
 }
 
@@ -261,7 +294,7 @@ void Executor::run_together(const Task &task, Core &core) {
     GroupSet groups(true);
     std::vector<WorkerPool::Job> jobs;
     for (int32_t block = 0; block < task.block_num; ++block)
-        append_jobs(task, block, add_group(task, groups), &groups, jobs);
+        append_jobs(task, block, add_group(task, groups, block), &groups, jobs);
     run_jobs(std::move(jobs), core);
 }
 
@@ -284,6 +317,7 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     activation.task = &task;
     activation.member = role.member;
     activation.running = core.running;
+    activation.flight = core.flight;
     PyptoCoreContext &context = activation.context;
     context.abi = PYPTO_CORE_ABI;
     context.is_vector = activation.kernel->vector ? 1 : 0;
@@ -301,33 +335,45 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     context.fault = kernel_fault;
     context.sync_all = sync_all;
     context.check = nullptr;
-    context.signal_wait = signals_ ? signal_wait : nullptr;
-    context.signal_notify = signals_ ? signal_notify : nullptr;
+    context.signal_wait = signal_wait;
+    context.signal_notify = signal_notify;
     context.runtime = &activation;
     activation.check = nullptr;
     if (checker_ && activation.kernel->checked)
         checker_->core(core.index)->begin(activation);
 
     current_activation = &activation;
+    if (!core.watched)
+        watch_thread(core.index);
+    core.watched = true;
+    const bool timed = role.group != nullptr || core.taken_ns == 0; // else the scheduler has looked at the clock
+    const int64_t begun = timed ? monotonic_ns() : core.taken_ns;
+    core.taken_ns = 0;
     if (core.running)
-        announce(*core.running, task, *activation.kernel, role.block, role.member);
+        announce(*core.running, task, *activation.kernel, role.block, role.member, begun);
+    note(core.flight, of_kernel(activation, begun, FlightEvent::KernelBegins, activation.kernel->func_id));
     for (TaskObserver *observer : observers_)
         observer->starting(task, role.member, role.block, core.index);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
-    call(activation, task, role);
+    signals_.hold_back();
+    const bool complete = call(activation, task, role);
     for (TaskObserver *observer : observers_)
         observer->called(task, role.member, core.index, start, monotonic_ns());
     if (activation.check)
         activation.check->end();
     if (core.running)
         core.running->task.store(kNoTask, std::memory_order_release);
+    if (complete && timed)
+        note(core.flight, of_kernel(activation, monotonic_ns(), FlightEvent::KernelReturns));
+    else if (complete)
+        core.returned = of_kernel(activation, 0, FlightEvent::KernelReturns);
     current_activation = nullptr;
     if (role.groups && role.groups->leave(*role.group, role.member))
         report_deadlock(activation);
     activation.own.reset();
 }
 
-void Executor::call(Activation &activation, const Task &task, const Role &role) {
+bool Executor::call(Activation &activation, const Task &task, const Role &role) {
     int64_t slots[kSlots];
     LocalContext local{};
     local.block_idx = role.block;
@@ -337,19 +383,20 @@ void Executor::call(Activation &activation, const Task &task, const Role &role) 
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
-    complete_artifact_code([&activation, &slots, &deferred] {
+    const bool complete = complete_artifact_code([&activation, &slots, &deferred] {
         if (activation.kernel->bind_core)
             activation.kernel->bind_core(&activation.context);
         activation.kernel->entry(slots);
         if (activation.check)
             activation.check->returned();
         if (!deferred.error)
-            await(deferred); // the addresses are the kernel's
+            await(activation, deferred); // the addresses are the kernel's
     });
     if (deferred.error == PTO2_ERROR_ASYNC_WAIT_OVERFLOW)
         report_fault(activation, Fault(FaultKind::AsyncOverflow, {{"limit", MAX_COMPLETIONS_PER_TASK}}));
     else if (deferred.error)
         report_fault(activation, Fault(FaultKind::AsyncInvalid));
+    return complete;
 }
 
 void Executor::report_deadlock(const Activation &activation) {
@@ -365,16 +412,58 @@ void Executor::report_fault(const Activation &activation, Fault fault, const std
         activation.groups->abort(); // nobody waits on for a member that has failed
 }
 
-bool Executor::wait_for_signal(const Activation &activation, const int32_t *signal, int32_t expected,
-                               uint32_t comparison) {
+void Executor::wait_for_value(Activation &activation, const ValueWait &wait) {
+    if (wait.holds()) {
+        if (signals_)
+            signals_.wait(activation, wait.address, wait.expected, wait.comparison, callbacks_.failed);
+        return;
+    }
+    FlightWait told(activation.flight,
+                    of_kernel(activation, 0, wait.counter ? FlightEvent::WaitsForCounter : FlightEvent::WaitsForValue,
+                              wait.expected, static_cast<uint8_t>(wait.comparison),
+                              reinterpret_cast<uint64_t>(wait.address)));
+    told.begins();
     if (activation.running)
         activation.running->waits.store(1, std::memory_order_relaxed);
-    callbacks_.waits_for_ranks(1);
-    const bool held = signals_.wait(activation, signal, expected, comparison, callbacks_.failed);
-    callbacks_.waits_for_ranks(-1);
+    callbacks_.waits_for_value(1);
+    const bool held = signals_ ? signals_.wait(activation, wait.address, wait.expected, wait.comparison,
+                                               callbacks_.failed)
+                               : poll(wait);
+    callbacks_.waits_for_value(-1);
     if (activation.running)
         activation.running->waits.store(0, std::memory_order_relaxed);
+    if (!held)
+        throw CodeEnded{};
+    told.ends();
+}
+
+// Plain stores wake nobody, so who waits looks by itself.
+bool Executor::poll(const ValueWait &wait) {
+    constexpr int kEager = 64;
+    constexpr int64_t kLongestNs = 1'000'000;
+    values_.add(wait);
+    bool held = false;
+    for (int64_t round = 0; !(held = wait.holds()) && !callbacks_.failed(); ++round) {
+        if (round < kEager) {
+            std::this_thread::yield();
+            continue;
+        }
+        if (callbacks_.all_wait())
+            report_fault(*wait.activation, values_.fault());
+        std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(kLongestNs, (round - kEager + 1) * 20'000)));
+    }
+    values_.remove(wait);
     return held;
+}
+
+void Executor::notify(const Activation &activation, int32_t *signal, int32_t value, bool set) {
+    const int64_t now = monotonic_ns();
+    note(activation.flight, of_kernel(activation, now, set ? FlightEvent::SetsValue : FlightEvent::AddsValue, value, 0,
+                                      reinterpret_cast<uint64_t>(signal)));
+    if (signals_)
+        signals_.notify(activation, signal, value, set, now);
+    else
+        values_.notify(activation, signal, value, set, now);
 }
 
 void Executor::end_with_fault(Activation &activation, Fault fault) {

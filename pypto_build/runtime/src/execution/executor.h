@@ -3,9 +3,11 @@
 
 #include "base/fault.h"
 #include "chips/board.h"
+#include "crash/flight.h"
 #include "execution/core.h"
 #include "execution/group.h"
 #include "execution/kernel_library.h"
+#include "execution/value_waits.h"
 #include "execution/worker_pool.h"
 #include "records/observers.h"
 
@@ -22,19 +24,23 @@ public:
     /// What the run is told, and asked, by kernels.
     struct Callbacks {
         std::function<void(Fault)> fault;
-        std::function<void(int32_t)> waits_for_ranks; // so many more kernels do
+        std::function<void(int32_t)> waits_for_value; // so many more kernels do
         std::function<bool()> failed;
+        std::function<bool()> all_wait; // whether nobody can go on but by a value that somebody changes
     };
 
-    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, RankSignals &signals,
-             Callbacks callbacks);
+    Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, const FlightRecorder &recorder,
+             RankSignals &signals, Callbacks callbacks);
 
     /// From before the first task on.
     void observe(TaskObserver *observer) { observers_.push_back(observer); }
     /// Who is told what checked kernels touch; null: nobody.
     void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
+    /// How many kernels the chip runs at once.
+    int chip_cores() const { return 3 * platform_.clusters; }
     Report *report() const { return report_; }
+    const FlightRecorder &recorder() const { return recorder_; }
     RankSignals &signals() const { return signals_; }
 
     /// A core for a thread of the scheduler.
@@ -46,14 +52,18 @@ public:
     void run_together(const Task &task, Core &core);
 
     /// The group of one block of a task, among others or alone.
-    Group *add_group(const Task &task, GroupSet &groups) const;
+    Group *add_group(const Task &task, GroupSet &groups, int32_t block) const;
 
     /// Makes a fault of this activation that of the run. `kernel`: names of all of its task's, where it is not its own.
     void report_fault(const Activation &activation, Fault fault, const std::string &kernels = {});
     /// Ends the kernel of this activation with a fault; does not return.
     [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
-    /// Lets the kernel wait for another rank; false: the run has failed.
-    bool wait_for_signal(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison);
+    /// Lets the kernel wait for a value that others change. Ends it when the run has failed, or nobody is left to.
+    void wait_for_value(Activation &activation, const ValueWait &wait);
+    /// Adds to a signal, or sets it.
+    void notify(const Activation &activation, int32_t *signal, int32_t value, bool set);
+    /// Kernels of this chip that wait for values.
+    ValueWaits &values() { return values_; }
 
 private:
     struct Role {
@@ -64,19 +74,22 @@ private:
         GroupSet *groups;
     };
     void run_member(const Task &task, const Role &role, Core &core);
-    void call(Activation &activation, const Task &task, const Role &role);
+    bool call(Activation &activation, const Task &task, const Role &role);
     void append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
                      std::vector<WorkerPool::Job> &jobs);
     void report_deadlock(const Activation &activation);
+    bool poll(const ValueWait &wait);
     void run_jobs(std::vector<WorkerPool::Job> jobs, Core &core);
 
     const Platform &platform_;
     const KernelLibrary &kernels_;
     Report *report_;
+    const FlightRecorder &recorder_;
     RankSignals &signals_;
     Callbacks callbacks_;
     std::vector<TaskObserver *> observers_;
     Checker *checker_ = nullptr;
+    ValueWaits values_;
     WorkerPool pool_;
     std::atomic<int> cores_{0};
 };

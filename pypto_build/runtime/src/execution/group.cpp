@@ -28,7 +28,7 @@ uint64_t PipeRing::freed() const {
     return min_of(released, consumers);
 }
 
-Group::Group(GroupSet &set, const std::string members[]) : set_(set) {
+Group::Group(GroupSet &set, const std::string members[], int32_t block) : set_(set), block_(block) {
     for (int i = 0; i < kMembers; ++i) {
         names_[i] = members[i];
         present_[i] = active_[i] = !members[i].empty();
@@ -65,7 +65,8 @@ bool Group::satisfied(const Wait &wait) const {
                           : wait.slot < ring.full();
 }
 
-Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot) {
+Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot,
+                             FlightWait &told) {
     std::unique_lock<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
@@ -73,19 +74,21 @@ Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool pr
     Wait &wait = waits_[member];
     wait = {pipe, to_vector, producing, counter};
     while (!set_.aborted_ && !satisfied(wait)) {
+        told.begins();
         if (set_.deadlocked())
             return Result::Deadlock;
         set_.changed_.wait(lock);
     }
     if (set_.aborted_)
         return Result::Aborted;
+    told.ends();
     wait.pipe = nullptr;
     *slot = ring.slots + counter % std::max(pipe->spec.slot_count, 1u) * pipe->spec.slot_bytes;
     ++counter;
     return Result::Ok;
 }
 
-bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing) {
+bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing, int64_t now) {
     const std::lock_guard<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = lane_of(member);
@@ -93,6 +96,8 @@ bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing) 
     if (done >= (producing ? ring.acquired[lane] : ring.fronted[lane]))
         return false;
     ++done;
+    (producing ? ring.pushed_by : ring.freed_by) = member;
+    (producing ? ring.pushed_ns : ring.freed_ns) = now;
     set_.changed_.notify_all();
     return true;
 }
@@ -117,6 +122,7 @@ const char *Group::likely_cause() const {
 }
 
 void Group::describe(JsonWriter &json) const {
+    const int64_t now = monotonic_ns();
     json.key("rings").open('[');
     for (const std::unique_ptr<PyptoPipe> &pipe : pipes_)
         for (int to_vector = 1; to_vector >= 0; --to_vector) {
@@ -126,13 +132,20 @@ void Group::describe(JsonWriter &json) const {
             json.open('{').key("pipe").number(pipe->spec.flag_id).key("to_vector").number(to_vector);
             json.key("slots").number(pipe->spec.slot_count).key("slot_bytes").number(pipe->spec.slot_bytes);
             json.key("pushed").whole(ring.full()).key("popped").whole(ring.popped());
-            json.key("freed").whole(ring.freed()).close('}');
+            json.key("freed").whole(ring.freed());
+            if (ring.pushed_by >= 0)
+                json.key("pushed_by").number(ring.pushed_by).key("pushed_ago_ns").whole(now - ring.pushed_ns);
+            if (ring.freed_by >= 0)
+                json.key("freed_by").number(ring.freed_by).key("freed_ago_ns").whole(now - ring.freed_ns);
+            json.close('}');
         }
     json.close(']').key("members").open('[');
     for (int i = 0; i < kMembers; ++i) {
         if (!present_[i])
             continue;
         json.open('{').key("member").number(i).key("kernel").text(names_[i]).key("returned").boolean(!active_[i]);
+        if (!active_[i])
+            json.key("returned_ago_ns").whole(now - returned_ns_[i]);
         json.key("meets").boolean(meeting_[i] != kNowhere);
         if (const Wait &wait = waits_[i]; wait.pipe) {
             json.key("waits").boolean(true).key("pipe").number(wait.pipe->spec.flag_id).key("slot").whole(wait.slot);

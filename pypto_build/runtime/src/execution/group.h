@@ -4,6 +4,7 @@
 // every member that is left waits for another, the set is deadlocked and says so at once.
 #pragma once
 
+#include "crash/flight.h"
 #include "execution/group_set.h"
 #include "pypto/core_context.h"
 
@@ -30,6 +31,9 @@ struct PipeRing {
     uint64_t committed[kLanes] = {};
     uint64_t fronted[kLanes] = {};
     uint64_t released[kLanes] = {};
+    // Who did it last and when (CLOCK_MONOTONIC); -1: nobody yet.
+    int pushed_by = -1, freed_by = -1;
+    int64_t pushed_ns = 0, freed_ns = 0;
     // What the members had done when a slot became full or free; kept by the checked build.
     std::vector<std::array<uint32_t, kMembers>> full_clocks, freed_clocks;
 
@@ -60,14 +64,14 @@ public:
     };
     using Result = GroupSet::Result;
 
-    /// `members[i]`: kernel name of member i, empty if there is none.
-    Group(GroupSet &set, const std::string members[]);
+    /// `members[i]`: kernel name of member i of the block, empty if there is none.
+    Group(GroupSet &set, const std::string members[], int32_t block);
 
     PyptoPipe *open(const PyptoPipeSpec &spec);
     /// Slot to fill (producing) or to read; blocks. On Deadlock the caller reports, everybody else gets Aborted.
-    Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot);
-    /// Publishes the oldest acquired slot, or frees the oldest one read. False: none is outstanding.
-    bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing);
+    Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot, FlightWait &told);
+    /// Publishes the oldest acquired slot, or frees the oldest one read, at time `now`. False: none is outstanding.
+    bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing, int64_t now);
 
 private:
     friend class GroupSet;
@@ -83,11 +87,14 @@ private:
     const char *likely_cause() const;
 
     GroupSet &set_;
+    const int32_t block_;
     std::vector<std::unique_ptr<PyptoPipe>> pipes_;
     std::string names_[kMembers];
     bool present_[kMembers] = {};
     bool active_[kMembers] = {};
     Wait waits_[kMembers];
+    int64_t returned_ns_[kMembers] = {};
+    int32_t met_[kMembers] = {};          // barriers that each has passed
     int meeting_[kMembers] = {kNowhere, kNowhere, kNowhere}; // GroupSet::Cores each waits for at the barrier
     int lanes_ = 0;
 };

@@ -11,11 +11,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pypto::runtime {
 
+class FlightWait;
 class Group;
+class JsonWriter;
 
 class GroupSet {
 public:
@@ -27,15 +30,17 @@ public:
     ~GroupSet();
 
     /// The members of one more block: kernel names by member, empty if there is none. Before anything runs.
-    Group *add_group(const std::string members[]);
+    Group *add_group(const std::string members[], int32_t block);
     bool meets() const { return meets_; }
 
     /// Returns when every member of these kinds has called. On Deadlock the caller reports; everybody else gets
     /// Aborted.
-    Result meet(Group &group, int member, Cores cores);
+    Result meet(Group &group, int member, Cores cores, FlightWait &told);
     /// A member has returned. True if others now wait for it in vain; the caller reports.
     bool leave(Group &group, int member);
     void abort();
+    /// Whether every member that has not returned waits for others, or is one of these, which wait for something else.
+    bool all_wait(const std::vector<std::pair<const Group *, int>> &elsewhere);
     /// The fault of a group that found a deadlock: what keeps its members, and the likely cause.
     Fault deadlock(Group &group);
 
@@ -48,6 +53,8 @@ private:
     };
     int expected(int cores) const { return cores == 2 ? active_[0] + active_[1] : active_[cores]; }
     bool missed() const;
+    /// Adds who waits at a barrier, and who has returned. Under the lock.
+    void describe_barrier(JsonWriter &json) const;
     bool deadlocked() const;
 
     std::mutex mutex_;

@@ -41,6 +41,8 @@ public:
                    ? &by_id_[static_cast<size_t>(func_id)]
                    : nullptr;
     }
+    /// Greater than every func_id.
+    int32_t end() const { return static_cast<int32_t>(by_id_.size()); }
     /// Whether any kernel reports what it touches.
     bool any_checked() const;
     /// "0 add, 1 mul", for messages.

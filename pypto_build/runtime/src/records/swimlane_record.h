@@ -27,6 +27,8 @@ public:
     bool wants_services() const { return level_ >= 2; }
     void called(const Task &task, int member, int core, int64_t start_ns, int64_t end_ns) override;
     void write(const std::string &directory, int threads) const;
+    /// Where its times begin, in the machine's clock.
+    int64_t origin_ns() const { return origin_ns_; }
 
 private:
     struct Call {

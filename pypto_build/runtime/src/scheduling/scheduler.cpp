@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "crash/crash.h"
+#include "crash/samples.h"
 #include "scheduling/predicate.h"
 #include "scheduling/stall.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
 constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
+constexpr std::chrono::milliseconds kPatience(250); // for the next unit to end while others are ready
 
 // Tasks whose arguments are dumped run one by one: else a dump would hold what other tasks are just writing.
 Order order_of(const Settings &settings) {
@@ -34,14 +36,19 @@ size_t worker_count(int threads, Order order, bool ranks) {
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
     : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
       signals_(executor.signals()), ranks_(static_cast<bool>(signals_)),
-      max_workers_(worker_count(threads, order_, ranks_)), ready_(settings), caller_core_(executor.make_core()) {}
+      max_workers_(worker_count(threads, order_, ranks_)),
+      may_relieve_(order_ == Order::Parallel && (ranks_ || threads != 1)), ready_(settings),
+      caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
     {
         const Lock guard(mutex_);
         stop_ = true;
         work_.notify_all();
+        watch_.notify_all();
     }
+    if (watcher_.joinable())
+        watcher_.join();
     for (std::thread &worker : workers_)
         worker.join();
 }
@@ -65,6 +72,7 @@ void Scheduler::publish() {
 
 void Scheduler::submitted(Lock &lock) {
     publish();
+    caller_core_->over_ns = 0;
     if (ranks_) {
         wake_if_worthwhile();
     } else if (order_ == Order::Parallel) {
@@ -82,13 +90,33 @@ bool Scheduler::far_ahead() const {
 }
 
 void Scheduler::wake_if_worthwhile() {
-    if (ready_.empty() || (!ranks_ && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
+    const bool must = ranks_ || blocked_ > 0 || relief_ > 0;
+    if (ready_.empty() || (!must && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
         return;
     if (idle_ > 0) {
         work_.notify_one();
-    } else if (workers_.size() < max_workers_ + blocked_) {
+    } else if (workers_.size() < max_workers_ + blocked_ + relief_) {
         cores_.push_back(executor_.make_core());
         workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
+    } else {
+        watch();
+    }
+}
+
+void Scheduler::watch() {
+    if (may_relieve_ && !watcher_.joinable())
+        watcher_ = std::thread([this] { relieve(); });
+}
+
+void Scheduler::relieve() {
+    Lock lock(mutex_);
+    while (!stop_ && relief_ == 0) {
+        const uint64_t before = units_over_;
+        watch_.wait_for(lock, kPatience, [this] { return stop_; });
+        if (stop_ || failed() || running_ == 0 || ready_.empty() || units_over_ != before)
+            continue;
+        relief_ = static_cast<size_t>(executor_.chip_cores());
+        wake_if_worthwhile();
     }
 }
 
@@ -102,6 +130,7 @@ void Scheduler::serve(Core &core) {
             ++idle_;
             work_.wait(lock);
             --idle_;
+            core.over_ns = 0;
         }
     }
 }
@@ -112,16 +141,28 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     const uint64_t task = unit.task->id; // the task may be gone when it is over
     const int32_t timing_slot = unit.task->timing_slot;
     wake_if_worthwhile(); // more than this thread can do?
+    if (unit.task->block_num > 1)
+        watch(); // they may wait for each other
     ++running_;
+    const bool is_caller = &core == caller_core_.get();
+    caller_runs_ = caller_runs_ || is_caller;
     lock.unlock();
-    const int64_t start = monotonic_ns();
+    const int64_t start = start_of(core);
+    core.taken_ns = hook_ ? 0 : start;
     const Service::Kind kind = execute(unit, core);
-    const int64_t end = monotonic_ns();
+    const int64_t end = core.over_ns = monotonic_ns();
+    if (core.returned.event != FlightEvent::None) {
+        core.returned.ns = end;
+        note(core.flight, core.returned);
+        core.returned.event = FlightEvent::None;
+    }
     lock.lock();
     --running_;
+    caller_runs_ = caller_runs_ && !is_caller;
+    ++units_over_;
     typical_ns_ += (end - start - typical_ns_) / 8;
     if (!failed())
-        finish(unit);
+        finish(unit, end);
     signals_.add_busy(-1);
     if (!observers_.empty()) {
         const Service service{kind, task, timing_slot, core.index, taken, start, end, monotonic_ns()};
@@ -130,6 +171,11 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     }
     if (caller_waits_)
         wake_caller();
+}
+
+// A thread that goes from one unit to the next looks at the clock once for both.
+int64_t Scheduler::start_of(Core &core) const {
+    return observers_.empty() && core.over_ns ? core.over_ns : monotonic_ns();
 }
 
 Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
@@ -158,11 +204,12 @@ void Scheduler::run_kernels(const Unit &unit, Core &core) {
         executor_.run_block(*unit.task, unit.block, core);
 }
 
-void Scheduler::finish(const Unit &unit) {
+void Scheduler::finish(const Unit &unit, int64_t now) {
     Task *task = unit.task;
     if (--task->blocks_left > 0)
         return;
     tasks_run_ += task->has_kernel;
+    last_over_ = {task->number, {task->kernels[0], task->kernels[1], task->kernels[2]}, now};
     for (TaskObserver *observer : observers_)
         observer->over(*task);
     graph_.complete(task, [this](Task *consumer) { enqueue(consumer); });
@@ -186,7 +233,13 @@ void Scheduler::wake_caller() {
     progress_.notify_one();
 }
 
-void Scheduler::waits_for_ranks(int32_t more) {
+bool Scheduler::all_wait() {
+    const Lock guard(mutex_);
+    const bool caller_rests = caller_runs_ || (caller_waits_ && !caller_counted_);
+    return caller_rests && ready_.empty() && executor_.values().all_wait(running_);
+}
+
+void Scheduler::waits_for_value(int32_t more) {
     const Lock guard(mutex_);
     blocked_ += static_cast<size_t>(more);
     if (more > 0)
@@ -211,8 +264,11 @@ void Scheduler::record(Fault fault) {
     if (failed())
         return;
     fault_ = std::move(fault);
-    if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed) // noticed inside one task
+    if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed ||
+        fault_.kind == FaultKind::ValueWait) { // noticed inside one task
         add_occupancy(fault_, graph_, orchestration_done_.load());
+        sample_threads(); // while those still wait who do
+    }
     if (report_)
         write_fault(report_->fault, fault_);
     failed_.store(true, std::memory_order_release);

@@ -3,13 +3,15 @@
 // One lock guards the task graph and the ready queue. The orchestration's thread submits; whenever it has to wait it
 // runs tasks itself, so a short run never starts a thread. Threads sleep when there is nothing to do, and are woken
 // only for more work than waking costs. When nobody runs anything and nothing is ready, whoever waits learns at once
-// that it stalled.
+// that it stalled. Kernels may wait for each other in memory, which a chip has cores for and a machine may not: when
+// blocks are ready and for a while none has ended, as many threads are started as the chip has cores.
 #pragma once
 
 #include "execution/executor.h"
 #include "graph/task_graph.h"
 #include "records/observers.h"
 #include "scheduling/ready_queue.h"
+#include "scheduling/stall.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -40,22 +42,27 @@ public:
     void submitted(Lock &lock);
     /// Runs tasks until done() holds; done() is called under the lock.
     template <typename Done> Outcome run_until(Lock &lock, Done done) {
+        caller_core_->over_ns = 0;
         while (true) {
             if (failed_.load(std::memory_order_relaxed))
                 return Outcome::Failed;
             if (done())
                 return Outcome::Done;
-            if (!ready_.empty() && !ranks_)
+            if (!ready_.empty() && !ranks_) {
                 run_one(lock, *caller_core_);
-            else if (running_ == 0 && ready_.empty())
+                continue;
+            }
+            if (running_ == 0 && ready_.empty())
                 return stalled();
-            else
-                wait_for_progress(lock);
+            wait_for_progress(lock);
+            caller_core_->over_ns = 0;
         }
     }
 
-    /// So many more kernels wait for other ranks: other threads take their place.
-    void waits_for_ranks(int32_t more);
+    /// So many more kernels wait for a value that others change: other threads take their place.
+    void waits_for_value(int32_t more);
+    /// Whether all that runs waits for a value in vain, nothing is ready, and the orchestration does not go on.
+    bool all_wait();
 
     /// The orchestration has returned.
     void orchestration_done() { orchestration_done_.store(true, std::memory_order_relaxed); }
@@ -67,13 +74,18 @@ public:
     bool quiesce(int milliseconds);
 
     uint64_t tasks_run() const { return tasks_run_; }
+    /// Under the lock.
+    const LastOver &last_over() const { return last_over_; }
 
 private:
     void run_one(Lock &lock, Core &core);
+    int64_t start_of(Core &core) const;
     Service::Kind execute(const Unit &unit, Core &core);
     void run_kernels(const Unit &unit, Core &core);
-    void finish(const Unit &unit);
+    void finish(const Unit &unit, int64_t now);
     void wake_if_worthwhile();
+    void watch();
+    void relieve();
     bool far_ahead() const;
     void wait_for_progress(Lock &lock);
     void wake_caller();
@@ -90,6 +102,7 @@ private:
     RankSignals &signals_;
     const bool ranks_; // of several chips: kernels may wait for others, so the orchestration's thread runs none
     const size_t max_workers_;
+    const bool may_relieve_; // not in a chosen order, nor when one thread was asked for
 
     std::mutex mutex_;
     std::condition_variable work_;     // for workers: something is ready
@@ -97,15 +110,21 @@ private:
     ReadyQueue ready_;
     std::vector<std::unique_ptr<Core>> cores_;
     std::vector<std::thread> workers_;
+    std::thread watcher_;
+    std::condition_variable watch_; // for the watcher: it is over
     std::unique_ptr<Core> caller_core_;
     std::vector<TaskObserver *> observers_;
     uint32_t running_ = 0;
     uint32_t idle_ = 0;
-    size_t blocked_ = 0;          // kernels that wait for other ranks
+    size_t blocked_ = 0;          // kernels that wait for a value
+    size_t relief_ = 0;           // threads beside max_workers_, since kernels may wait for those that are ready
     uint64_t open_ = 0;           // tasks that are ready or running
     int64_t typical_ns_ = 10'000; // moving average of a unit's run time
     uint64_t tasks_run_ = 0;
+    uint64_t units_over_ = 0;
+    LastOver last_over_;
     bool caller_waits_ = false;
+    bool caller_runs_ = false;    // it runs a unit itself
     bool caller_counted_ = false; // whoever woke it said already that it can go on
     bool stop_ = false;
     std::atomic<bool> failed_{false};

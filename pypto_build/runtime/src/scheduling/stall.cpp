@@ -1,6 +1,7 @@
 // What every task waits for, when nothing can run any more.
 #include "scheduling/stall.h"
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 
 namespace pypto::runtime {
@@ -39,7 +40,7 @@ void add_occupancy(Fault &fault, const TaskGraph &graph, bool orchestration_done
 }
 
 Fault stall_fault(FaultKind kind, std::initializer_list<FaultField> facts, const TaskGraph &graph,
-                  const KernelLibrary &kernels, bool orchestration_done) {
+                  const KernelLibrary &kernels, const LastOver &last, bool orchestration_done) {
     Fault fault(kind, facts);
     uint64_t left = 0;
     JsonWriter json;
@@ -54,6 +55,12 @@ Fault stall_fault(FaultKind kind, std::initializer_list<FaultField> facts, const
             add_task(json, task, graph, kernels);
     });
     fault.details = ",\"tasks\":" + json.close(']').str();
+    if (last.number != kNoNumber) {
+        JsonWriter over;
+        over.open('{').key("number").whole(last.number).key("kernels").text(kernels.names(last.kernels));
+        over.key("ago_ns").number(monotonic_ns() - last.ns).close('}');
+        fault.details += ",\"last_over\":" + over.str();
+    }
     add_occupancy(fault, graph, orchestration_done);
     return fault;
 }

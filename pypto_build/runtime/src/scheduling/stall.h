@@ -10,9 +10,16 @@ namespace pypto::runtime {
 /// Adds where every task is.
 void add_occupancy(Fault &fault, const TaskGraph &graph, bool orchestration_done);
 
-/// A fault of this kind: the unfinished tasks, and what each waits for.
+/// The task that was over last.
+struct LastOver {
+    uint64_t number = kNoNumber; // there was none yet
+    int32_t kernels[3] = {-1, -1, -1};
+    int64_t ns = 0; // CLOCK_MONOTONIC
+};
+
+/// A fault of this kind: the unfinished tasks, what each waits for, and what was over last.
 Fault stall_fault(FaultKind kind, std::initializer_list<FaultField> facts, const TaskGraph &graph,
-                  const KernelLibrary &kernels, bool orchestration_done);
+                  const KernelLibrary &kernels, const LastOver &last, bool orchestration_done);
 /// The given order names a task that cannot come next.
 Fault broken_order_fault(const TaskGraph &graph, uint64_t awaited);
 

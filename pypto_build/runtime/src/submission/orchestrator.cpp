@@ -1,6 +1,7 @@
 // Scopes, submissions and their memory.
 #include "submission/orchestrator.h"
 
+#include "base/json_writer.h"
 #include "data/poison.h"
 #include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
@@ -13,6 +14,8 @@ namespace pypto::runtime {
 namespace {
 
 constexpr uint64_t kTooLarge = uint64_t{1} << 48;
+// A look at the clock for every submission would be several percent of what a short task costs.
+constexpr uint64_t kSubmissionsALook = 8;
 constexpr int kMostBlocks = 32767; // of a task, counted for each core
 
 uint64_t aligned(uint64_t bytes) {
@@ -46,6 +49,13 @@ uint64_t heap_bytes(const ArgEntry *entries, uint32_t count) {
     return bytes;
 }
 
+int32_t first_kernel(const Task &task) {
+    for (const int32_t kernel : task.kernels)
+        if (kernel >= 0)
+            return kernel;
+    return -1;
+}
+
 uint64_t power_of_two_above(uint64_t bytes) {
     uint64_t power = 1024;
     while (power < bytes)
@@ -56,8 +66,9 @@ uint64_t power_of_two_above(uint64_t bytes) {
 } // namespace
 
 Orchestrator::Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels,
-                           TaskGraph &graph, Scheduler &scheduler, const Log &log)
-    : settings_(settings), platform_(platform), kernels_(kernels), graph_(graph), scheduler_(scheduler), log_(log) {}
+                           TaskGraph &graph, Scheduler &scheduler, const FlightRecorder &recorder, const Log &log)
+    : settings_(settings), platform_(platform), kernels_(kernels), graph_(graph), scheduler_(scheduler),
+      recorder_(recorder), log_(log) {}
 
 void Orchestrator::run(const std::function<void()> &entry) {
     for (const OrchestrationObserver *observer : observers_)
@@ -158,6 +169,11 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
     }
     for (OrchestrationObserver *observer : observers_)
         observer->submitted(*task);
+    if (task->number % kSubmissionsALook == 0)
+        looked_ns_ = monotonic_ns();
+    note(recorder_.orchestration(), {looked_ns_, FlightEvent::Submits, recorder_.name(first_kernel(*task)), 0, 0, 0,
+                                     static_cast<uint32_t>(task->number), static_cast<int32_t>(edges_.size()),
+                                     task->id});
     start(*task);
 }
 
@@ -234,10 +250,15 @@ bool Orchestrator::make_room(Scheduler::Lock &lock, uint64_t bytes, uint32_t edg
     shortage = graph_.shortage(target, bytes, edges);
     if (shortage == Shortage::None)
         return true;
+    FlightWait told(recorder_.orchestration(), {0, FlightEvent::WaitsForRoom, 0, 0, static_cast<uint8_t>(shortage), 0,
+                                                ~0u, static_cast<int32_t>(target), bytes});
+    told.begins();
     const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
         shortage = graph_.shortage(target, bytes, edges);
         return shortage == Shortage::None;
     });
+    if (outcome == Scheduler::Outcome::Done)
+        told.ends();
     return outcome == Scheduler::Outcome::Done;
 }
 
@@ -265,34 +286,66 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     const RingLimits &limits = settings_.limits;
     bool scope_holds_all = false;
     TaskGraph::Usage usage;
+    Fault fault;
+    const auto end = [&](FaultKind kind, std::initializer_list<FaultField> facts) {
+        Fault told(kind, facts);
+        told.details = fault.details;
+        end_with(std::move(told));
+    };
     {
         const Scheduler::Lock lock = scheduler_.lock();
         usage = graph_.usage(target);
         // Of scopes that share a ring, the last alone may not be what fills it.
         const size_t in_scope = scope_tasks_.size() - scope.first_task;
         scope_holds_all = graph_.unfinished() == 0 && in_scope + 1 >= limits.task_window[target];
+        add_oldest(fault, target);
     }
     const FaultField ring{"ring", target}, file{"file", scope.file}, line{"line", scope.line};
     switch (shortage) {
     case Shortage::Heap:
-        end_with(FaultKind::HeapFull, {ring,
-                                       file,
-                                       line,
-                                       {"bytes", bytes},
-                                       {"used", usage.heap},
-                                       {"limit", limits.heap_bytes[target]},
-                                       {"enough", power_of_two_above(usage.heap + bytes)}});
+        end(FaultKind::HeapFull, {ring,
+                                  file,
+                                  line,
+                                  {"bytes", bytes},
+                                  {"used", usage.heap},
+                                  {"limit", limits.heap_bytes[target]},
+                                  {"enough", power_of_two_above(usage.heap + bytes)}});
+        break;
     case Shortage::Dependencies:
-        end_with(FaultKind::DependencyPoolFull, {ring,
-                                                 file,
-                                                 line,
-                                                 {"used", usage.dependencies},
-                                                 {"limit", limits.dependency_pool[target]},
-                                                 {"count", edges_.size()}});
+        end(FaultKind::DependencyPoolFull, {ring,
+                                            file,
+                                            line,
+                                            {"used", usage.dependencies},
+                                            {"limit", limits.dependency_pool[target]},
+                                            {"count", edges_.size()}});
+        break;
     default:
-        end_with(scope_holds_all ? FaultKind::ScopeFillsWindow : FaultKind::WindowFull,
-                 {ring, file, line, {"limit", limits.task_window[target]}});
+        end(scope_holds_all ? FaultKind::ScopeFillsWindow : FaultKind::WindowFull,
+            {ring, file, line, {"limit", limits.task_window[target]}});
     }
+    leave();
+}
+
+// What keeps the others of its ring from being released: slots and heap are given back in the order of submission.
+void Orchestrator::add_oldest(Fault &fault, uint32_t ring) const {
+    const Task *oldest = graph_.oldest(ring);
+    if (oldest == nullptr)
+        return;
+    JsonWriter json;
+    json.open('{').key("over").boolean(oldest->state == TaskState::Done);
+    json.key("running").boolean(oldest->state == TaskState::Running);
+    json.key("users").number(oldest->unfinished_consumers);
+    if (oldest->number != kNoNumber)
+        json.key("number").whole(oldest->number).key("kernels").text(kernels_.names(oldest->kernels));
+    const auto held = std::find(scope_tasks_.begin(), scope_tasks_.end(), oldest);
+    if (held != scope_tasks_.end()) {
+        const size_t place = static_cast<size_t>(held - scope_tasks_.begin());
+        size_t depth = scopes_.size() - 1;
+        while (depth > 0 && scopes_[depth].first_task > place)
+            --depth;
+        json.key("scope").boolean(true).key("file").text(scopes_[depth].file).key("line").number(scopes_[depth].line);
+    }
+    fault.details = ",\"oldest\":" + json.close('}').str();
 }
 
 ChipTensor Orchestrator::allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const {

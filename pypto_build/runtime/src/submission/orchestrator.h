@@ -28,7 +28,7 @@ inline bool is_new(const ArgEntry &entry) {
 class Orchestrator {
 public:
     Orchestrator(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, TaskGraph &graph,
-                 Scheduler &scheduler, const Log &log);
+                 Scheduler &scheduler, const FlightRecorder &recorder, const Log &log);
 
     void observe(OrchestrationObserver *observer) { observers_.push_back(observer); }
 
@@ -84,6 +84,7 @@ private:
     void strict_edges(const Task &task);
     Task *create(uint64_t heap_bytes);
     bool make_room(Scheduler::Lock &lock, uint64_t heap_bytes, uint32_t edges, Shortage &shortage);
+    void add_oldest(Fault &fault, uint32_t ring) const;
     [[noreturn]] void out_of(Shortage shortage, uint64_t heap_bytes);
     void fill(Task &task, const ArgEntry *entries, uint32_t count, Outputs &outputs);
     ChipTensor allocate_tensor(const TensorCreateInfo &info, uint64_t owner, uint8_t *base) const;
@@ -97,6 +98,7 @@ private:
     const KernelLibrary &kernels_;
     TaskGraph &graph_;
     Scheduler &scheduler_;
+    const FlightRecorder &recorder_;
     const Log &log_;
     std::vector<OrchestrationObserver *> observers_;
     bool keep_history_ = false;
@@ -108,6 +110,7 @@ private:
     std::vector<Task *> scope_tasks_;
     std::vector<ProducerEdge> edges_; // of the task being submitted
     uint64_t numbered_ = 0;
+    int64_t looked_ns_ = 0; // at the clock, for the times of submissions
 };
 
 } // namespace pypto::runtime

@@ -20,24 +20,29 @@ void Orchestrator::wait_for_writers(const ChipTensor &tensor, bool and_readers, 
                  {{"number", numbered_}, {"text", format("%s: the tensor's owner is no task", what)}});
     edges_.clear();
     writers_of(tensor);
+    FlightWait told(recorder_.orchestration(), {0, FlightEvent::WaitsForTasks, 0, 0, and_readers, 0, ~0u,
+                                                static_cast<int32_t>(edges_.size()), 0});
     Scheduler::Lock lock = scheduler_.lock();
     const Scheduler::Outcome outcome = scheduler_.run_until(lock, [&] {
         for (const ProducerEdge &edge : edges_) {
             const Task *task = graph_.find(edge.task);
-            if (task && (task->state != TaskState::Done || (and_readers && task->unfinished_consumers > 0)))
+            if (task && (task->state != TaskState::Done || (and_readers && task->unfinished_consumers > 0))) {
+                told.begins();
                 return false;
+            }
         }
         return true;
     });
     const bool stalled = outcome == Scheduler::Outcome::Stalled;
     Fault fault;
     if (stalled)
-        fault = stall_fault(FaultKind::TensorWait, {{"name", what}}, graph_, kernels_, false);
+        fault = stall_fault(FaultKind::TensorWait, {{"name", what}}, graph_, kernels_, scheduler_.last_over(), false);
     lock.unlock();
     if (stalled)
         end_with(std::move(fault));
     if (outcome == Scheduler::Outcome::Failed)
         leave();
+    told.ends();
     for (OrchestrationObserver *observer : observers_)
         observer->waited(edges_, and_readers);
 }

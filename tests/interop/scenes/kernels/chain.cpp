@@ -1,5 +1,13 @@
 #include "pto_orchestration_api.h"
 
+// One of the two is there, by platform and runtime.
+template <typename Spec> static auto launch(Spec &spec, int16_t blocks) -> decltype(spec.set_block_num(blocks)) {
+    return spec.set_block_num(blocks);
+}
+template <typename Spec> static auto launch(Spec &spec, int16_t cores) -> decltype(spec.set_core_num(cores)) {
+    return spec.set_core_num(cores);
+}
+
 extern "C" {
 
 __attribute__((visibility("default"))) PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs &) {
@@ -16,6 +24,8 @@ __attribute__((visibility("default"))) void aicpu_orchestration_entry(const Chip
         first.add_output(y);
         first.add_inout(z);
         first.add_scalar(orch_args.scalar(0));
+        first.set_task_timing_slot(3);
+        launch(first.launch_spec, 1);
         rt_submit_aiv_task(3, first);
 
         CoreTaskArgs second;

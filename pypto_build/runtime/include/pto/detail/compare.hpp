@@ -5,6 +5,7 @@
 
 #include "copy.hpp"
 #include "elementwise.hpp"
+#include "numerics.hpp"
 
 namespace pto::detail {
 
@@ -23,6 +24,23 @@ template <class V> PTO_INLINE auto compare(V a, V b, CmpMode mode) {
     default:
         return a >= b;
     }
+}
+
+// TCMPS of upstream's simulator: numbers that are less than 10^-9 apart are equal.
+template <class T> PTO_INLINE bool nearly_equal(T a, T b) {
+    const double apart = double(a) - double(b);
+    return (apart < 0 ? -apart : apart) < 1e-9;
+}
+template <class T>
+PTO_NOINLINE void compare_nearly(uint8_t *to, int64_t to_stride, const T *from, int64_t stride, T value, bool equal,
+                                 int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < cols; ++i) {
+            uint8_t &byte = to[r * to_stride + i / 8];
+            const float a = float(from[r * stride + i]), b = float(value);
+            const bool apart = a != a || b != b || (!nearly_equal(a, b) && a - b == a - b);
+            byte = uint8_t((i % 8 ? byte : 0) | (equal ? nearly_equal(a, b) : apart) << i % 8);
+        }
 }
 
 template <class T, class Right>
@@ -84,14 +102,32 @@ PTO_NOINLINE void select_rows(T *to, int64_t stride, const uint8_t *mask, int64_
     }
 }
 
+// TSEL of upstream's simulator: bits follow each other through the valid part of the mask, whatever the row.
+template <class T>
+PTO_NOINLINE void select_packed(T *to, int64_t stride, const uint8_t *mask, int64_t mask_stride, int64_t mask_cols,
+                                const T *a, int64_t a_stride, const T *b, int64_t b_stride, int64_t rows,
+                                int64_t cols) {
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < cols; ++i) {
+            const int64_t bit = r * cols + i, byte = bit / 8;
+            const uint8_t word = mask[byte / mask_cols * mask_stride + byte % mask_cols];
+            to[r * stride + i] = word >> bit % 8 & 1 ? a[r * a_stride + i] : b[r * b_stride + i];
+        }
+}
+
 template <class M> PTO_INLINE uint8_t *mask_bytes(const M &mask) {
     return (uint8_t *)mask.data();
 }
 template <class M> inline constexpr int64_t mask_stride = int64_t(M::Cols) * int64_t(sizeof(typename M::DType));
+// Upstream's simulator clears the whole mask first.
+template <class M> PTO_INLINE void clear_mask(M &mask) {
+    if constexpr (as_simulator)
+        __builtin_memset(mask.data(), 0, uint64_t(M::Rows) * uint64_t(mask_stride<M>));
+}
 
 // The vector unit of a2a3 has no ordered comparison of int32: whatever the mode, it compares for equality.
 template <class T> PTO_INLINE CmpMode effective_mode(CmpMode mode) {
-    return PYPTO_ARCH == 2 && is_same<T, int32_t> ? CmpMode::EQ : mode;
+    return !as_simulator && PYPTO_ARCH == 2 && is_same<T, int32_t> ? CmpMode::EQ : mode;
 }
 
 template <class... T> constexpr void check_rows() {
@@ -111,6 +147,7 @@ PTO_INST RecordEvent TCMP(M &mask, const A &src0, const B &src1, CmpMode mode, R
     static_assert(detail::is_number<T> && detail::is_same<T, detail::ElementType<B>>,
                   "TCMP: operands of one element type, which is a number");
     PTO_CHECK(TCMP, PIPE_V, reads(src0), reads(src1, valid(src0)), writes(mask, bits_of(mask, src0)));
+    detail::clear_mask(mask);
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src0.data(), A::Cols,
                          detail::as_matrix(src1), detail::effective_mode<T>(mode), src0.GetValidRow(),
                          src0.GetValidCol());
@@ -125,10 +162,17 @@ PTO_INST RecordEvent TCMPS(M &mask, const A &src, const Scalar &scalar, CmpMode 
     T value;
     static_assert(detail::is_number<T>, "TCMPS: unsupported element type");
     PTO_CHECK(TCMPS, PIPE_V, reads(src), writes(mask, bits_of(mask, src)));
+    detail::clear_mask(mask);
     if constexpr (detail::is_tile<Scalar>)
         value = scalar.data()[0];
     else
         value = T(scalar);
+    if constexpr (detail::as_simulator && detail::is_float<T>)
+        if (mode == CmpMode::EQ || mode == CmpMode::NE) {
+            detail::compare_nearly(detail::mask_bytes(mask), detail::mask_stride<M>, src.data(), A::Cols, value,
+                                   mode == CmpMode::EQ, src.GetValidRow(), src.GetValidCol());
+            return {};
+        }
     detail::compare_rows(detail::mask_bytes(mask), detail::mask_stride<M>, src.data(), A::Cols,
                          detail::Uniform<T>{detail::to_compute(value)}, detail::effective_mode<T>(mode),
                          src.GetValidRow(), src.GetValidCol());
@@ -143,6 +187,13 @@ PTO_INST RecordEvent TSEL(D &dst, const M &mask, const A &src0, const B &src1, [
     using T = detail::Bits<typename D::DType>;
     PTO_CHECK(TSEL, PIPE_V, reads(mask, bits_of(mask, dst)), reads(src0, valid(dst)), reads(src1, valid(dst)),
               writes(dst), scratch(rest)...);
+    if constexpr (detail::as_simulator && sizeof(typename M::DType) == 1)
+        if (mask.GetValidCol() > 0) {
+            detail::select_packed((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
+                                  mask.GetValidCol(), (const T *)src0.data(), A::Cols, (const T *)src1.data(), B::Cols,
+                                  dst.GetValidRow(), dst.GetValidCol());
+            return {};
+        }
     detail::select_rows((T *)dst.data(), D::Cols, detail::mask_bytes(mask), detail::mask_stride<M>,
                         (const T *)src0.data(), A::Cols, (const T *)src1.data(), B::Cols, dst.GetValidRow(),
                         dst.GetValidCol());

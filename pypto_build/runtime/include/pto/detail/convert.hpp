@@ -5,6 +5,7 @@
 #include "convert_float8.hpp"
 #include "copy.hpp"
 #include "elementwise.hpp"
+#include "numerics.hpp"
 
 namespace pto::detail {
 
@@ -370,11 +371,14 @@ template <class D, class S>
 inline constexpr bool saturates =
     is_int<D> && (is_float<S> ? sizeof(D) < 4 : sizeof(D) < sizeof(S) || (D(-1) < D(0)) != (S(-1) < S(0)));
 
+// To floating-point types upstream's simulator rounds to the nearest whatever the mode, and copies float to float.
 template <bool saturate, class D, class S> PTO_INLINE void convert_in_mode(D &dst, const S &src, RoundMode mode) {
     using To = ElementType<D>;
     using From = ElementType<S>;
     if constexpr (!rounds<To, From>) {
         convert_tile<Rounding::NearestEven, saturate>(dst, src);
+    } else if constexpr (as_simulator && is_float<To>) {
+        convert_tile<is_same<To, From> ? Rounding::None : Rounding::NearestEven, saturate>(dst, src);
     } else {
         switch (mode) {
         case RoundMode::CAST_ROUND:

@@ -1,10 +1,12 @@
 // Matrix multiplication: operands of any layout are unpacked to contiguous panels, which a small register kernel
-// multiplies.
+// multiplies. A sum of floats is a sequence of fused steps from what was there (C, a bias, zero), each rounded, as on
+// the device; upstream's simulator begins with zero, and adds what was there at the end.
 #ifndef PTO_DETAIL_MATMUL_HPP
 #define PTO_DETAIL_MATMUL_HPP
 
 #include "copy.hpp"
 #include "elementwise.hpp"
+#include "numerics.hpp"
 
 namespace pto::detail {
 
@@ -14,16 +16,31 @@ constexpr int64_t block_rows = 128;  // of M
 constexpr int64_t block_cols = 64;   // of N at the full depth, more at a lesser one
 constexpr int64_t row_panels = 4;    // that a row by itself is multiplied with side by side
 
-// A line of a panel of sums.
-struct Sums {
-    f32x8 first, second;
+// Where the sums of some rows of panels are: a line of 16 each, from what it begins with to where it goes. Lines that C
+// has not side by side are kept here meanwhile.
+alignas(32) inline constexpr float no_sums[panel_cols] = {};
+struct Lines {
+    static constexpr int most = 6;
+    float *to[most];
+    const float *from[most];
+    alignas(32) float kept[most][panel_cols];
+
+    PTO_INLINE void keep(int i) {
+        to[i] = kept[i];
+        from[i] = no_sums;
+    }
 };
 
-// result[i * Panels + p] [j] = sum over k of a[i * depth + k] * b[(p * depth + k) * 16 + j]. Compiled once for all
-// types.
-template <int Rows, int Panels>
-PTO_NOINLINE void multiply_panels(Sums *result, const float *a, const float *b, int64_t depth) {
-    Sums sum[Rows * Panels] = {};
+// The line of row i and panel p grows by a[i * depth + k] * b[(p * depth + k) * 16 + j], for one k after the other.
+// Sums that are `apart` begin with zero, and are kept. Compiled once for all types.
+template <int Rows, int Panels, bool apart>
+PTO_NOINLINE void multiply_panels(Lines &lines, const float *a, const float *b, int64_t depth) {
+    f32x8 left_sums[Rows * Panels], right_sums[Rows * Panels];
+    PTO_UNROLL
+    for (int i = 0; i < Rows * Panels; ++i) {
+        left_sums[i] = apart ? f32x8{} : load(lines.from[i]);
+        right_sums[i] = apart ? f32x8{} : load(lines.from[i] + 8);
+    }
     for (int64_t k = 0; k < depth; ++k) {
         PTO_UNROLL
         for (int p = 0; p < Panels; ++p) {
@@ -32,17 +49,22 @@ PTO_NOINLINE void multiply_panels(Sums *result, const float *a, const float *b, 
             PTO_UNROLL
             for (int i = 0; i < Rows; ++i) {
                 const f32x8 left = splat<float>(a[i * depth + k]);
-                Sums &s = sum[i * Panels + p];
-                s = {fma(left, first, s.first), fma(left, second, s.second)};
+                const int at = i * Panels + p;
+                left_sums[at] = fma(left, first, left_sums[at]);
+                right_sums[at] = fma(left, second, right_sums[at]);
             }
         }
     }
     PTO_UNROLL
-    for (int i = 0; i < Rows * Panels; ++i)
-        result[i] = sum[i];
+    for (int i = 0; i < Rows * Panels; ++i) {
+        float *const to = apart ? lines.kept[i] : lines.to[i];
+        __builtin_memcpy(to, &left_sums[i], sizeof(f32x8));
+        __builtin_memcpy(to + 8, &right_sums[i], sizeof(f32x8));
+    }
 }
 
-// Operands of a multiplication: C[M, N] = base + A[M, K] B[K, N], where base is a matrix like C, a row, or nothing.
+// Operands of a multiplication: C[M, N] = base + A[row.., K] B[K, col..], where base is a matrix like C, a row, or
+// nothing.
 template <class TC, class TA, class TB> struct Multiplication {
     TC *c;
     const TC *base, *bias;
@@ -50,20 +72,8 @@ template <class TC, class TA, class TB> struct Multiplication {
     const TB *b;
     const Plane &c_plane, &base_plane, &a_plane, &b_plane;
     int64_t m, n, k;
+    int64_t row = 0, col = 0;
 };
-
-// Eight sums added to what was there, or to zero. Products of int8 are exact in float up to a depth of 1024.
-template <class TC> PTO_INLINE void add_sums(TC *to, const TC *from, f32x8 sum) {
-    using V = Vector<TC, 8>;
-    V value{};
-    if (from)
-        __builtin_memcpy(&value, from, sizeof(value));
-    if constexpr (is_float<TC>)
-        value += sum;
-    else
-        value = bit_cast<V>(bit_cast<u32x8>(value) + bit_cast<u32x8>(__builtin_convertvector(sum, i32x8)));
-    __builtin_memcpy(to, &value, sizeof(value));
-}
 
 // Columns [col, col + cols) of the result, at most 16.
 template <class TC> struct ResultPanel {
@@ -72,52 +82,101 @@ template <class TC> struct ResultPanel {
     const Plane &c_plane, &base_plane;
     int64_t col, cols;
 
-    PTO_NOINLINE void add(int64_t row, int64_t end, const Sums *sums) const {
-        const bool direct = cols == panel_cols && !bias && c_plane.col_stride == 1 && base_plane.col_stride == 1 &&
-                            c_plane.cols_left(col) >= panel_cols && base_plane.cols_left(col) >= panel_cols;
-        const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
-        for (; row < end; ++row, ++sums) {
-            const int64_t c_row = c_plane.row_offset(row), base_row = base_plane.row_offset(row);
-            if (direct) {
-                TC *const to = c + c_row + c_col;
-                const TC *const from = base ? base + base_row + base_col : nullptr;
-                add_sums(to, from, sums->first);
-                add_sums(to + 8, from ? from + 8 : nullptr, sums->second);
-                continue;
+    // Lines `at`.. are those of rows [row, end). Products of int8 are summed apart: they are exact in float up to a
+    // depth of 1024.
+    PTO_INLINE void begin(int64_t row, int64_t end, Lines &lines, int at) const {
+        if constexpr (is_float<TC>) {
+            const bool direct = whole(c_plane) && (!base || whole(base_plane)) && (!bias || cols == panel_cols);
+            const int64_t c_col = c_plane.col_offset(col), base_col = direct && base ? base_plane.col_offset(col) : 0;
+            for (; direct && row < end; ++row, ++at) {
+                lines.to[at] = c + c_plane.row_offset(row) + c_col;
+                lines.from[at] = base ? base + base_plane.row_offset(row) + base_col : bias ? bias + col : no_sums;
             }
-            TC line[panel_cols] = {};
+            for (; row < end; ++row, ++at) {
+                lines.keep(at);
+                if (base || bias)
+                    lines.from[at] = line_of(row, lines.kept[at]);
+            }
+        }
+    }
+    PTO_INLINE void finish(int64_t row, int64_t end, const Lines &lines, int at) const {
+        if constexpr (!is_float<TC>)
+            add(row, end, lines, at);
+        else if (lines.to[at] == lines.kept[at])
+            write(row, end, lines, at);
+    }
+
+private:
+    PTO_INLINE bool whole(const Plane &plane) const {
+        return cols == panel_cols && plane.col_stride == 1 && plane.cols_left(col) >= panel_cols;
+    }
+    PTO_NOINLINE const TC *line_of(int64_t row, TC *line) const {
+        for (int64_t j = 0; j < panel_cols; ++j)
+            line[j] = j >= cols ? TC(0)
+                      : base    ? base[base_plane.row_offset(row) + base_plane.col_offset(col + j)]
+                      : bias    ? bias[col + j]
+                                : TC(0);
+        return line;
+    }
+    PTO_NOINLINE void write(int64_t row, int64_t end, const Lines &lines, int at) const {
+        for (; row < end; ++row, ++at)
             for (int64_t j = 0; j < cols; ++j)
-                line[j] = base ? base[base_row + base_plane.col_offset(col + j)] : bias ? bias[col + j] : TC(0);
-            add_sums(line, line, sums->first);
-            add_sums(line + 8, line + 8, sums->second);
+                c[c_plane.row_offset(row) + c_plane.col_offset(col + j)] = TC(lines.kept[at][j]);
+    }
+    // Eight sums added to what was there.
+    static PTO_INLINE void add_eight(TC *to, const TC *from, const float *sums) {
+        using V = Vector<TC, 8>;
+        V value;
+        __builtin_memcpy(&value, from, sizeof(value));
+        const V sum = __builtin_convertvector(load(sums), V);
+        value = bit_cast<V>(bit_cast<u32x8>(value) + bit_cast<u32x8>(sum));
+        __builtin_memcpy(to, &value, sizeof(value));
+    }
+    PTO_NOINLINE void add(int64_t row, int64_t end, const Lines &lines, int at) const {
+        const bool direct = base && !bias && whole(c_plane) && whole(base_plane);
+        const int64_t c_col = c_plane.col_offset(col), base_col = base_plane.col_offset(col);
+        for (; direct && row < end; ++row, ++at) {
+            TC *const to = c + c_plane.row_offset(row) + c_col;
+            const TC *const from = base + base_plane.row_offset(row) + base_col;
+            add_eight(to, from, lines.kept[at]);
+            add_eight(to + 8, from + 8, lines.kept[at] + 8);
+        }
+        for (; row < end; ++row, ++at) {
+            TC line[panel_cols];
+            line_of(row, line);
+            add_eight(line, line, lines.kept[at]);
+            add_eight(line + 8, line + 8, lines.kept[at] + 8);
             for (int64_t j = 0; j < cols; ++j)
-                c[c_row + c_plane.col_offset(col + j)] = line[j];
+                c[c_plane.row_offset(row) + c_plane.col_offset(col + j)] = line[j];
         }
     }
 };
 
 // The block of C at row `row`: `left` has `rows` rows of A, `right` panels of B.
-template <class At>
+template <bool apart, class At>
 PTO_INLINE void multiply_block(const float *left, const float *right, int64_t depth, int64_t row, int64_t rows,
                                int64_t panels, At panel_at) {
-    Sums sums[6];
+    Lines lines;
     const int64_t alone = rows % 6 < 4 ? rows % 6 : rows % 6 - 4, together = rows - alone;
     for (int64_t n = 0; n < panels && together > 0; ++n) {
         const auto panel = panel_at(n);
         for (int64_t i = 0, step; i < together; i += step) {
             step = together - i >= 6 ? 6 : 4;
-            const auto multiply = step == 6 ? multiply_panels<6, 1> : multiply_panels<4, 1>;
-            multiply(sums, left + i * depth, right + n * depth * panel_cols, depth);
-            panel.add(row + i, row + i + step, sums);
+            const auto multiply = step == 6 ? multiply_panels<6, 1, apart> : multiply_panels<4, 1, apart>;
+            panel.begin(row + i, row + i + step, lines, 0);
+            multiply(lines, left + i * depth, right + n * depth * panel_cols, depth);
+            panel.finish(row + i, row + i + step, lines, 0);
         }
     }
     for (int64_t i = together; i < rows; ++i)
         for (int64_t n = 0, step; n < panels; n += step) {
             step = panels - n >= row_panels ? row_panels : 1;
-            const auto multiply = step > 1 ? multiply_panels<1, row_panels> : multiply_panels<1, 1>;
-            multiply(sums, left + i * depth, right + n * depth * panel_cols, depth);
+            const auto multiply = step > 1 ? multiply_panels<1, row_panels, apart> : multiply_panels<1, 1, apart>;
             for (int64_t p = 0; p < step; ++p)
-                panel_at(n + p).add(row + i, row + i + 1, sums + p);
+                panel_at(n + p).begin(row + i, row + i + 1, lines, int(p));
+            multiply(lines, left + i * depth, right + n * depth * panel_cols, depth);
+            for (int64_t p = 0; p < step; ++p)
+                panel_at(n + p).finish(row + i, row + i + 1, lines, int(p));
         }
 }
 
@@ -135,21 +194,42 @@ template <class TC, class TA, class TB> PTO_NOINLINE void multiply(const Multipl
         const Plane &base_plane = k0 ? p.c_plane : p.base_plane;
         for (int64_t m0 = 0; m0 < p.m; m0 += block_rows) {
             const int64_t rows = least(p.m - m0, block_rows);
-            copy_elements(left, left_plane, {0, 0}, p.a, p.a_plane, {m0, k0}, rows, depth);
+            copy_elements(left, left_plane, {0, 0}, p.a, p.a_plane, {p.row + m0, k0}, rows, depth);
             for (int64_t n0 = 0; n0 < p.n; n0 += width) {
                 const int64_t cols = least(p.n - n0, width), panels = (cols + panel_cols - 1) / panel_cols;
                 if (cols < panels * panel_cols)
                     __builtin_memset(right + (panels - 1) * depth * panel_cols, 0, depth * panel_cols * sizeof(float));
-                copy_elements(right, right_plane, {0, 0}, p.b, p.b_plane, {k0, n0}, depth, cols);
+                copy_elements(right, right_plane, {0, 0}, p.b, p.b_plane, {k0, p.col + n0}, depth, cols);
                 const auto panel_at = [&](int64_t n) PTO_LAMBDA_INLINE {
                     const int64_t col = n0 + n * panel_cols;
                     return ResultPanel<TC>{p.c,        base, k0 ? nullptr : p.bias,       p.c_plane,
                                            base_plane, col,  least(p.n - col, panel_cols)};
                 };
-                multiply_block(left, right, depth, m0, rows, panels, panel_at);
+                multiply_block<!is_float<TC>>(left, right, depth, m0, rows, panels, panel_at);
             }
         }
     }
+}
+
+// As upstream's simulator does: the sum of all products by itself, then what was there.
+template <class TC, class TA, class TB> PTO_NOINLINE void multiply_apart(const Multiplication<TC, TA, TB> &p) {
+    const auto least = [](int64_t a, int64_t b) { return a < b ? a : b; };
+    alignas(32) TC product[block_rows * block_cols];
+    const Plane plane = strided_plane(block_cols, 1);
+    for (int64_t m0 = 0; m0 < p.m; m0 += block_rows)
+        for (int64_t n0 = 0; n0 < p.n; n0 += block_cols) {
+            const int64_t rows = least(p.m - m0, block_rows), cols = least(p.n - n0, block_cols);
+            multiply<TC, TA, TB>(
+                {product, nullptr, nullptr, p.a, p.b, plane, plane, p.a_plane, p.b_plane, rows, cols, p.k, m0, n0});
+            for (int64_t i = 0; i < rows; ++i)
+                for (int64_t j = 0; j < cols; ++j) {
+                    const TC *const from =
+                        p.base ? p.base + p.base_plane.row_offset(m0 + i) + p.base_plane.col_offset(n0 + j)
+                               : p.bias + n0 + j;
+                    p.c[p.c_plane.row_offset(m0 + i) + p.c_plane.col_offset(n0 + j)] =
+                        *from + product[i * block_cols + j];
+                }
+        }
 }
 
 template <class C, class A, class B> constexpr void check_matmul() {
@@ -169,9 +249,15 @@ template <class C, class A, class B>
 PTO_INLINE void multiply_tiles(C &c, const ElementType<C> *base, const Plane &base_plane, const ElementType<C> *bias,
                                const A &a, const B &b) {
     check_matmul<C, A, B>();
-    multiply<ElementType<C>, ElementType<A>, ElementType<B>>({c.data(), base, bias, a.data(), b.data(), C::plane(),
-                                                              base_plane, A::plane(), B::plane(), a.GetValidRow(),
-                                                              b.GetValidCol(), a.GetValidCol()});
+    using TC = ElementType<C>;
+    const Multiplication<TC, ElementType<A>, ElementType<B>> all = {
+        c.data(),   base,       bias,       a.data(),        b.data(),        C::plane(),
+        base_plane, A::plane(), B::plane(), a.GetValidRow(), b.GetValidCol(), a.GetValidCol()};
+    if constexpr (as_simulator && is_float<TC>) {
+        if (base || bias)
+            return multiply_apart(all);
+    }
+    multiply(all);
 }
 
 } // namespace pto::detail
@@ -193,7 +279,10 @@ PTO_INST RecordEvent TMATMUL_ACC(Out &out, const In &in, const A &a, const B &b)
     PTO_CHECK(TMATMUL_ACC, PIPE_M, reads(in, {0, 0, a.GetValidRow(), b.GetValidCol()}), reads(a),
               reads(b, {0, 0, a.GetValidCol(), b.GetValidCol()}),
               writes(out, {0, 0, a.GetValidRow(), b.GetValidCol()}));
-    detail::multiply_tiles(out, in.data(), In::plane(), nullptr, a, b);
+    if constexpr (detail::as_device) // the cube reads the accumulator that it writes
+        detail::multiply_tiles(out, out.data(), Out::plane(), nullptr, a, b);
+    else
+        detail::multiply_tiles(out, in.data(), In::plane(), nullptr, a, b);
     return {};
 }
 template <AccPhase phase = AccPhase::Unspecified, class C, class A, class B>

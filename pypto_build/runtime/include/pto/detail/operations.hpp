@@ -3,6 +3,7 @@
 #define PTO_DETAIL_OPERATIONS_HPP
 
 #include "math.hpp"
+#include "numerics.hpp"
 
 namespace pto::detail {
 
@@ -66,9 +67,11 @@ struct Div {
         }
     }
 };
-// NaN if either operand is.
+// NaN if either operand is; as upstream's simulator if the first is.
 struct Max {
     template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (as_simulator)
+            return a < b ? b : a;
 #ifdef __AVX__
         if constexpr (is_same<V, f32x8>) // the instruction gives its second operand when either is NaN
             return b == b ? __builtin_ia32_maxps256(b, a) : b;
@@ -81,6 +84,8 @@ struct Max {
 };
 struct Min {
     template <class V> PTO_INLINE V operator()(V a, V b) const {
+        if constexpr (as_simulator)
+            return b < a ? b : a;
 #ifdef __AVX__
         if constexpr (is_same<V, f32x8>)
             return b == b ? __builtin_ia32_minps256(b, a) : b;
@@ -122,18 +127,34 @@ struct ShiftRight {
             return bit_cast<V>(by < width ? bit_cast<U>(shifted) : U{});
     }
 };
-// Elementary functions: the class that computes them on elements of type T, and what it is given of the operands.
+// Elementary functions: the class that computes them on elements of type T, and what it is given of the operands. As
+// upstream's simulator they are those of the C library in double, rounded once.
+#if PYPTO_NUMERICS == 2
+template <double (*function)(double)> struct InDouble {
+    template <class V> PTO_INLINE V operator()(V a) const {
+        return each_lane([](float x) { return float(function(double(x))); }, a);
+    }
+};
+inline double exp_of(double x) {
+    return __builtin_exp(x);
+}
+inline double log_of(double x) {
+    return __builtin_log(x);
+}
+inline double rsqrt_of(double x) {
+    return 1.0 / __builtin_sqrt(x);
+}
+struct Exp : InDouble<exp_of> {};
+struct Log : InDouble<log_of> {};
+struct Rsqrt : InDouble<rsqrt_of> {};
+struct ExpDif {
+    template <class V> PTO_INLINE V operator()(V a, V b) const { return Exp{}(a - b); }
+};
+#else
 struct ExpDif {
     template <class T> using Function = ExpOf<float>;
     static PTO_INLINE f32x8 argument(f32x8 a, f32x8 b) { return a - b; }
     PTO_INLINE f32x8 operator()(f32x8 a, f32x8 b) const { return any_of<ExpOf<float>>(a - b); }
-};
-struct PRelu {
-    template <class V> PTO_INLINE V operator()(V a, V slope) const { return a > 0 ? a : a * slope; }
-};
-
-struct Copy {
-    template <class V> PTO_INLINE V operator()(V a) const { return a; }
 };
 struct Exp {
     template <class T> using Function = ExpOf<T>;
@@ -145,13 +166,21 @@ struct Log {
     static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
     PTO_INLINE f32x8 operator()(f32x8 a) const { return any_of<LogOf<float>>(a); }
 };
+struct Rsqrt {
+    template <class V> PTO_INLINE V operator()(V a) const { return 1.0f / sqrt(a); }
+};
+#endif
+struct PRelu {
+    template <class V> PTO_INLINE V operator()(V a, V slope) const { return a > 0 ? a : a * slope; }
+};
+
+struct Copy {
+    template <class V> PTO_INLINE V operator()(V a) const { return a; }
+};
 struct Sqrt {
     template <class T> using Function = SqrtOf<T>;
     static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
     template <class V> PTO_INLINE V operator()(V a) const { return sqrt(a); }
-};
-struct Rsqrt {
-    template <class V> PTO_INLINE V operator()(V a) const { return 1.0f / sqrt(a); }
 };
 struct Recip {
     template <class V> PTO_INLINE V operator()(V a) const { return 1.0f / a; }
@@ -175,7 +204,11 @@ struct Abs {
     }
 };
 struct Relu {
-    template <class V> PTO_INLINE V operator()(V a) const { return ((a > 0) | (a != a)) ? a : V{}; }
+    template <class V> PTO_INLINE V operator()(V a) const {
+        if constexpr (as_simulator)
+            return a < 0 ? V{} : a; // minus zero stays
+        return ((a > 0) | (a != a)) ? a : V{};
+    }
 };
 struct Not {
     template <class V> PTO_INLINE V operator()(V a) const { return ~a; }

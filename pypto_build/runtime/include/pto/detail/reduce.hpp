@@ -1,11 +1,13 @@
 // Reductions along rows and columns. Half and bfloat16 are accumulated in float and rounded once. Of nothing there is
-// no result: an empty valid region leaves the destination as it is.
+// no result: an empty valid region leaves the destination as it is. Upstream's simulator takes one element after the
+// other, rounds all but the sums of rows at each of them, and has a result of nothing.
 #ifndef PTO_DETAIL_REDUCE_HPP
 #define PTO_DETAIL_REDUCE_HPP
 
 #include "copy.hpp"
 #include "elementwise.hpp"
 #include "pad.hpp"
+#include "reduce_as_device.hpp"
 
 namespace pto::detail {
 
@@ -204,20 +206,56 @@ PTO_NOINLINE void reduce_across(T *to, int64_t to_stride, const T *from, int64_t
     }
 }
 
+// As upstream's simulator: to[i * to_stride] = the combination of `count` elements, the first of them to begin with
+// where there is no neutral one.
+template <class Op, bool once, class T>
+PTO_NOINLINE void reduce_in_sequence(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t step,
+                                     int64_t results, int64_t count) {
+    constexpr bool sum = is_same<Op, Sum>, product = is_same<Op, Product>, greatest = is_same<Op, MaxReduction>;
+    for (int64_t i = 0; i < results; ++i) {
+        const T *const first = from + i * stride;
+        Compute<T> total = sum ? Compute<T>(0) : product ? Compute<T>(1) : to_compute(first[0]);
+        for (int64_t k = sum || product ? 0 : 1; k < count; ++k) {
+            const Compute<T> x = to_compute(first[k * step]);
+            total = sum ? total + x : product ? total * x : greatest ? (total < x ? x : total) : x < total ? x : total;
+            if constexpr (!once)
+                total = to_compute(from_compute<T>(total));
+        }
+        to[i * to_stride] = from_compute<T>(total);
+    }
+}
+
 template <class Op, class D, class S> PTO_INLINE void reduce_rows(D &dst, const S &src) {
     check_operands<D, S>();
     static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                   "row reduction: operands without fractals (SLayout::NoneBox)");
+    if constexpr (as_simulator && is_float<ElementType<D>>)
+        return reduce_in_sequence<Op, is_same<Op, Sum>>(dst.data(), D::RowStride, src.data(), S::RowStride,
+                                                        S::ColStride, src.GetValidRow(), src.GetValidCol());
+    if constexpr (as_device && is_float<ElementType<D>> && S::isRowMajor) {
+        if constexpr (is_same<Op, Sum>)
+            return sum_rows_as_device(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(),
+                                      src.GetValidCol());
+        if constexpr (is_same<Op, Product>)
+            return multiply_rows_as_device(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(),
+                                           src.GetValidCol());
+    }
     if constexpr (S::isRowMajor)
         reduce_along<Op>(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(), src.GetValidCol());
     else
         reduce_across<Op>(dst.data(), D::RowStride, src.data(), S::Rows, src.GetValidCol(), src.GetValidRow());
 }
 
-template <class Op, class D, class S> PTO_INLINE void reduce_cols(D &dst, const S &src) {
+template <class Op, class D, class S> PTO_INLINE void reduce_cols(D &dst, const S &src, [[maybe_unused]] bool pairs) {
     check_operands<D, S>();
     static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                   "column reduction: operands without fractals (SLayout::NoneBox)");
+    if constexpr (as_simulator && is_float<ElementType<D>>)
+        return reduce_in_sequence<Op, false>(dst.data(), D::ColStride, src.data(), S::ColStride, S::RowStride,
+                                             src.GetValidCol(), src.GetValidRow());
+    if constexpr (as_device && is_float<ElementType<D>> && S::isRowMajor && is_same<Op, Sum>)
+        return sum_columns_as_device(dst.data(), D::ColStride, src.data(), S::Cols, src.GetValidRow(),
+                                     src.GetValidCol(), pairs);
     if constexpr (S::isRowMajor)
         reduce_across<Op>(dst.data(), D::ColStride, src.data(), S::Cols, src.GetValidRow(), src.GetValidCol());
     else
@@ -239,7 +277,7 @@ namespace pto {
     template <class D, class S, class... Rest>                                                                         \
     PTO_INST RecordEvent COL(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {                             \
         PTO_CHECK(COL, PIPE_V, reads(src), writes(dst, line_results(src, false)), pairwise_scratch(rest...));          \
-        detail::reduce_cols<detail::OPERATION>(dst, src);                                                              \
+        detail::reduce_cols<detail::OPERATION>(dst, src, detail::adds_pairs(rest...));                                 \
         return {};                                                                                                     \
     }
 PTO_REDUCTION(TROWSUM, TCOLSUM, Sum)

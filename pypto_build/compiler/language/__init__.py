@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
-from .dtypes import (
+from ..dtypes import (
     BF16,
     BOOL,
     FP16,
@@ -34,15 +34,18 @@ from .dtypes import (
     UINT64,
     DType,
 )
-from .errors import similar
-from .ir import Dim, Direction, Ref, ScalarType, TensorType
-from .operations import OPERATIONS
+from ..errors import similar
+from ..ir import Dim, Direction, Ref, ScalarType, TensorType
+from ..operations import OPERATIONS, called
 
 __all__ = [
     "BF16", "BOOL", "FP16", "FP32", "INDEX", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
     "DType", "Dynamic", "InOut", "Mem", "Out", "Scalar", "Split", "Tensor", "dynamic", "jit", "launch", "manual_scope",
     "range", "scope", "unroll",
 ]  # fmt: skip
+
+#: A domain has this many members at most.
+MOST_RANKS = 64
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -136,7 +139,7 @@ class Intrinsic:
     name: str
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError(f"pl.{self.name} is an operation of kernels and orchestrations; the compiler does not run it")
+        raise TypeError(f"{called(self.name)} is an operation of kernels and programs; the compiler does not run it")
 
 
 range = Intrinsic("range")
@@ -156,8 +159,11 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Intrinsic:
-    if name in OPERATIONS:
+    if name in OPERATIONS and OPERATIONS[name].prefix == "pl":
         return Intrinsic(name)
+    if name in OPERATIONS and OPERATIONS[name].prefix:
+        where = "import pypto_build.compiler.language.distributed as pld"
+        raise AttributeError(f"pl has no '{name}'; use {OPERATIONS[name].spelled} ({where})")
     if name in _ELSEWHERE:
         raise AttributeError(f"pl has no '{name}'; use pl.{_ELSEWHERE[name]}")
     raise AttributeError(f"pl has no operation '{name}'{similar(name, {*OPERATIONS, *__all__})}")
@@ -165,8 +171,9 @@ def __getattr__(name: str) -> Intrinsic:
 
 @dataclass(eq=False)
 class JitFunction:
-    """A decorated function. `kind`: kernel, inline or orchestration. An orchestration may have a reference; `split` is
-    the axis along which two vector cores share a kernel's tiles, or -1."""
+    """A decorated function. `kind`: kernel, inline, orchestration or host. A program may have a reference; `split` is
+    the axis along which two vector cores share a kernel's tiles, or -1; `ranks` how many chips a host program is
+    compiled for."""
 
     function: Callable[..., Any]
     kind: str
@@ -174,6 +181,7 @@ class JitFunction:
     reference_function: Callable[..., Any] | None = None
     inputs_function: Callable[..., Any] | None = None
     tolerances: dict[str, float] = field(default_factory=dict)
+    ranks: int = 0
 
     @property
     def name(self) -> str:
@@ -211,7 +219,8 @@ class JitFunction:
 
 
 class _Jit:
-    """`@pl.jit` an orchestration, `@pl.jit.incore` a kernel, `@pl.jit.inline` a function expanded at its calls."""
+    """`@pl.jit` an orchestration, `@pl.jit.incore` a kernel, `@pl.jit.inline` a function expanded at its calls,
+    `@pl.jit.host` a program for several chips, which dispatches orchestrations."""
 
     def __call__(self, function: Callable[..., Any]) -> JitFunction:
         return JitFunction(function, "orchestration")
@@ -228,6 +237,16 @@ class _Jit:
 
     def inline(self, function: Callable[..., Any]) -> JitFunction:
         return JitFunction(function, "inline")
+
+    def host(self, *args: Callable[..., Any], ranks: int = 2) -> Any:
+        """`@pl.jit.host`, or `@pl.jit.host(ranks=4)`: how many chips the program is compiled for."""
+        if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
+            raise ValueError(f"ranks is a number from 1 to {MOST_RANKS}, found {ranks!r}")
+
+        def make(function: Callable[..., Any]) -> JitFunction:
+            return JitFunction(function, "host", ranks=ranks)
+
+        return make(args[0]) if args else make
 
 
 jit = _Jit()

@@ -1,0 +1,296 @@
+"""Collectives inside of a kernel, written in the language itself: functions that are expanded where a kernel calls
+`pld.tensor.barrier(signal)` and the like.
+
+A barrier is of credits: every rank adds one to a cell of each other rank, waits for one from each, and takes it away
+again. So cells are zero afterwards, and one signal serves any number of calls. What ranks write for others, or read of
+others, lies between two barriers. Sums are made in the order of the ranks, so all ranks get the same bits.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,name-defined,no-any-return,misc"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from . import language as pl
+from .dtypes import DType
+from .ir import WindowType
+from .language import MOST_RANKS, Annotation, JitFunction
+from .language import distributed as pld
+
+_CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
+
+
+class WrongCollective(ValueError):
+    """What a call cannot ask for; the message says why."""
+
+
+#: The signal of a host program's collective that is given none: a cell for each rank there can be.
+SIGNAL = WindowType((MOST_RANKS, 1), pl.INT32)
+
+#: Collective -> its operands that are windows, the one it means as a value, and its options with their defaults.
+COLLECTIVES: dict[str, tuple[tuple[str, ...], int, dict[str, Any]]] = {
+    "barrier": (("signal",), 0, {}),
+    "allreduce": (("target", "signal"), 0, {"op": "sum", "mode": "mesh"}),
+    "reduce_scatter": (("target", "signal"), 0, {"op": "sum"}),
+    "broadcast": (("target", "signal"), 0, {"root": 0}),
+    "allgather": (("local_data", "target", "signal"), 1, {}),
+    "all_to_all": (("input", "target", "signal"), 1, {}),
+}
+
+
+@cache
+def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
+    """The inline function of a collective on windows of these types. Raises `WrongCollective`."""
+    *data, signal = types
+    if signal.dtype != pl.INT32:
+        raise WrongCollective(f"signals are INT32, found {signal}")
+    if not all(isinstance(extent, int) for one in data for extent in one.shape):
+        raise WrongCollective("the extents of its windows have to be known when compiling")
+    meet = _barrier(len(signal.shape))
+    if name == "barrier":
+        return meet
+    made = _MAKERS[name](meet, *data, **dict(options))
+    made.function.__name__ = f"pld.tensor.{name}.{'.'.join(map(_word, (*types, *options)))}"
+    return made
+
+
+def _word(part: Any) -> str:
+    if isinstance(part, WindowType):
+        return "x".join(map(str, part.shape)) + str(part.dtype)
+    return str(part[1])
+
+
+def _tile(shape: tuple[int, int], dtype: DType) -> tuple[int, int]:
+    """The largest part of a window that divides it and passes through vector memory at once."""
+    rows, cols = shape
+    fits = [c for c in range(1, cols + 1) if cols % c == 0 and c * dtype.size <= _CHUNK_BYTES]
+    whole = [c for c in fits if c * dtype.size % 32 == 0]
+    taken = (whole or fits)[-1]
+    return max(
+        r for r in range(1, rows + 1) if rows % r == 0 and (r == 1 or r * taken * dtype.size <= _CHUNK_BYTES)
+    ), taken
+
+
+def _extents(window: WindowType) -> tuple[int, int]:
+    if len(window.shape) != 2:
+        raise WrongCollective(f"a window of two extents is needed, found {window}")
+    rows, cols = (extent for extent in window.shape if isinstance(extent, int))
+    return rows, cols
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...], hint: str = "") -> None:
+    if value not in known:
+        raise WrongCollective(f"{name} is one of {', '.join(known)}, found {value!r}{hint}")
+
+
+@cache
+def _barrier(dims: int) -> JitFunction:
+    @pl.jit.inline
+    def barrier(signal):
+        me = pld.rank(pld.get_comm_ctx(signal))
+        ranks = pld.nranks(pld.get_comm_ctx(signal))
+        for peer in pl.range(ranks):
+            if peer != me:
+                if dims == 1:
+                    pld.system.notify(signal, peer, [me], 1, op=pld.NotifyOp.AtomicAdd)
+                else:
+                    pld.system.notify(signal, peer, [me, 0], 1, op=pld.NotifyOp.AtomicAdd)
+        for source in pl.range(ranks):
+            if source != me:
+                if dims == 1:
+                    pld.system.wait(signal, [source], 1, cmp=pld.WaitCmp.Ge)
+                    pld.system.notify(signal, me, [source], -1, op=pld.NotifyOp.AtomicAdd)
+                else:
+                    pld.system.wait(signal, [source, 0], 1, cmp=pld.WaitCmp.Ge)
+                    pld.system.notify(signal, me, [source, 0], -1, op=pld.NotifyOp.AtomicAdd)
+
+    barrier.function.__name__ = f"pld.tensor.barrier.{dims}"
+    return barrier
+
+
+@cache
+def _combine(op: str) -> JitFunction:
+    _one_of("op", op, ("sum", "max", "min"))
+    is_sum, is_max = op == "sum", op == "max"
+
+    @pl.jit.inline
+    def combine(a, b):
+        if is_sum:
+            both = a + b
+        elif is_max:
+            both = pl.maximum(a, b)
+        else:
+            both = pl.minimum(a, b)
+        return both
+
+    combine.function.__name__ = f"pld.tensor.combine.{op}"
+    return combine
+
+
+def _allreduce(meet: JitFunction, window: WindowType, *, op: str, mode: str) -> JitFunction:
+    _one_of("mode", mode, ("mesh",), "; a ring is written with put, notify and wait")
+    (all_rows, all_cols), combine = _extents(window), _combine(op)
+    rows, cols = _tile((all_rows, all_cols), window.dtype)
+
+    @pl.jit.inline
+    def allreduce(target, signal):
+        ranks = pld.nranks(pld.get_comm_ctx(target))
+        for row in pl.range(0, all_rows, rows):
+            for col in pl.range(0, all_cols, cols):
+                meet(signal)
+                total = pld.tile.remote_load(target, 0, [row, col], [rows, cols])
+                for peer in pl.range(1, ranks):
+                    total = combine(total, pld.tile.remote_load(target, peer, [row, col], [rows, cols]))
+                meet(signal)  # nobody reads any more what is overwritten
+                pl.store(total, [row, col], target)
+
+    return allreduce
+
+
+def _reduce_scatter(meet: JitFunction, window: WindowType, *, op: str) -> JitFunction:
+    (_, all_cols), combine = _extents(window), _combine(op)
+    _, cols = _tile((1, all_cols), window.dtype)
+
+    @pl.jit.inline
+    def reduce_scatter(target, signal):
+        me = pld.rank(pld.get_comm_ctx(target))
+        ranks = pld.nranks(pld.get_comm_ctx(target))
+        meet(signal)
+        for col in pl.range(0, all_cols, cols):
+            total = pld.tile.remote_load(target, 0, [me, col], [1, cols])
+            for peer in pl.range(1, ranks):
+                total = combine(total, pld.tile.remote_load(target, peer, [me, col], [1, cols]))
+            pl.store(total, [me, col], target)  # which no other rank reads
+        meet(signal)
+
+    return reduce_scatter
+
+
+def _broadcast(meet: JitFunction, window: WindowType, *, root: int) -> JitFunction:
+    all_rows, all_cols = _extents(window)
+    rows, cols = _tile((all_rows, all_cols), window.dtype)
+
+    @pl.jit.inline
+    def broadcast(target, signal):
+        me = pld.rank(pld.get_comm_ctx(target))
+        meet(signal)
+        if me != root:
+            for row in pl.range(0, all_rows, rows):
+                for col in pl.range(0, all_cols, cols):
+                    pl.store(pld.tile.remote_load(target, root, [row, col], [rows, cols]), [row, col], target)
+        meet(signal)
+
+    return broadcast
+
+
+def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitFunction:
+    rows, cols = _extents(local)
+    if _extents(window)[1] != cols:
+        raise WrongCollective(f"rows of {local} do not fit into {window}")
+    chunk = _tile((rows, cols), local.dtype)
+
+    @pl.jit.inline
+    def allgather(local_data, target, signal):
+        me = pld.rank(pld.get_comm_ctx(target))
+        meet(signal)
+        for peer in pl.range(pld.nranks(pld.get_comm_ctx(target))):
+            pld.tensor.put(
+                target, peer, local_data, [me * rows, 0], [0, 0], [rows, cols], chunk_rows=chunk[0], chunk_cols=chunk[1]
+            )
+        meet(signal)
+
+    return allgather
+
+
+def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> JitFunction:
+    _, cols = _extents(given)
+    if _extents(window) != _extents(given):
+        raise WrongCollective(f"{given} and {window} differ in their extents")
+    chunk = _tile((1, cols), given.dtype)
+
+    @pl.jit.inline
+    def all_to_all(input, target, signal):
+        me = pld.rank(pld.get_comm_ctx(target))
+        meet(signal)
+        for peer in pl.range(pld.nranks(pld.get_comm_ctx(target))):
+            pld.tensor.put(target, peer, input, [me, 0], [peer, 0], [1, cols], chunk_rows=1, chunk_cols=chunk[1])
+        meet(signal)
+
+    return all_to_all
+
+
+_MAKERS: dict[str, Callable[..., JitFunction]] = {
+    "allreduce": _allreduce,
+    "reduce_scatter": _reduce_scatter,
+    "broadcast": _broadcast,
+    "allgather": _allgather,
+    "all_to_all": _all_to_all,
+}
+
+
+# --- collectives of a host program: a chip program that calls one -----------------------------------------------------
+
+BUILTIN = "builtin_tensor_"
+
+
+def chip_directory(name: str) -> str:
+    """Where a chip program lies below next_levels/, as PyPTO calls those of collectives."""
+    return name.replace("_", ".", 2) if name.startswith(BUILTIN) else name
+
+
+@cache
+def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
+    """The chip program that does a collective on windows of these types, on the rank that it is dispatched to.
+
+    Raises `WrongCollective`.
+    """
+    function = expansion(name, types, options)
+    said = [str(value) for key, value in options if key in ("op", "root")]
+    data = types[0] if name != "barrier" else None
+    if data is not None:
+        said += [str(data.dtype).lower(), "x".join(map(str, data.shape))]
+    spelled = "__".join([f"{BUILTIN}{name}", *said])
+    names = {role: Annotation(type_) for role, type_ in zip(("First", "Second", "Third"), types, strict=False)}
+    kernel_source, chip_source = _BUILTINS[len(types) - 1]
+    kernel = JitFunction(_named(kernel_source, f"{spelled}_kernel", {**names, "collective": function}), "kernel")
+    return JitFunction(_named(chip_source, spelled, {**names, "kernel": kernel}), "orchestration")
+
+
+def _named(source: Callable[..., Any], name: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """The same function under another name, which sees these names."""
+    return FunctionType(source.__code__, {**source.__globals__, **names}, name)
+
+
+def _kernel_of_one(first: First):  # noqa: F821
+    collective(first)  # noqa: F821
+
+
+def _kernel_of_two(first: First, second: Second):  # noqa: F821
+    collective(first, second)  # noqa: F821
+
+
+def _kernel_of_three(first: First, second: Second, third: Third):  # noqa: F821
+    collective(first, second, third)  # noqa: F821
+
+
+def _chip_of_one(first: First):  # noqa: F821
+    kernel(first)  # noqa: F821
+
+
+def _chip_of_two(first: First, second: Second):  # noqa: F821
+    kernel(first, second)  # noqa: F821
+
+
+def _chip_of_three(first: First, second: Second, third: Third):  # noqa: F821
+    kernel(first, second, third)  # noqa: F821
+
+
+_BUILTINS = (
+    (_kernel_of_one, _chip_of_one),
+    (_kernel_of_two, _chip_of_two),
+    (_kernel_of_three, _chip_of_three),
+)

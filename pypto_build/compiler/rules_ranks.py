@@ -1,0 +1,218 @@
+"""Typing rules of operations between ranks, and of a host program's windows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
+from .ir import BufferType, Const, ContextType, Op, Operand, Ref, ScalarType, TensorType, TileType, WindowType
+from .operations import called
+from .rules_kernel import BLOCK, KERNEL_RULES, rows_and_columns, static_extents
+from .typing_rules import Rule, RuleContext, Typed, kind_text
+
+_NOTIFY = ("atomic_add", "set")
+_COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
+_SUMMED = (FP32, FP16, BF16, INT32, INT16, INT8)
+
+
+def _window(at: RuleContext, op: Op, number: int) -> WindowType:
+    type_ = at.type_of(op.args[number])
+    if not isinstance(type_, WindowType):
+        name = at.operand_name(op, number)
+        at.fail(
+            op, f"{called(op.name)}: {name} is {kind_text(type_)}, not a tensor in a window",
+            "declare it pld.DistributedTensor",
+        )  # fmt: skip
+    return type_
+
+
+def _get_comm_ctx(at: RuleContext, op: Op) -> Typed:
+    _window(at, op, 0)
+    return op, ContextType(op.ref(0).name)
+
+
+def _rank(at: RuleContext, op: Op) -> Typed:
+    type_ = at.type_of(op.args[0])
+    if not isinstance(type_, ContextType):
+        at.fail(op, f"{called(op.name)}: ctx is {kind_text(type_)}", "pld.get_comm_ctx(window) is one")
+    return replace(op, args=(Ref(type_.window),)), ScalarType(INDEX)
+
+
+def _signal(at: RuleContext, op: Op) -> WindowType:
+    window = _window(at, op, 0)
+    if window.dtype != INT32:
+        at.fail(op, f"{called(op.name)}: signals are INT32, found {window.dtype}")
+    return window
+
+
+def _word(at: RuleContext, op: Op, name: str, words: tuple[str, ...]) -> None:
+    if op.attrs[name] not in words:
+        where = "pld.NotifyOp" if name == "op" else "pld.WaitCmp"
+        at.fail(op, f"{called(op.name)}: {name} is one of {where}, found {op.attrs[name]!r}")
+
+
+def _notify(at: RuleContext, op: Op) -> Typed:
+    signal = _signal(at, op)
+    _word(at, op, "op", _NOTIFY)
+    peer, value = at.number(op, op.args[1], INDEX), at.number(op, op.args[3], INT32)
+    offsets = _cell(at, op, signal, op.args[2])
+    return replace(op, args=(op.args[0], peer, offsets, value)), None
+
+
+def _wait(at: RuleContext, op: Op) -> Typed:
+    signal = _signal(at, op)
+    _word(at, op, "cmp", _COMPARISONS)
+    offsets = _cell(at, op, signal, op.args[1])
+    return replace(op, args=(op.args[0], offsets, at.number(op, op.args[2], INT32))), None
+
+
+def _cell(at: RuleContext, op: Op, signal: WindowType, operand: Operand) -> tuple[Operand, ...]:
+    """Where one signal is; what is known when compiling lies inside the window."""
+    offsets = at.indices(op, operand, len(signal.shape), "offsets")
+    for axis, (offset, extent) in enumerate(zip(offsets, signal.shape, strict=True)):
+        if isinstance(offset, Const) and isinstance(extent, int) and not 0 <= int(offset.value) < extent:
+            at.fail(op, f"{called(op.name)}: offset {offset.value} of axis {axis} lies outside of {signal}")
+    return offsets
+
+
+def _remote_load(at: RuleContext, op: Op) -> Typed:
+    """A load with a rank behind its operands."""
+    _window(at, op, 0)
+    target, peer, offsets, shape, valid = op.args
+    local = replace(op, args=(target, offsets, shape, valid), attrs={"target": op.attrs["space"]})
+    typed, tile = KERNEL_RULES["load"](at, local)
+    return replace(typed, name="load", args=(*typed.args, at.number(op, peer, INDEX))), tile
+
+
+def _remote_store(at: RuleContext, op: Op) -> Typed:
+    """A store with a rank behind its operands."""
+    _window(at, op, 1)
+    tile, target, peer, offsets = op.args
+    at.tile(op, 0)
+    typed, _ = KERNEL_RULES["store"](at, replace(op, args=(tile, offsets, target)))
+    return replace(typed, name="store", args=(*typed.args, at.number(op, peer, INDEX))), None
+
+
+def _transfer(at: RuleContext, op: Op) -> Typed:
+    """put and get: what both sides take, and the tiles that the elements pass through."""
+    _window(at, op, 0 if op.name == "put" else 2)
+    dst, src = at.tensor(op, 0), at.tensor(op, 2)
+    if dst.dtype != src.dtype:
+        at.fail(op, f"{called(op.name)}: dst is {dst.dtype}, src {src.dtype}")
+    _, peer, _, dst_offsets, src_offsets, shape = op.args
+    if shape == ():
+        if dst.shape != src.shape:
+            at.fail(op, f"{called(op.name)}: dst is {dst}, src {src}", "say with shape what is copied")
+        shape = tuple(d if isinstance(d, Ref) else Const(d) for d in dst.shape)
+    extents = at.indices(op, shape, len(dst.shape), "extents")
+    if len(src.shape) != len(dst.shape):
+        at.fail(op, f"{called(op.name)}: dst has {len(dst.shape)} extents, src {len(src.shape)}")
+    starts = []
+    for number, given in ((0, dst_offsets), (2, src_offsets)):
+        tensor = at.tensor(op, number)
+        at_ = at.indices(op, given if given != () else (Const(0),) * len(tensor.shape), len(tensor.shape), "offsets")
+        _fits(at, op, at.operand_name(op, number), tensor, at_, extents)
+        starts.append(at_)
+    if op.attrs.get("atomic") not in (None, "", "add"):
+        at.fail(op, f"{called(op.name)}: atomic is one of pld.AtomicType, found {op.attrs['atomic']!r}")
+    if op.attrs.get("atomic") and dst.dtype not in _SUMMED:
+        at.fail(op, f"{called(op.name)}: {dst.dtype} cannot be added atomically")
+    stages = _stages(at, op, dst, extents)
+    args = (op.args[0], at.number(op, peer, INDEX), op.args[2], *starts, extents, *stages)
+    return replace(op, args=args, attrs={"atomic": op.attrs.get("atomic", "")}), None
+
+
+def _fits(
+    at: RuleContext, op: Op, name: str, tensor: TensorType, offsets: tuple[Operand, ...], extents: tuple[Operand, ...]
+) -> None:
+    for axis, (offset, extent, whole) in enumerate(zip(offsets, extents, tensor.shape, strict=True)):
+        if isinstance(offset, Const) and isinstance(extent, Const) and isinstance(whole, int):
+            end = int(offset.value) + int(extent.value)
+            if int(offset.value) < 0 or end > whole:
+                at.fail(op, f"{called(op.name)}: axis {axis} of {name}: {offset.value} to {end} of {whole}")
+
+
+def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ...]) -> list[Ref]:
+    """The tiles of vector memory that what is sent passes through, as large as chunk_rows and chunk_cols say."""
+    chunks = [int(op.attrs[name]) for name in ("chunk_rows", "chunk_cols")]
+    pipelined = bool(int(op.attrs["pipeline"]))
+    if pipelined and not all(chunks):
+        at.fail(op, f"{called(op.name)}: pipeline needs chunk_rows and chunk_cols")
+    known = [Const(chunks[1]) if axis == len(extents) - 1 and chunks[1] else e for axis, e in enumerate(extents)]
+    if chunks[0] and len(known) > 1:
+        known = [*(Const(1) for _ in known[:-2]), Const(chunks[0]), known[-1]]
+    if not all(isinstance(extent, Const) for extent in known):
+        at.fail(op, f"{called(op.name)}: an extent is not known when compiling", "give chunk_rows and chunk_cols")
+    rows, cols = rows_and_columns(static_extents(at, op, tuple(known), "shape"))
+    elements = BLOCK // dst.dtype.size
+    tile = TileType((rows, -(-cols // elements) * elements), dst.dtype, (rows, cols))
+    return [
+        at.emit(Op("create_tile", (), {"dtype": dst.dtype, "target": "vec"}, position=op.position), tile, "stage")
+        for _ in range(1 + pipelined)
+    ]
+
+
+# --- host programs ---------------------------------------------------------------------------------------------------
+
+
+def _world_size(at: RuleContext, op: Op) -> Typed:
+    return op, ScalarType(INDEX)
+
+
+def _alloc_window_buffer(at: RuleContext, op: Op) -> Typed:
+    given, dtype = op.args[0], op.attrs["dtype"] or None
+    if isinstance(given, tuple) != (dtype is not None):
+        at.fail(op, f"{called(op.name)} takes a number of bytes, or a shape and its dtype")
+    shape = given if isinstance(given, tuple) else (given,)
+    extents = tuple(at.number(op, extent, INDEX) for extent in shape)
+    return replace(op, args=(extents,)), BufferType(tuple(at.dim(extent) for extent in extents), dtype)
+
+
+def _window_of(at: RuleContext, op: Op) -> Typed:
+    buffer = at.type_of(op.args[0])
+    if not isinstance(buffer, BufferType):
+        at.fail(op, f"{called(op.name)}: {kind_text(buffer)} is no buffer", "pld.alloc_window_buffer makes one")
+    if not isinstance(op.args[1], tuple) or not op.args[1]:
+        at.fail(op, f"{called(op.name)}: shape is a list of extents")
+    shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
+    type_ = WindowType(tuple(at.dim(extent) for extent in shape), op.attrs["dtype"])
+    sizes = [_bytes(buffer), _bytes(BufferType(type_.shape, type_.dtype))]
+    if None not in sizes and sizes[1] > sizes[0]:  # type: ignore[operator]
+        at.fail(op, f"{called(op.name)}: {type_} has {sizes[1]} bytes, the buffer {sizes[0]}")
+    return replace(op, args=(op.args[0], shape)), type_
+
+
+def _bytes(buffer: BufferType) -> int | None:
+    extents = [extent for extent in buffer.shape if isinstance(extent, int)]
+    if len(extents) != len(buffer.shape):
+        return None
+    return math.prod(extents) * (buffer.dtype.size if buffer.dtype else 1)
+
+
+def _index(at: RuleContext, op: Op) -> Typed:
+    """`x[r, …]`: what is left of a tensor behind its first extents."""
+    tensor = at.tensor(op, 0)
+    given = op.items(1)
+    if len(given) >= len(tensor.shape):
+        at.fail(op, f"{len(given)} indices of {tensor} leave no tensor", "pass the tensor, or fewer indices")
+    indices = tuple(at.number(op, index, INDEX) for index in given)
+    for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=False)):
+        if isinstance(index, Const) and isinstance(extent, int) and not 0 <= int(index.value) < extent:
+            at.fail(op, f"index {index.value} of axis {axis} lies outside of {tensor}")
+    return replace(op, args=(op.args[0], indices)), TensorType(tensor.shape[len(given) :], tensor.dtype)
+
+
+RANK_RULES: dict[str, Rule] = {
+    "get_comm_ctx": _get_comm_ctx,
+    "rank": _rank,
+    "notify": _notify,
+    "wait": _wait,
+    "remote_load": _remote_load,
+    "remote_store": _remote_store,
+    "transfer": _transfer,
+    "world_size": _world_size,
+    "alloc_window_buffer": _alloc_window_buffer,
+    "window": _window_of,
+    "index": _index,
+}

@@ -1,0 +1,105 @@
+"""Which of the known answers a device gives: `pypto-build conformance DIR [--run]`, `pypto-build conformance --read X`.
+
+DIR gets small artifacts whose outputs tell apart what docs/agreement.md has as answers. With --run they are replayed on
+the platform of -p, what came out is read, and DIR/results.json is the file to send. Without it, run them by hand:
+`pypto-build replay 'DIR/_jit_*'`, or, where only simpler is, `python kernel_config_scene_test.py -p a2a3` in each. What
+that left is read by `--read DIR`, a file that somebody sent by `--read results.json`.
+
+Exit status: 0 every output is one of the answers, 1 some are neither or were not run, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.diagnose.console import run_tool
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.toolchain.python import own_environment, own_tool
+
+if TYPE_CHECKING:
+    from .results import Results
+
+RESULTS = "results.json"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(
+        prog="pypto-build conformance", description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False
+    )
+    add = options.add_argument
+    add("directory", nargs="?", type=Path, metavar="DIR", help="where the kit is written")
+    add("-p", "--platform", choices=tuple(PLATFORMS), help="what it is for, and with --run what it runs on (a2a3)")
+    add("--run", action="store_true", help="replay it, and read what came out")
+    add("--read", type=Path, metavar="PATH", help="results that were sent, or a directory with what runs left")
+    add("--json", type=Path, metavar="FILE", help="also write the results here, to send them")
+    add("options", nargs="*", metavar="NAME=value", help="options of the replays of --run")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    flags = parser()
+    given, rest = flags.parse_known_args(argv)
+    given.options += [word for word in rest if "=" in word and not word.startswith("-")]
+    if wrong := [word for word in rest if word not in given.options]:
+        flags.error(f"{wrong[0]}: no such flag")
+    return run_tool("conformance", lambda: _read(given) if given.read else _write(given))
+
+
+def _read(given: argparse.Namespace) -> int:
+    from .results import collect, read_results
+
+    if given.directory or given.run:
+        raise ArtifactError("", "--read reads what there is", "leave out DIR and --run")
+    results = collect(given.read, given.platform or "") if given.read.is_dir() else read_results(given.read)
+    return _tell(results, given.json, given.read)
+
+
+def _write(given: argparse.Namespace) -> int:
+    from .kit import write_kit
+    from .results import collect
+
+    if given.directory is None:
+        raise ArtifactError("", "name a directory for the kit", "or what to read, with --read")
+    platform = given.platform or "a2a3"
+    written = write_kit(given.directory, platform)
+    print(f"[conformance] wrote {len(written)} artifacts to {given.directory}")
+    if not given.run:
+        return 0
+    builds = given.directory / "build"
+    words = [*own_tool("pypto_build.cli"), "replay", f"{given.directory}/_jit_conformance_*"]
+    words += ["-p", platform, f"BUILD_DIR={builds}", *given.options]
+    run = subprocess.run(words, env=own_environment(os.environ), stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode not in (0, 1):  # that outputs differ from what was expected is what we want to know
+        print(run.stdout, end="")
+        return run.returncode
+    return _tell(collect(builds), given.json or given.directory / RESULTS, builds)
+
+
+def _tell(results: Results, path: Path | None, source: Path) -> int:
+    from .results import judge, lines_of, write_results
+
+    judgements = judge(results, source)
+    print(*lines_of(results, judgements), sep="\n")
+    if path is not None:
+        try:
+            write_bytes(path, write_results(results))
+        except OSError as error:
+            raise ArtifactError(path, f"cannot be written: {error.strerror}", "name another file") from None
+        print(f"[conformance] the file to send: {path}")
+    if results.platform.startswith(("a2a3sim", "a5sim")):
+        print("[conformance] this ran on a CPU, which tells nothing of a device")
+    return 0 if all(judgement.fits for judgement in judgements) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

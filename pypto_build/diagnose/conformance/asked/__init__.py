@@ -1,0 +1,14 @@
+"""The questions of the kit, a module for each program."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..question import Group
+from . import choices, functions, products, rounding, sums
+
+
+@cache
+def groups() -> tuple[Group, ...]:
+    """All of them; inputs are the same on every machine."""
+    return (products.group(), sums.group(), rounding.group(), functions.group(), choices.group())

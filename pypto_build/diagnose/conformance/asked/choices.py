@@ -1,0 +1,117 @@
+"""Choices and comparisons: see programs/choices.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import models
+from ..models import Array
+from ..question import Answer, Group, Question, floats
+
+
+def group() -> Group:
+    """The questions."""
+    nan, random = np.float32(np.nan), np.random.default_rng(5)
+    first, second = (random.uniform(-9, 9, (8, 64)).astype(np.float32) for _ in range(2))
+    first[:, ::4], second[:, 1::4], first[:, 2::16], second[:, 2::16] = nan, nan, nan, nan
+    greater = np.where(first < second, second, first)
+    one, other = np.isnan(first), np.isnan(second)
+    number = np.fmax(first, second)
+    some = random.uniform(-9, 9, (8, 64)).astype(np.float32)
+    some[:3, 0], some[3:6, 40], some[6, :] = nan, nan, nan
+    largest = np.fmax.reduce(some, axis=1, keepdims=True)
+    at_first = np.where(np.isnan(some[:, :1]), nan, largest)
+    zeros = floats(-0.0, 0.0, np.nan, -1, 1)
+    of_nan, positive = np.isnan(zeros), np.where(zeros > 0, zeros, np.float32(0))
+    signed = np.where(np.signbit(zeros) & (zeros == 0), np.float32(-0.0), positive)
+    words, others = (random.integers(0, 4, (8, 64)).astype(np.int32) for _ in range(2))
+    close = floats(0, 1e-10, -1e-10, 1e-8, -0.0, 1)
+    signs = random.uniform(-1, 1, (8, 64)).astype(np.float32)
+    ones, twos = np.full((8, 64), 1, np.float32), np.full((8, 64), 2, np.float32)
+
+    def yes(condition: Array) -> Array:
+        return np.asarray(np.where(condition, np.float32(1), np.float32(0)))
+
+    def chosen(mask: Array) -> Array:
+        return np.asarray(np.pad(np.where(mask, np.float32(1), np.float32(2)), ((0, 0), (0, 64 - mask.shape[1]))))
+
+    questions = (
+        Question(
+            "max_with_nan",
+            "float32",
+            (
+                Answer("NaN where either is", np.where(one | other, nan, greater)),
+                Answer("NaN where the first is", np.where(one, nan, np.where(other, first, greater))),
+                Answer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
+                Answer("the number where one is", number),
+            ),
+            here="NaN where either is",
+            simulator="NaN where the first is",
+        ),
+        Question(
+            "row_max_with_nan",
+            "float32",
+            (
+                Answer("NaN", np.max(some, axis=1, keepdims=True)),
+                Answer("NaN where it comes first", at_first),
+                Answer("the largest number", largest),
+            ),
+            here="NaN",
+            simulator="NaN where it comes first",
+        ),
+        Question(
+            "relu_of_zero",
+            "float32",
+            (
+                Answer("0, and NaN stays", np.where(of_nan, nan, positive)),
+                Answer("-0, and NaN stays", np.where(of_nan, nan, signed)),
+                Answer("0, and NaN becomes 0", positive),
+                Answer("-0, and NaN becomes 0", signed),
+            ),
+            here="0, and NaN stays",
+            simulator="-0, and NaN stays",
+        ),
+        Question(
+            "compare_words",
+            "float32",
+            (
+                Answer("for equality whatever the mode", yes(words == others)),
+                Answer("by the mode", yes(words < others)),
+            ),
+            here="for equality whatever the mode",
+            device="for equality whatever the mode",
+            simulator="by the mode",
+        ),
+        Question(
+            "compare_near",
+            "float32",
+            (Answer("what is equal", yes(close == 0)), Answer("what is within 10^-9", yes(np.abs(close) < 1e-9))),
+            here="what is equal",
+            device="what is equal",
+            simulator="what is within 10^-9",
+        ),
+        Question(
+            "mask_rows",
+            "float32",
+            (
+                Answer("each row at a row of the mask", chosen(signs[:, :36] > 0)),
+                Answer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8))),
+            ),
+            here="each row at a row of the mask",
+            device="each row at a row of the mask",
+            simulator="bits run on from row to row",
+        ),
+    )
+    inputs = {
+        "first": first,
+        "second": second,
+        "some_nan": some,
+        "zeros": zeros,
+        "words": words,
+        "others": others,
+        "close": close,
+        "signs": signs,
+        "ones": ones,
+        "twos": twos,
+    }
+    return Group("choices", inputs, questions, {"mask_rows": np.zeros((8, 64), np.float32)})

@@ -1,0 +1,77 @@
+"""Products of matrices: see programs/products.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import models
+from ..question import Answer, Group, Question
+
+
+def group() -> Group:
+    """The questions."""
+    random = np.random.default_rng(1)
+    corner = np.zeros((16, 16), np.float16)
+    corner[:, 0] = 4096
+    left = random.integers(0, 3, (16, 64)).astype(np.float16)
+    right = random.integers(0, 3, (64, 16)).astype(np.float16)
+    # One large product in each row, at another k; the others are multiples of 1/16.
+    mixed, more = ((random.integers(1, 9, shape) / 4).astype(np.float16) for shape in ((16, 64), (64, 16)))
+    more[::4] = 1024
+    mixed[:, ::4] = 0
+    mixed[np.arange(16), 4 * np.arange(16)] = 16384
+    float_left, float_right = np.zeros((2, 16, 16), np.float32)
+    float_left[:, 0] = 1 + random.integers(1, 2**12, 16) * 2.0**-23
+    float_right[0] = 1 + random.integers(1, 2**12, 16) * 2.0**-23
+    steps = models.products_in_steps
+    c, nothing = np.full((16, 16), 2.0**24), np.zeros((16, 16))
+    product = steps(nothing, left, right)
+    accumulated = Question(
+        "accumulate_from_c",
+        "float32",
+        (
+            Answer("begins with C, each step rounded", steps(c, left, right)),
+            Answer("begins with C, 16 products at a time", steps(c, left, right, 16)),
+            Answer("begins with C, 8 products at a time", steps(c, left, right, 8)),
+            Answer("adds C at the end", (c + product).astype(np.float32)),
+        ),
+        here="begins with C, each step rounded",
+        device="begins with C, each step rounded",
+        simulator="adds C at the end",
+    )
+    order = Question(
+        "product_order",
+        "float32",
+        (
+            Answer("one after the other", steps(nothing, mixed, more)),
+            Answer("16 at a time, added and rounded once", steps(nothing, mixed, more, 16)),
+            Answer("16 at a time, rounded and then added", steps(nothing, mixed, more, 16, apart=True)),
+            Answer("8 at a time, added and rounded once", steps(nothing, mixed, more, 8)),
+            Answer("32 at a time, added and rounded once", steps(nothing, mixed, more, 32)),
+            Answer("all at once", steps(nothing, mixed, more, 64)),
+        ),
+        here="one after the other",
+        simulator="one after the other",
+    )
+    exact = float_left.astype(np.float64) @ float_right.astype(np.float64)
+    floats = Question(
+        "float_products",
+        "float32",
+        (
+            Answer("all bits", exact.astype(np.float32)),
+            Answer("operands rounded to HF32", models.hf32(float_left) @ models.hf32(float_right)),
+        ),
+        here="all bits",
+        simulator="all bits",
+    )
+    inputs = {
+        "c_left": corner,
+        "c_right": corner.T.copy(),
+        "left": left,
+        "right": right,
+        "mixed": mixed,
+        "more": more,
+        "float_left": float_left,
+        "float_right": float_right,
+    }
+    return Group("products", inputs, (accumulated, order, floats))

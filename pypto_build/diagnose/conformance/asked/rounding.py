@@ -1,0 +1,83 @@
+"""Conversions: see programs/rounding.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import models
+from ..question import Answer, Group, Question, floats
+
+
+def group() -> Group:
+    """The questions."""
+    random = np.random.default_rng(3)
+    steps = np.arange(512).reshape(8, 64)
+    sign = np.where(steps % 2, 1.0, -1.0)
+    near_half = (sign * (1 + steps * 2.0**-12)).astype(np.float32)
+    near_short = (sign * (1 + steps * 2.0**-9)).astype(np.float32)
+    near_whole = (sign * steps / 4).astype(np.float32)
+    words = (random.integers(2**24, 2**30, (8, 64)) * sign).astype(np.int32)
+    special = floats(np.nan, np.inf, -np.inf, 3e9, -3e9, 1e20, -1e20, 2.5)
+    high, low = 2**31 - 1, -(2**31)
+    questions = (
+        Question(
+            "round_to_half",
+            "float16",
+            (
+                Answer("ties away from zero, as ROUND says", models.half_away(near_half)),
+                Answer("ties to even whatever the mode", near_half.astype(np.float16)),
+            ),
+            here="ties away from zero, as ROUND says",
+            device="ties away from zero, as ROUND says",
+            simulator="ties to even whatever the mode",
+        ),
+        Question(
+            "round_to_bfloat16",
+            "bfloat16",
+            (
+                Answer("ties away from zero, as ROUND says", models.bfloat16(near_short, away=True)),
+                Answer("ties to even whatever the mode", models.bfloat16(near_short, away=False)),
+            ),
+            here="ties away from zero, as ROUND says",
+            device="ties away from zero, as ROUND says",
+            simulator="ties to even whatever the mode",
+        ),
+        Question(
+            "round_to_whole",
+            "float32",
+            (Answer("rounded to whole numbers", np.rint(near_whole)), Answer("copied", near_whole)),
+            here="rounded to whole numbers",
+            device="rounded to whole numbers",
+            simulator="copied",
+        ),
+        Question(
+            "round_words",
+            "float32",
+            (
+                Answer("towards zero, as TRUNC says", models.words_cut_off(words)),
+                Answer("to nearest even whatever the mode", words.astype(np.float32)),
+            ),
+            here="towards zero, as TRUNC says",
+            device="towards zero, as TRUNC says",
+            simulator="to nearest even whatever the mode",
+        ),
+        Question(
+            "nan_to_integer",
+            "int32",
+            (
+                Answer("NaN is 0, others the nearest end", models.to_words(special, 0, high)),
+                Answer("all the lowest number", models.to_words(special, low, low)),
+                Answer("NaN is the lowest number, others the nearest end", models.to_words(special, low, high)),
+                Answer("NaN is the largest number, others the nearest end", models.to_words(special, high, high)),
+            ),
+            here="NaN is 0, others the nearest end",
+        ),
+    )
+    inputs = {
+        "near_half": near_half,
+        "near_short": near_short,
+        "near_whole": near_whole,
+        "words": words,
+        "special": special,
+    }
+    return Group("rounding", inputs, questions)

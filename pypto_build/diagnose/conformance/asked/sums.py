@@ -1,0 +1,64 @@
+"""Sums of rows and columns: see programs/sums.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import models
+from ..question import Answer, Group, Question
+
+
+def group() -> Group:
+    """The questions."""
+    random = np.random.default_rng(2)
+    rows = np.ldexp(random.uniform(-1, 1, (16, 192)), random.integers(-9, 10, (16, 192))).astype(np.float32)
+    halves = random.uniform(-3, 3, (16, 128)).astype(np.float16)
+    halves[8:, :2], halves[8:, 2:4] = 60000, -30000
+    columns = random.uniform(0, 200, (16, 64)).astype(np.float16)
+    in_float = models.sum_in_sequence(halves.astype(np.float32))
+    pairs = columns
+    while len(pairs) > 1:
+        pairs = models.add_floats(pairs[::2], pairs[1::2])
+    questions = (
+        Question(
+            "row_sum_order",
+            "float32",
+            (
+                Answer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows)),
+                Answer("a tree of neighbours in each 64, one after the other", models.sum_of_trees(rows)),
+                Answer("from left to right", models.sum_in_sequence(rows)),
+                Answer("four vectors of eight side by side", models.sum_side_by_side(rows)),
+            ),
+            here="four vectors of eight side by side",
+            device="pieces of 64 in pairs, then a tree of neighbours",
+            simulator="from left to right",
+        ),
+        Question(
+            "row_sum_half",
+            "float16",
+            (
+                Answer("in half, at most 65504", models.neighbours(halves, models.add_saturated)),
+                Answer("in half, infinite beyond", models.neighbours(halves, models.add_floats)),
+                Answer("in float, rounded once", in_float.astype(np.float16)),
+            ),
+            here="in float, rounded once",
+            device="in half, at most 65504",
+            simulator="in float, rounded once",
+        ),
+        Question(
+            "col_sum_half",
+            "float16",
+            (
+                Answer("row after row, each sum rounded", models.sum_in_sequence(columns.T).T),
+                Answer("pairs of rows, each sum rounded", pairs),
+                Answer(
+                    "in float, rounded once",
+                    models.sum_in_sequence(columns.T.astype(np.float32)).T.astype(np.float16),
+                ),
+            ),
+            here="in float, rounded once",
+            device="row after row, each sum rounded",
+            simulator="row after row, each sum rounded",
+        ),
+    )
+    return Group("sums", {"rows": rows, "halves": halves, "columns": columns}, questions)

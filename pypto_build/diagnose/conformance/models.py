@@ -1,0 +1,129 @@
+"""What may come out of an instruction, computed apart from our headers: sums in any order, roundings, choices.
+
+Numbers are numpy arrays in float32 or float16, bfloat16 the uint16 of its bits. The inputs of the kit are such that
+every sum in here is exact in float64 before it is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def rounded(values: Array) -> Array:
+    """float64 to float32 to float64."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+def products_in_steps(start: Array, left: Array, right: Array, group: int = 1, apart: bool = False) -> Array:
+    """start + left @ right along k, ``group`` products at a time: their exact sum is added and rounded once, or, where
+    they are summed ``apart``, rounded before that too."""
+    total = start.astype(np.float64)
+    a, b = left.astype(np.float64), right.astype(np.float64)
+    for k in range(0, a.shape[1], group):
+        part = a[:, k : k + group] @ b[k : k + group]
+        total = rounded(total + (rounded(part) if apart else part))
+    return total.astype(np.float32)
+
+
+def neighbours(values: Array, add: Callable[[Array, Array], Array]) -> Array:
+    """A row of a power of two elements, combined as a binary tree of neighbours."""
+    while values.shape[1] > 1:
+        values = add(values[:, ::2], values[:, 1::2])
+    return values
+
+
+def add_floats(a: Array, b: Array) -> Array:
+    """The sum in the operands' type."""
+    with np.errstate(over="ignore"):
+        return np.asarray(a + b)
+
+
+def add_saturated(a: Array, b: Array) -> Array:
+    """The sum of halves; what would be infinite is the largest half."""
+    return np.clip(add_floats(a, b), np.float16(-65504), np.float16(65504))
+
+
+def sum_in_sequence(rows: Array, add: Callable[[Array, Array], Array] = add_floats) -> Array:
+    """Each row from left to right, beginning with its first element."""
+    total = rows[:, :1]
+    for column in range(1, rows.shape[1]):
+        total = add(total, rows[:, column : column + 1])
+    return total
+
+
+def sum_in_pieces(rows: Array) -> Array:
+    """As the headers for a2a3 have it: pieces of 64 in pairs, an odd one to the first, then a tree of neighbours."""
+    pieces = [rows[:, at : at + 64] for at in range(0, rows.shape[1], 64)]
+    sums = [add_floats(pieces[i], pieces[i + 1]) for i in range(0, len(pieces) - 1, 2)]
+    if len(pieces) % 2:
+        sums[0] = add_floats(sums[0], pieces[-1])
+    while len(sums) > 1:
+        sums = [add_floats(sums[i], sums[i + 1]) for i in range(0, len(sums), 2)]
+    return neighbours(sums[0], add_floats)
+
+
+def sum_of_trees(rows: Array) -> Array:
+    """As the headers for a5 have it: each piece of 64 as a tree of neighbours, piece after piece."""
+    trees = [neighbours(rows[:, at : at + 64], add_floats) for at in range(0, rows.shape[1], 64)]
+    return sum_in_sequence(np.concatenate(trees, axis=1))
+
+
+def sum_side_by_side(rows: Array) -> Array:
+    """As the embedded runtime has it: four vectors of eight sums, then their halves."""
+    sums = [np.zeros((len(rows), 8), np.float32) for _ in range(4)]
+    for at in range(0, rows.shape[1], 32):
+        sums = [add_floats(total, rows[:, at + 8 * k : at + 8 * k + 8]) for k, total in enumerate(sums)]
+    lanes = add_floats(add_floats(sums[0], sums[1]), add_floats(sums[2], sums[3]))
+    while lanes.shape[1] > 1:
+        half = lanes.shape[1] // 2
+        lanes = add_floats(lanes[:, :half], lanes[:, half:])
+    return lanes
+
+
+def bfloat16(values: Array, away: bool) -> Array:
+    """The bits of float32 numbers as bfloat16: to the nearest, ties away from zero or to even."""
+    bits = values.view(np.uint32)
+    kept: Array = (bits + (0x8000 if away else 0x7FFF + ((bits >> 16) & 1))) >> 16
+    return kept.astype(np.uint16)
+
+
+def half_away(values: Array) -> Array:
+    """float32 numbers as half: to the nearest, ties away from zero. They are normal halves."""
+    kept: Array = (values.view(np.uint32) + 0x1000) & ~np.uint32(0x1FFF)
+    return kept.view(np.float32).astype(np.float16)
+
+
+def words_cut_off(words: Array) -> Array:
+    """int32 as float32, rounded towards zero."""
+    nearest = words.astype(np.float32)
+    beyond = np.abs(nearest.astype(np.float64)) > np.abs(words.astype(np.float64))
+    return np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
+
+
+def hf32(values: Array) -> Array:
+    """float32 numbers with ten bits after the point, to nearest even."""
+    bits = values.view(np.uint32)
+    kept: Array = (bits + 0xFFF + ((bits >> 13) & 1)) & ~np.uint32(0x1FFF)
+    return kept.view(np.float32)
+
+
+def to_words(values: Array, nan: int, high: int) -> Array:
+    """float32 numbers as int32, cut off: what has no integer becomes ``nan``, or what is too large ``high``."""
+    finite = np.where(np.isfinite(values) & (np.abs(values) < 2**31), values, 0).astype(np.int32)
+    with np.errstate(invalid="ignore"):
+        low, up = values < -(2**31), values >= 2**31
+    words = np.where(np.isnan(values), np.int32(nan), finite)
+    return np.where(up, np.int32(high), np.where(low, np.int32(-(2**31)), words)).astype(np.int32)
+
+
+def select_running_on(condition: Array, valid: int, bytes_a_row: int) -> Array:
+    """What a mask chooses whose rows begin at rows of its tile, read as if bits went on through all of it."""
+    mask = np.zeros((len(condition), 8 * bytes_a_row), bool)
+    mask[:, :valid] = condition[:, :valid]
+    return mask.ravel()[: len(condition) * valid].reshape(len(condition), valid)

@@ -1,0 +1,204 @@
+"""What a device gave: collected from where a run left it, kept in one file to send, and compared with the answers."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.pt import read_pt
+from pypto_build.pto.ops.agreement import AGREEMENTS
+from pypto_build.replay.verdict import read_verdict
+
+from .asked import groups
+from .kit import digest_of_inputs
+from .models import Array
+from .question import Group, Question
+
+_LARGEST = 1 << 22  # bytes of a file of results; one of all questions has a tenth of it
+
+
+class Given(msgspec.Struct, forbid_unknown_fields=True):
+    """The elements of one output: their type and the bytes as they lie in memory, in hexadecimal digits."""
+
+    dtype: str
+    bits: str
+
+
+class Results(msgspec.Struct, forbid_unknown_fields=True):
+    """The file to send. ``kit`` tells which edition of the inputs it is about, ``platform`` what executed it."""
+
+    kit: str
+    platform: str
+    outputs: dict[str, Given]
+    schema: Literal[1] = 1
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came of one question: the labels of the answers that fit, the exact ones first, or how far the nearest is.
+
+    ``missing``: nothing was given for it.
+    """
+
+    question: Question
+    fits: tuple[str, ...]
+    nearest: str = ""
+    missing: bool = False
+
+    @property
+    def state(self) -> str:
+        """agreed, differs or open, as the page has it."""
+        return AGREEMENTS[self.question.name].state
+
+
+def read_results(path: Path) -> Results:
+    """A file of results. Raises ArtifactError for one that is none, or of another edition of the kit."""
+    try:
+        data = read_bytes(path, _LARGEST)
+    except OSError as error:
+        raise ArtifactError(path, error.strerror or str(error), "name results.json of a kit") from None
+    try:
+        results = msgspec.json.decode(data, type=Results)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ArtifactError(path, f"is no file of results: {error}", "name results.json of a kit") from None
+    if results.kit != digest_of_inputs():
+        hint = "read it with the version of pypto-build that wrote the kit, or write and run the kit anew"
+        raise ArtifactError(path, "is of another edition of the kit", hint)
+    for name, given in results.outputs.items():
+        if not re.fullmatch("(?:[0-9a-f]{2})*", given.bits):
+            raise ArtifactError(path, f"{_shown(name)}: its bits are not hexadecimal digits", "send it again")
+    return results
+
+
+def write_results(results: Results) -> bytes:
+    """The text of the file."""
+    return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+
+
+def collect(root: Path, platform: str = "") -> Results:
+    """What runs left below ``root``: beside the kit's artifacts (by scene tests) or in a directory of builds.
+
+    Raises ArtifactError where there is nothing, or where several platforms left something.
+    """
+    if not root.is_dir():
+        raise ArtifactError(root, "no such directory", "name the kit's, or the BUILD_DIR= of its replays")
+    places = {group.name: _places(root, group, platform) for group in groups()}
+    found = {place.parent.parent for several in places.values() for place in several}
+    if not found:
+        hint = "run the kit first: pypto-build conformance DIR --run"
+        raise ArtifactError(root, "holds no outputs of the kit's artifacts", hint)
+    if len(found) > 1:
+        listed = ", ".join(sorted(str(path.relative_to(root)) or "." for path in found))
+        raise ArtifactError(root, f"holds outputs of several runs ({listed})", "name one of them")
+    outputs: dict[str, Given] = {}
+    ran_on = platform
+    for group in groups():
+        for place in places[group.name]:
+            ran_on = _platform(place.parent) or ran_on
+            outputs |= dict(_outputs(place, group))
+    return Results(digest_of_inputs(), ran_on, outputs)
+
+
+def _places(root: Path, group: Group, platform: str) -> list[Path]:
+    """Directories of outputs of one artifact, at most two levels below the root."""
+    levels = ["", f"{platform}/" if platform else "*/", f"build/{platform}/" if platform else "build/*/"]
+    return [
+        place for level in levels for place in sorted(root.glob(f"{level}{group.artifact}/actual")) if place.is_dir()
+    ]
+
+
+def _platform(output: Path) -> str:
+    """What a replay ran on, from its verdict."""
+    verdict = output / "verdict.json"
+    if not verdict.is_file():
+        return ""
+    read = read_verdict(verdict)
+    return read.platform if read.runtime == "embedded" else f"{read.platform} ({read.runtime})"
+
+
+def _outputs(place: Path, group: Group) -> Iterator[tuple[str, Given]]:
+    for question in group.questions:
+        path = place / f"{question.name}.pt"
+        if path.is_file():
+            tensor = read_pt(path)
+            yield question.name, Given(tensor.dtype, bytes(tensor.data).hex())
+
+
+def judge(results: Results, source: Path | str = "") -> list[Judgement]:
+    """Every question of the kit, in its order; ``source`` is the file that the results are from.
+
+    Raises ArtifactError for an output that cannot be a question's.
+    """
+    known = {question.name: question for group in groups() for question in group.questions}
+    if unknown := sorted(set(results.outputs) - known.keys()):
+        what = f"has results of {_shown(unknown[0])}, which is no question of the kit"
+        raise ArtifactError(source, what, "send the file again")
+    return [_judge(question, results.outputs, source) for question in known.values()]
+
+
+def _shown(text: str) -> str:
+    """A text of somebody else's, on a line."""
+    return ascii(text[:60])
+
+
+def _judge(question: Question, outputs: Mapping[str, Given], source: Path | str) -> Judgement:
+    if question.name not in outputs:
+        return Judgement(question, (), missing=True)
+    given, expected = outputs[question.name], question.answers[0].values
+    data = binascii.unhexlify(given.bits)
+    if given.dtype != question.dtype or len(data) != expected.nbytes:
+        what = f"has {len(data)} bytes of {_shown(given.dtype)}, not {expected.nbytes} of '{question.dtype}'"
+        raise ArtifactError(source, f"'{question.name}' {what}", "run the kit again as it was written")
+    actual = np.frombuffer(data, expected.dtype).reshape(expected.shape)
+    apart = {answer.label: _apart(actual, answer.values) for answer in question.answers}
+    fits = tuple(answer.label for answer in question.answers if apart[answer.label].max(initial=0) <= answer.ulps)
+    exact = [answer.label for answer in question.answers if not answer.ulps]
+    label = min(exact, key=lambda label: (np.count_nonzero(apart[label]), apart[label].max(initial=0)))
+    wrong, most = np.count_nonzero(apart[label]), apart[label].max(initial=0)
+    how = f"by up to {most:,} of the last place" if question.dtype.startswith("float") and most < 1 << 30 else ""
+    return Judgement(question, fits, f"{wrong} of {actual.size} elements differ from '{label}' {how}".rstrip())
+
+
+def _apart(actual: Array, expected: Array) -> Array:
+    """How many numbers of the type lie between, element by element; all NaN are one, and zeros have signs."""
+    if expected.dtype.kind != "f":
+        return np.abs(actual.astype(np.int64) - expected.astype(np.int64))
+    bits = np.int32 if expected.itemsize == 4 else np.int16
+    low = np.iinfo(bits).min
+
+    def order(values: Array) -> Array:
+        whole = values.view(bits).astype(np.int64)
+        return np.where(whole < 0, low - 1 - whole, whole)
+
+    both = np.isnan(actual) & np.isnan(expected)
+    return np.where(both, 0, np.abs(order(np.ascontiguousarray(actual)) - order(np.ascontiguousarray(expected))))
+
+
+def lines_of(results: Results, judgements: list[Judgement]) -> Iterator[str]:
+    """What is told: a line for each question, and what it means for the page."""
+    settled = [each for each in judgements if each.fits]
+    neither = [each for each in judgements if not (each.fits or each.missing)]
+    width = max(len(each.question.name) for each in judgements)
+    for each in judgements:
+        answer = "; ".join(each.fits[:1]) or ("not run" if each.missing else f"neither: {each.nearest}")
+        yield f"{each.question.name:<{width}}  {each.state:<7}  {answer}{_who(each)}"
+    missing = len(judgements) - len(settled) - len(neither)
+    of = f" of {_shown(results.platform)[1:-1]}" if results.platform else ""
+    more = f", {missing} not run" if missing else ""
+    yield f"[conformance]{of}: {len(settled)} recognised, {len(neither)} neither{more}"
+
+
+def _who(judgement: Judgement) -> str:
+    """Whose known answer it is."""
+    question, label = judgement.question, next(iter(judgement.fits), "")
+    who = [name for name in ("device", "simulator", "here") if label and getattr(question, name) == label]
+    return f"  ({', '.join(who)})" if who else ""

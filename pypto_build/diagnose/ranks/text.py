@@ -1,0 +1,130 @@
+"""Dispatches of all ranks and the messages between them, in words and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pypto_build.diagnose.console import table
+from pypto_build.diagnose.ranks.messages import Message, Stretch, critical_chain, messages_of
+from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.recorded.evidence import SIMULATED
+from pypto_build.replay.chips.board import COMPARISONS
+from pypto_build.replay.chips.records import HOST, DispatchRow
+
+_SHOWN_DISPATCHES = 64
+_SHOWN_PAIRS = 40
+_SHOWN_STEPS = 25
+
+#: Headings and rows.
+Table = tuple[list[str], list[list[str]]]
+
+
+def summary_lines(run: RanksRun) -> list[str]:
+    """The whole run: who dispatched what when, who waited for whom, and what decided when it ended."""
+    record, messages = run.record, messages_of(run)
+    programs = {row.program for row in run.dispatches if row.rank != HOST}
+    counts = [_count(record.world, "rank"), f"{_count(len(run.dispatches), 'dispatch', 'dispatches')} of"]
+    domains = ", ".join(f"{one.name} ({len(one.ranks)} ranks, {one.size:,} bytes)" for one in record.domains)
+    lines = [f"{counts[0]}, {counts[1]} {_count(len(programs), 'program')}, domains: {domains or 'none'}"]
+    lines += [f"note: {SIMULATED}"] if run.simulated else []
+    lines += ["", *_shown("dispatches", dispatch_table(run, messages), _SHOWN_DISPATCHES)]
+    if not run.messages:
+        lines += ["", "no messages on record: SWIMLANE=4 records them"]
+    elif total := sum(message.between_ranks for message in messages):
+        lines += ["", *_shown(f"messages between ranks: {total:,}", message_table(run, messages), _SHOWN_PAIRS)]
+    else:
+        lines += ["", "no messages between ranks: no kernel waited for a signal of another rank"]
+    if chain := critical_chain(run, messages):
+        title = f"what decided when the run ended, {_count(len(chain), 'step')}"
+        lines += ["", *_shown(title, chain_table(run, chain), _SHOWN_STEPS, last=True)]
+    if record.waiting:
+        headings, rows = waiting_table(run)
+        lines += ["", "waiting when the run ended", *table(rows, headings)]
+    return lines
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def _shown(title: str, found: Table, most: int, last: bool = False) -> list[str]:
+    """A table under its title, the first rows of it where there are many, or the last."""
+    headings, rows = found
+    more = f", the {'last' if last else 'first'} {most}" if len(rows) > most else ""
+    return [title + more, *table(rows[-most:] if last else rows[:most], headings)]
+
+
+def dispatch_table(run: RanksRun, messages: Sequence[Message]) -> Table:
+    """A row a dispatch: where, what, after which others, when, how much its kernels waited, its tasks."""
+    headings = ["rank", "", "program", "after", "begun us", "took us", "waited us", "tasks", "submitted at"]
+    waited: dict[int, float] = {}
+    for message in messages:
+        number = message.taken.dispatch.number
+        waited[number] = waited.get(number, 0.0) + message.waited
+    return headings, [_dispatch(run, row, waited.get(row.number, 0.0)) for row in run.dispatches]
+
+
+def _dispatch(run: RanksRun, row: DispatchRow, waited: float) -> list[str]:
+    begun, ended = run.span(row)
+    before = (run.by_number.get(number) for number in row.producers)
+    after = ", ".join(f"{'host' if other.rank == HOST else other.rank}/d{other.index}" for other in before if other)
+    timeline = run.evidence(row).timeline if row.rank != HOST else None
+    tasks = str(len({one.task for one in timeline.rows})) if timeline else "-"
+    took = "did not end" if row.ended_s is None else f"{ended - begun:.1f}"
+    rank = "host" if row.rank == HOST else str(row.rank)
+    place = [rank, f"d{row.index}", row.program, after or "-"]
+    return [*place, f"{begun:.1f}", took, f"{waited:.1f}", tasks, run.submitted_at(row)]
+
+
+def message_table(run: RanksRun, messages: Sequence[Message]) -> Table:
+    """A row for each pair of ranks of which one let the other go on."""
+    pairs: dict[tuple[int, int], list[Message]] = {}
+    for message in messages:
+        if message.between_ranks:
+            pairs.setdefault((message.sent.dispatch.rank, message.taken.dispatch.rank), []).append(message)
+    rows = []
+    for (sender, receiver), listed in sorted(pairs.items()):
+        longest = max(listed, key=lambda message: message.waited)
+        rows.append(
+            [
+                str(sender),
+                str(receiver),
+                str(len(listed)),
+                f"{sum(message.waited for message in listed):.1f}",
+                f"{longest.waited:.1f}",
+                f"{run.signal(longest.taken.address)} {longest.taken.condition}",
+                f"{longest.sent.kernel} -> {longest.taken.kernel}",
+            ]
+        )
+    return ["from", "to", "count", "waited us", "longest us", "of the longest: signal", "kernels"], rows
+
+
+def chain_table(run: RanksRun, chain: Sequence[Stretch]) -> Table:
+    """A row a step, the last one the end of the run."""
+    rows = [
+        [run.title(step.dispatch), f"{step.begun:.1f}", f"{step.ended - step.begun:.1f}", why(run, step)]
+        for step in chain
+    ]
+    return ["dispatch", "from us", "span us", "because of"], rows
+
+
+def why(run: RanksRun, step: Stretch) -> str:
+    """What a step had to come after."""
+    if step.message is not None:
+        sent, taken = step.message.sent, step.message.taken
+        signal = f"{run.signal(taken.address)} {taken.condition}"
+        return f"{run.title(sent.dispatch)} notifies {signal}, after a wait of {step.message.waited:.1f} us"
+    if step.after is None:
+        return "the run's beginning"
+    if step.after.number in step.dispatch.producers:
+        return f"a host tensor of {run.title(step.after)}"
+    return f"its rank was taken by {run.title(step.after)}"
+
+
+def waiting_table(run: RanksRun) -> Table:
+    """What kernels waited for when the run ended."""
+    rows = []
+    for wait in run.record.waiting:
+        condition = f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}"
+        rows.append([str(wait.rank), wait.kernel, condition, str(wait.value)])
+    return ["rank", "kernel", "waits for", "it is"], rows

@@ -1,0 +1,60 @@
+"""One kernel run of one task, instruction by instruction: `python -m pypto_build.diagnose.step ARTIFACT_DIR --task 3`.
+
+Tasks before it run as compiled. The kernels of the task are compiled to tell every instruction and what variables hold,
+and their modules' PyTorch runs beside them on the same inputs. What one sees is that recording: going back is free.
+With SCRIPT= commands are done and plain lines printed, with EXPORT=html a page is written, else it is a terminal's.
+
+Exit status: 0; 2 usage, 3 build, 5 runtime fault, 6 hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.extras import require_torch
+from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's options."""
+    options = tool_parser("step", __doc__)
+    add = options.add_argument
+    add_run_options(options, 600.0)
+    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--task", required=True, metavar="N", help="the task, counted from 0 in the order of submission")
+    add("--block", type=int, default=0, metavar="N", help="its block (0)")
+    add("--kernel", default="", metavar="NAME", help="which of its kernels: a name, aic, aiv0 or aiv1")
+    add("--at", default="", metavar="WHERE", help="where to begin: 69, k.cpp:69, x.pto:12, TADD#4, v17")
+    add("--script", default="", metavar="TEXT", help="commands, with semicolons between them, or a file of them")
+    add("--export", default="", metavar="KIND", help="html: one page of the whole recording, OUT/step.html")
+    add("--rtol", type=float, metavar="R", help="relative tolerance (what the element type's rounding explains)")
+    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(argv)
+    return run_tool("step", lambda: _step(given))
+
+
+def _step(given: argparse.Namespace) -> int:
+    require_torch("the reference")
+    from pypto_build.diagnose.step.face import show
+    from pypto_build.replay.faults import RunFault
+    from pypto_build.replay.verdict import EXIT_STATUS
+
+    if not given.task.isdecimal() or len(given.task) > 9:
+        raise ArtifactError("", f"TASK={given.task} is no task's number", "give one, such as TASK=3")
+    try:
+        return show(given)
+    except RunFault as fault:
+        hint = f"; {fault.error.hint}" if fault.error.hint else ""
+        print(f"step: {fault.error.message}{hint}", file=sys.stderr)
+        return EXIT_STATUS[fault.status]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""One run up to a task, whose kernels tell every instruction, what their variables hold and, by the module's PyTorch on
+the same inputs, what every instruction should have written."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.diagnose.diverge.lockstep import Copies, Stop
+from pypto_build.diagnose.diverge.probe import Event, Recorder
+from pypto_build.diagnose.recorded.names import artifact_names
+from pypto_build.diagnose.step.variables import Kernel, compile_kernel
+from pypto_build.diagnose.why.runs import ROLES, Expected, aligned, position_of
+from pypto_build.diagnose.why.trace import Trace, read_trace
+from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.launch import Launch, Progress
+from pypto_build.replay.reference.tasks import TensorArgument
+
+MEMBERS = ("aic", "aiv0", "aiv1")
+
+
+@dataclass
+class Call:
+    """One kernel call: a member of a block of the task. `scalars` are the numbers in the module's PyTorch when each of
+    its instructions had written, `compiled` what is known of the kernel's text."""
+
+    block: int
+    member: int
+    kernel: str
+    core_type: str
+    source: Path
+    module: str
+    trace: Trace
+    expected: Expected
+    scalars: list[dict[str, float | int]] = field(default_factory=list)
+    compiled: Kernel | None = None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor of the task: its kernel's name for it, where it lies, the file with its buffer before the task ran."""
+
+    name: str
+    slot: tuple[Any, ...]
+    direction: str
+    before: Path
+
+    @property
+    def tensor(self) -> TensorArgument:
+        """Where it lies."""
+        return TensorArgument(*self.slot)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that the task is given, as its kernel takes it."""
+
+    name: str
+    type: str
+    value: float | int | bool
+
+
+@dataclass(frozen=True)
+class Referred:
+    """What the module's PyTorch told of a member of a block: events with their element types, and numbers then."""
+
+    module: str
+    events: list[Event]
+    dtypes: list[str]
+    scalars: list[dict[str, float | int]]
+
+
+@dataclass
+class Recorded:
+    """What the run tells besides the traces it leaves in `directory`: kernels by member, what was known of their text,
+    what the module's PyTorch told by block and member, arguments; `notes` say what could not be told."""
+
+    directory: Path
+    task: int
+    blocks: int
+    members: dict[int, str]
+    compiled: dict[str, Kernel]
+    referred: dict[tuple[int, int], Referred]
+    arguments: dict[int, Argument | Scalar]
+    notes: list[str]
+
+
+@dataclass
+class Recording:
+    """What is known of a task: its calls by block and member, its arguments."""
+
+    artifact: Path
+    task: int
+    blocks: int
+    calls: dict[tuple[int, int], Call]
+    arguments: dict[int, Argument | Scalar]
+    notes: list[str]
+
+
+def record(launch: Launch, checked: Path, task: int, block: int, progress: Progress) -> Recorded:
+    """Run up to the task twice: to see which kernels it has, and with these compiled to tell everything.
+
+    Raises ArtifactError for a task or block that the run does not have.
+    """
+    directory = launch.build_dir / "step"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    kernels, blocks, count = _kernels_of(launch, task, progress)
+    if not kernels:
+        raise ArtifactError("", f"TASK={task} is not submitted", f"the run has tasks 0 to {count - 1}")
+    if not 0 <= block < blocks:
+        raise ArtifactError("", f"BLOCK={block}: task {task} has {blocks} blocks", f"give 0 to {blocks - 1}")
+    libraries, compiled, notes = _compiled(launch, checked, kernels, directory)
+    at_task = _AtTask(launch, task, progress, directory)
+    options = dict(launch.options)
+    launch.options = {
+        **options, "output_dir": str(directory), "accesses": True, "trace_task": task, "trace_block": block,
+        "poison": True,
+    }  # fmt: skip
+    try:
+        with suppress(Stop):
+            launch.run(at_task, libraries)
+    finally:
+        launch.options = options
+    notes += at_task.notes
+    return Recorded(directory, task, blocks, at_task.members, compiled, at_task.referred, at_task.arguments, notes)
+
+
+def read_recording(artifact: Path, recorded: Recorded) -> Recording:
+    """The traces of a run with what it told. Raises ArtifactError."""
+    sources = {kernel.name: kernel.source for kernel in load_artifact(artifact).kernels}
+    calls: dict[tuple[int, int], Call] = {}
+    for path in sorted(recorded.directory.glob("trace.*.json"), key=position_of):
+        block, member = position_of(path)
+        trace = read_trace(path.with_name(path.name.removesuffix(".json")))
+        name = recorded.members.get(member, "")
+        told = recorded.referred.get((block, member), Referred("", [], [], []))
+        expected = aligned(trace.instructions, told.events, told.dtypes) if told.events else Expected()
+        core_type = "aic" if member == 0 else "aiv"
+        calls[block, member] = Call(
+            block, member, name, core_type, sources.get(name, Path()), told.module, trace, expected, told.scalars,
+            recorded.compiled.get(name),
+        )  # fmt: skip
+    calls = {key: call for key, call in calls.items() if call.trace.instructions}
+    if not calls:
+        raise ArtifactError("", f"the kernels of task {recorded.task} left no trace", "they execute no instruction")
+    return Recording(artifact, recorded.task, recorded.blocks, calls, recorded.arguments, recorded.notes)
+
+
+def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str, str], int, int]:
+    """The task's kernels with their core types, its blocks, and how many tasks were seen."""
+    kernels: dict[str, str] = {}
+    blocks = 1
+    seen = 0
+
+    def look(call: Any) -> None:
+        nonlocal blocks, seen
+        progress.set(call.number)
+        seen = max(seen, call.number + 1)
+        if call.number == task:
+            kernels.update({name: role[:3] for role, _, name in call.kernels})
+            blocks = call.block_num
+            raise Stop
+        call.run()
+
+    with suppress(Stop):
+        launch.run(look)
+    return kernels, blocks, seen
+
+
+def _compiled(
+    launch: Launch, checked: Path, kernels: dict[str, str], directory: Path
+) -> tuple[dict[str, Path], dict[str, Kernel], list[str]]:
+    """Libraries of all kernels: those of the task tell their variables, as far as they compile like that."""
+    sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
+    libraries = {
+        kernel.name: checked / launch.library(kernel.core_type, kernel.name).relative_to(launch.build_dir)
+        for kernel in launch.interface.kernels
+        if kernel.name in kernels
+    }
+    compiled: dict[str, Kernel] = {}
+    notes: list[str] = []
+    for name, core_type in kernels.items():
+        library = directory / f"{name}.so"
+        try:
+            compiled[name] = compile_kernel(sources[name].source, core_type, launch.platform, library)
+            libraries[name] = library
+        except ArtifactError as error:
+            notes.append(f"{error}; variables have no names here")
+    return libraries, compiled, notes
+
+
+class _AtTask:
+    """The callback: tasks before it run as compiled, its PyTorch runs on copies of what it writes, then it runs."""
+
+    def __init__(self, launch: Launch, task: int, progress: Progress, directory: Path) -> None:
+        self.launch, self.task, self.progress, self.directory = launch, task, progress, directory
+        self.recorder = Recorder(with_scalars=True)
+        self.arguments: dict[int, Argument | Scalar] = {}
+        self.notes: list[str] = []
+        self.members: dict[int, str] = {}
+        self.referred: dict[tuple[int, int], Referred] = {}
+        self._references: References | None = None
+        try:
+            self._references = References(launch.artifact, self.recorder)
+        except ArtifactError as error:
+            self.notes.append(f"{error}: there are no PyTorch values")
+
+    def __call__(self, call: Any) -> None:
+        self.progress.set(call.number)
+        if call.number > self.task:
+            raise Stop
+        if call.number == self.task:
+            if not self.members:
+                self.members = {ROLES[role]: name for role, _, name in call.kernels}
+                self.arguments = _arguments(self.launch, call, self.directory)
+            self._refer(call)
+        call.run()
+
+    def _refer(self, call: Any) -> None:
+        """What the module makes of the same inputs."""
+        if self._references is None or (call.block is None and call.block_num > 1):
+            return  # all blocks at once: whose events are whose is not known
+        recorder, self.recorder.scalars = self.recorder, {}
+        copies = Copies(slots_of(call), call)  # the kernels' own stay as they are
+        recorder.events.clear()
+        recorder.dtypes.clear()
+        try:
+            members = self._references.members(call) or []
+            known = self._references.execute(call, copies.slots)
+        except ReferenceFault as fault:
+            self.notes.append(f"the module ends early: {fault.message}")
+            known = True
+        except ArtifactError as error:
+            self.notes.append(f"{error}: there are no PyTorch values")
+            self._references = None
+            return
+        if not known:
+            return
+        for member, (role, _, _) in zip(members, call.kernels, strict=True):
+            key = f"{member.body.function.name}{member.lane}"
+            module = member.body.unit.path.relative_to(self.launch.artifact).as_posix()
+            events = recorder.events.get(key, [])
+            scalars = (recorder.scalars or {}).get(key, [])
+            dtypes = recorder.dtypes.get(key, [])
+            self.referred[call.block or 0, ROLES[role]] = Referred(module, list(events), list(dtypes), scalars)
+
+
+def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, Argument | Scalar]:
+    """The task's arguments as its kernels find them."""
+    names = artifact_names(launch.artifact)
+    func_ids = [func_id for _, func_id, _ in call.kernels]
+    found: dict[int, Argument | Scalar] = {}
+    for index, slot in enumerate(slots_of(call)):
+        if isinstance(slot, TensorArgument):
+            before = directory / f"arg.{index}.bin"
+            before.write_bytes(memoryview((ctypes.c_uint8 * slot.size).from_address(slot.buffer)))
+            direction = getattr(call.args[index], "direction", "")
+            name = names.argument(func_ids, index) or f"arg{index}"
+            found[index] = Argument(name, tuple(slot), direction, before)
+        else:
+            typed = names.scalar(func_ids, index, slot)
+            name = names.argument(func_ids, index) or f"arg{index}"
+            found[index] = Scalar(name, *(typed or ("64 bits", slot)))
+    return found

@@ -1,0 +1,106 @@
+"""Commands of `SCRIPT=`: what each does, and a runner that prints plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.step import text
+from pypto_build.diagnose.step.session import Session
+
+Lines = Iterator[str]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: how it is typed, what it does."""
+
+    usage: str
+    doc: str
+    run: Callable[[Session, str], Lines]
+
+
+def _moved(session: Session, by: int, word: str) -> Lines:
+    if word and not word.isdecimal():
+        raise ArtifactError("", f"'{word}' is no number of steps", "such as next 3")
+    if not session.move(by * (int(word[:9]) if word else 1)):
+        yield "  there is nothing more"
+    yield from text.where_lines(session)
+
+
+def _next(session: Session, word: str) -> Lines:
+    return _moved(session, 1, word)
+
+
+def _back(session: Session, word: str) -> Lines:
+    return _moved(session, -1, word)
+
+
+def _goto(session: Session, where: str) -> Lines:
+    session.goto(where)
+    yield from text.where_lines(session)
+
+
+def _wrong(session: Session, _: str) -> Lines:
+    parting = session.now.parting
+    if parting is None:
+        told = bool(session.now.call.expected.values)
+        yield "  no step writes something else than PyTorch" if told else "  PyTorch does not tell of this kernel"
+        return
+    session.at = parting
+    yield from text.where_lines(session)
+
+
+def _kernel(session: Session, name: str) -> Lines:
+    session.choose(name)
+    yield from text.where_lines(session)
+
+
+def _list(session: Session, word: str) -> Lines:
+    around = int(word[:9]) if word.isdecimal() else 0
+    return text.list_lines(session, around) if around else text.list_lines(session)
+
+
+def _help(session: Session, _: str) -> Lines:
+    for command in COMMANDS.values():
+        yield f"  {command.usage:<28} {command.doc}"
+
+
+COMMANDS: dict[str, Command] = {
+    name: Command(usage, doc, run)
+    for name, usage, doc, run in (
+        ("next", "next [N]", "on by one instruction, flag or barrier, or by N", _next),
+        ("back", "back [N]", "back by one, or by N", _back),
+        ("goto", "goto 69|TADD#4|v17|#12|last", "to a line (x.pto:69), an instruction, what writes a tile next", _goto),
+        ("wrong", "wrong", "to the first instruction that writes something else than PyTorch", _wrong),
+        ("where", "where", "where one stands", lambda s, _: text.where_lines(s)),
+        ("list", "list [N]", "the steps around", _list),
+        ("print", "print v17[3, 0:8] [before]", "a tile, tensor or scalar as it is then, or before it", text.print_lines),
+        ("tile", "tile dst|src0|tmp [before]", "an operand of the instruction", text.print_lines),
+        ("tiles", "tiles", "all tiles, and how they stand to PyTorch", lambda s, _: text.tile_lines(s)),
+        ("scalars", "scalars", "numbers in variables, PyTorch's beside them", lambda s, _: text.scalar_lines(s)),
+        ("flags", "flags", "which flags are set, and who waited for them", lambda s, _: text.flag_lines(s)),
+        ("pipes", "pipes", "what each pipe has done, and what it is ordered after", lambda s, _: text.pipe_lines(s)),
+        ("kernel", "kernel NAME|aic|aiv0|aiv1", "to another kernel of the task", _kernel),
+        ("help", "help", "these commands", _help),
+    )
+}  # fmt: skip
+_SHORT = {"n": "next", "b": "back", "g": "goto", "p": "print", "l": "list", "w": "where"}
+
+
+def commands_of(script: str) -> list[str]:
+    """The commands of a script: one a line, or with semicolons between them; `#` at the begin of a line comments."""
+    lines = [line for line in script.splitlines() if not line.lstrip().startswith("# ")]
+    return [command.strip() for line in lines for command in line.split(";") if command.strip()]
+
+
+def run_command(session: Session, command: str) -> Lines:
+    """What a command prints. Raises ArtifactError for one that cannot be done."""
+    name, _, rest = command.partition(" ")
+    known = COMMANDS.get(_SHORT.get(name, name))
+    if known is None:
+        raise ArtifactError("", f"'{name}' is no command", f"there are {', '.join(COMMANDS)}")
+    if rest and " " not in known.usage:
+        raise ArtifactError("", f"'{known.usage}' takes no '{rest.strip()}'", "leave it out")
+    return known.run(session, rest.strip())

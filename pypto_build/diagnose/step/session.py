@@ -1,0 +1,333 @@
+"""Where one stands in a recorded kernel call, and what can be asked there. All faces of `step` ask here."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import map_file, read_text
+from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.hazards.positions import InstructionPosition, find_positions
+from pypto_build.diagnose.step.contents import Contents, tensor_contents, tile_contents
+from pypto_build.diagnose.step.record import MEMBERS, Argument, Call, Recording
+from pypto_build.diagnose.why.differ import differ
+from pypto_build.diagnose.why.trace import SCRATCH, SPACES, Instruction, Order, Tile, TileOperand, Variable, View
+
+
+@dataclass(frozen=True)
+class Step:
+    """An instruction, a flag or a barrier: its name and how often it had come, its lines; `event` is what was recorded,
+    `done` the number of instructions that are over once it is."""
+
+    number: int
+    name: str
+    count: int
+    path: str
+    line: int
+    pto_line: int
+    event: Instruction | Order
+    done: int
+
+    @property
+    def label(self) -> str:
+        """`TADD#4`."""
+        return f"{self.name}#{self.count}"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tile or a view of an instruction: what it is to it, its name in the kernel where one is known."""
+
+    role: str
+    name: str
+    tile: Tile | None = None
+    view: View | None = None
+
+
+class _Names:
+    """The variables by what they are of: a place in a memory, or in global memory (-1). Of several at one place those
+    on the instruction's line come first, each once, in the order in which they stand there."""
+
+    def __init__(self, variables: list[Variable], line: str) -> None:
+        self.places: dict[tuple[int, int], list[str]] = {}
+        words = re.findall(r"\w+", line)
+        order = {word: at for at, word in reversed(list(enumerate(words)))}
+        latest = [*reversed(variables)]
+        for variable in sorted(latest, key=lambda one: order.get(one.name, len(words))):
+            if variable.tile is not None:
+                self.places.setdefault((variable.tile.space, variable.tile.place), []).append(variable.name)
+            elif variable.holds == "view":
+                self.places.setdefault((-1, int(variable.value)), []).append(variable.name)
+
+    def take(self, place: tuple[int, int]) -> str:
+        """The name of what lies there."""
+        names = self.places.get(place, [])
+        return names.pop(0) if len(names) > 1 else names[0] if names else ""
+
+
+class Stepped:
+    """One kernel call of the recording, as steps."""
+
+    def __init__(self, recording: Recording, call: Call, limits: Limits) -> None:
+        self.recording, self.call, self.limits = recording, call, limits
+        events = [event for event in call.trace.events if not isinstance(event, Variable)]
+        positions = find_positions([event.site for event in events], recording.artifact)
+        counts: Counter[str] = Counter()
+        self.steps: list[Step] = []
+        self.until: list[int] = []  # of each step how many events of the trace are over
+        number = {id(event): index for index, event in enumerate(call.trace.events)}
+        done = 0
+        for event in events:
+            at = positions.get(event.site, InstructionPosition(event.name))
+            counts[at.instruction] += 1
+            done += isinstance(event, Instruction)
+            line = call.expected.lines.get(event.number, 0) if isinstance(event, Instruction) else 0
+            self.steps.append(
+                Step(len(self.steps), at.instruction, counts[at.instruction], at.path, at.line, line, event, done)
+            )
+            self.until.append(number[id(event)])
+
+    @cached_property
+    def own_path(self) -> str:
+        """The kernel's file, as steps name it."""
+        root, source = self.recording.artifact.resolve(), self.call.source.resolve()
+        return source.relative_to(root).as_posix() if source.is_relative_to(root) else str(source)
+
+    @cached_property
+    def source(self) -> list[str]:
+        """The lines of the kernel."""
+        return _lines(self.call.source)
+
+    @cached_property
+    def module(self) -> list[str]:
+        """The lines of its module; none where it has none."""
+        return _lines(self.recording.artifact / self.call.module) if self.call.module else []
+
+    def text(self, step: Step) -> str:
+        """The line of the kernel, or of the file that it includes."""
+        lines = self.source if step.path == self.own_path else _lines(self.recording.artifact / step.path)
+        return lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
+
+    def pto_text(self, step: Step) -> str:
+        """The line of the module."""
+        return self.module[step.pto_line - 1].strip() if 0 < step.pto_line <= len(self.module) else ""
+
+    # --- variables ---
+
+    @cached_property
+    def told(self) -> dict[str, tuple[list[int], list[Variable]]]:
+        """By name, what variables were told, with the positions among the events."""
+        found: dict[str, tuple[list[int], list[Variable]]] = {}
+        for index, event in enumerate(self.call.trace.events):
+            if isinstance(event, Variable):
+                at, told = found.setdefault(event.name, ([], []))
+                at.append(index)
+                told.append(event)
+        return found
+
+    def variable(self, name: str, step: int) -> Variable | None:
+        """What a variable holds when a step is executed; None where it has not been told yet."""
+        at, told = self.told.get(name, ([], []))
+        index = bisect_right(at, self.until[step])
+        return told[index - 1] if index else None
+
+    def variables(self, step: int) -> list[Variable]:
+        """All that have been told at a step, in the order in which they first were."""
+        found = [self.variable(name, step) for name in self.told]
+        return [variable for variable in found if variable is not None]
+
+    def module_scalars(self, step: int) -> dict[str, float | int]:
+        """The numbers in the module's PyTorch when the last instruction of a step's had written."""
+        events = self.call.expected.events
+        number = self.steps[step].done - 1
+        while number >= 0 and number not in events:
+            number -= 1
+        at = events[number] if number >= 0 else -1
+        return self.call.scalars[at] if 0 <= at < len(self.call.scalars) else {}
+
+    # --- operands ---
+
+    def operands(self, step: Step) -> list[Operand]:
+        """What the instruction writes and reads, `dst`, `src0`, `src1`, `tmp`, …"""
+        event = step.event
+        if isinstance(event, Order):
+            return []
+        names = _Names(self.variables(step.number), self.text(step))
+        found: list[tuple[str, str, Tile | None, View | None]] = []
+        for tile in (*event.written, *event.read):
+            kind = "tmp" if tile.operand.access & SCRATCH else "dst" if tile.writes else "src"
+            found.append((kind, names.take((tile.space, tile.operand.place)), tile, None))
+        for view in event.views:
+            first = int(view.addresses.flat[0]) if view.addresses.size else -1
+            found.append(("dst" if view.writes else "src", names.take((-1, first)), None, view))
+        kinds = Counter(kind for kind, *_ in found)
+        count: Counter[str] = Counter()
+        operands = []
+        for kind, name, tile_, view_ in found:
+            operands.append(Operand(kind if kinds[kind] == 1 else f"{kind}{count[kind]}", name, tile_, view_))
+            count[kind] += 1
+        return operands
+
+    # --- contents ---
+
+    def tile(self, operand: TileOperand, step: int, before: bool = False) -> Contents:
+        """A tile as a step leaves it, or as it finds it."""
+        done = self._done(step, before)
+        instructions = self.call.trace.instructions
+        return tile_contents(instructions[:done], instructions[done:], operand, self.call.expected)
+
+    def tensor(self, argument: Argument, step: int, before: bool = False) -> Contents:
+        """A tensor of the task as a step leaves it."""
+        done = self.call.trace.instructions[: self._done(step, before)]
+        return tensor_contents(done, argument.tensor, map_file(argument.before), self.call.expected)
+
+    def _done(self, step: int, before: bool) -> int:
+        at = self.steps[step]
+        return at.done - (before and isinstance(at.event, Instruction))
+
+    def wrong(self, contents: Contents) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Which elements differ from what the reference has told."""
+        different = differ(
+            contents.values, contents.expected, contents.dtype, self.limits, contents.expected[contents.told]
+        )
+        return np.asarray(different & contents.told & contents.known)
+
+    def differs(self, step: Step) -> int:
+        """How many elements that a step wrote the reference has otherwise."""
+        event = step.event
+        found = self.call.expected.values.get(event.number) if isinstance(event, Instruction) else None
+        if found is None or not isinstance(event, Instruction) or not event.written:
+            return 0
+        tile = event.written[0]
+        high, wide = min(found.shape[0], tile.values.shape[0]), min(found.shape[1], tile.values.shape[1])
+        mine = tile.values[:high, :wide]
+        return int(np.count_nonzero(differ(mine, found[:high, :wide], tile.operand.dtype, self.limits)))
+
+    @cached_property
+    def parting(self) -> int | None:
+        """The first step that writes something else than the reference."""
+        return next((step.number for step in self.steps if self.differs(step)), None)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return read_text(path, errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+class Session:
+    """A recording, one of its calls, and the step one stands on."""
+
+    def __init__(self, recording: Recording, limits: Limits, kernel: str = "") -> None:
+        self.recording, self.limits = recording, limits
+        self._stepped: dict[tuple[int, int], Stepped] = {}
+        self.at = 0
+        self._call = next(iter(recording.calls))
+        if kernel:
+            self.choose(kernel)
+
+    @property
+    def now(self) -> Stepped:
+        """The call that is stepped through."""
+        if self._call not in self._stepped:
+            self._stepped[self._call] = Stepped(self.recording, self.recording.calls[self._call], self.limits)
+        return self._stepped[self._call]
+
+    @property
+    def step(self) -> Step:
+        """The step one stands on."""
+        return self.now.steps[self.at]
+
+    def choose(self, kernel: str) -> None:
+        """Another kernel of the task: by name, or as aic, aiv, aiv0, aiv1."""
+        wanted = "aiv0" if kernel == "aiv" else kernel
+        for key, call in self.recording.calls.items():
+            if wanted in (call.kernel, MEMBERS[call.member]):
+                self._call, self.at = key, 0
+                return
+        known = ", ".join(f"{MEMBERS[call.member]} {call.kernel}" for call in self.recording.calls.values())
+        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"it has {known}")
+
+    def move(self, by: int) -> bool:
+        """Go on, or back; False where there is nothing more."""
+        goal = min(max(self.at + by, 0), len(self.now.steps) - 1)
+        moved, self.at = goal != self.at, goal
+        return moved
+
+    def goto(self, where: str) -> None:
+        """`69`, `kernel.cpp:69` or `x.pto:12`; `#12`; `TADD#4`; `v17`, what writes it next. Raises ArtifactError."""
+        self.at = self._found(where.strip())
+
+    def _found(self, where: str) -> int:
+        steps = self.now.steps
+        if where in ("first", "last"):
+            return 0 if where == "first" else len(steps) - 1
+        if re.fullmatch(r"#\d{1,9}", where):
+            number = int(where[1:])
+            if number < len(steps):
+                return number
+            raise ArtifactError("", f"there is no step {where}", f"the last one is #{len(steps) - 1}")
+        if match := re.fullmatch(r"(?:(.*):)?(\d{1,9})", where):
+            return self._at_line(match[1] or "", int(match[2]))
+        if match := re.fullmatch(r"([A-Za-z_]\w*)#(\d{1,9})", where):
+            return self._nth(match[1], int(match[2]))
+        if any(step.name == where for step in steps):
+            ahead = [step.number for step in steps[self.at :] if step.name == where]
+            return ahead[0] if ahead else self._nth(where, 1)
+        return self._writer(where)
+
+    def _at_line(self, file: str, line: int) -> int:
+        steps = self.now.steps
+        if file.endswith(".pto"):
+            found = [step for step in steps if step.pto_line == line]
+        else:
+            found = [step for step in steps if step.line == line and (not file or step.path.endswith(file))]
+        if found:
+            ahead = [step.number for step in found if step.number >= self.at]
+            return ahead[0] if ahead else found[0].number
+        later = sorted({s.pto_line if file.endswith(".pto") else s.line for s in steps} - {0})
+        near = min(later, key=lambda one: abs(one - line), default=0)
+        raise ArtifactError("", f"nothing is executed at line {line}", f"the nearest is {near}")
+
+    def _nth(self, name: str, count: int) -> int:
+        found = [step.number for step in self.now.steps if step.name == name]
+        if 1 <= count <= len(found):
+            return found[count - 1]
+        known = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
+        hint = f"there are {len(found)}" if found else f"there are {known}"
+        raise ArtifactError("", f"there is no {name}#{count}", hint)
+
+    def _writer(self, name: str) -> int:
+        """The next step that writes a tile, from here on; the first one where none does."""
+        if name not in self.now.told:
+            raise ArtifactError("", f"'{name}' is no instruction, line or variable here", "such as 69, TADD#4 or v17")
+        writers = [step.number for step in self.now.steps if self._writes(step, name)]
+        if not writers:
+            raise ArtifactError("", f"nothing writes '{name}'", "name a tile")
+        ahead = [number for number in writers if number > self.at]
+        return ahead[0] if ahead else writers[0]
+
+    def _writes(self, step: Step, name: str) -> bool:
+        variable = self.now.variable(name, step.number)
+        if variable is None or variable.tile is None or isinstance(step.event, Order):
+            return False
+        low = variable.tile.place
+        high = low + variable.tile.rows * variable.tile.cols * variable.tile.element
+        return any(
+            tile.space == variable.tile.space and tile.span[0] < high and tile.span[1] > low
+            for tile in step.event.written
+            if not tile.operand.access & SCRATCH
+        )
+
+
+def place_text(operand: TileOperand) -> str:
+    """`UB 0x40  128x128 float32`."""
+    return f"{SPACES[operand.space]} 0x{operand.place:x}  {operand.height}x{operand.width} {operand.dtype}"

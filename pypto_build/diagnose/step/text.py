@@ -1,0 +1,311 @@
+"""What one sees at a step, as plain lines; the same for all faces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.step.contents import Contents
+from pypto_build.diagnose.step.pipes import flags_at, pipes_at
+from pypto_build.diagnose.step.record import Argument, Scalar
+from pypto_build.diagnose.step.scalars import scalars_at
+from pypto_build.diagnose.step.session import Operand, Session, Step, Stepped, place_text
+from pypto_build.diagnose.why.trace import Array, TileOperand
+
+#: Rows and columns of a matrix that are shown unless others are asked for; elements that differ; steps listed around.
+_ROWS, _COLS, _DIFFERENT, _AROUND = 8, 8, 8, 5
+
+
+def step_line(now: Stepped, step: Step, mark: str = " ") -> str:
+    """`> #12  TADD#4         V     kernels/aiv/k.cpp:69   TADD(v17, v7, v13);`"""
+    place = f"{step.path.rpartition('/')[2]}:{step.line}" if step.line else ""
+    pipe = getattr(step.event, "pipe", "")
+    wrong = now.differs(step)
+    differs = f"   <-- {wrong} elements differ" if wrong else ""
+    number = f"#{step.number}"
+    return f"{mark} {number:<6}{step.label:<18}{pipe:<5} {place:<24} {_cut(now.text(step))}{differs}".rstrip()
+
+
+def where_lines(session: Session) -> Iterator[str]:
+    """The step one stands on: its lines, its operands, and what differs."""
+    now, step = session.now, session.step
+    yield f"{step_line(now, step, '>')}"
+    if step.pto_line:
+        yield f"  {now.call.module}:{step.pto_line}  {_cut(now.pto_text(step), 110)}"
+    for operand in now.operands(step):
+        yield f"  {_operand_line(session, operand)}"
+    wrong = now.differs(step)
+    instead = now.call.expected.instead.get(getattr(step.event, "number", -1))
+    if instead:
+        yield f"  the module has {instead} here"
+    if wrong:
+        tile = now.operands(step)[0].tile
+        assert tile is not None
+        contents = now.tile(tile.operand, step.number)
+        yield f"  {_difference(now, contents)}"
+
+
+def _operand_line(session: Session, operand: Operand) -> str:
+    name = f"{operand.role:<5} {operand.name:<10}"
+    if operand.tile is None:
+        view = operand.view
+        assert view is not None
+        where = _tensor_at(session, int(view.addresses.flat[0])) if view.addresses.size else "nothing"
+        return f"{name} global memory: {where}, {' x '.join(map(str, view.addresses.shape))}"
+    values = operand.tile.values
+    return f"{name} {place_text(operand.tile.operand)}  {_range(values)}"
+
+
+def _tensor_at(session: Session, address: int) -> str:
+    """`'a' from [0, 64]`, the first element of a view."""
+    for argument in session.recording.arguments.values():
+        if isinstance(argument, Argument):
+            slot = argument.tensor
+            if slot.buffer <= address < slot.buffer + max(slot.size, 1):
+                return f"'{argument.name}' from byte {address - slot.buffer}"
+    return "no tensor of the task"
+
+
+def _range(values: Array) -> str:
+    if not values.size:
+        return "empty"
+    low, high = values.min(), values.max()
+    return f"{_number(low)} to {_number(high)}" if low != high else f"all {_number(low)}"
+
+
+def _difference(now: Stepped, contents: Contents) -> str:
+    wrong = now.wrong(contents)
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return "as in PyTorch" if contents.told.any() else "PyTorch does not tell of it"
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    mine, theirs = _number(contents.values[first]), _number(contents.expected[first])
+    distance = np.abs(contents.values[wrong].astype(np.float64) - contents.expected[wrong])
+    return (
+        f"{count} of {wrong.size} elements differ from PyTorch by up to {_number(np.nanmax(distance))}; the first "
+        f"[{', '.join(map(str, first))}] is {mine}, in PyTorch {theirs}"
+    )
+
+
+def list_lines(session: Session, around: int = _AROUND) -> Iterator[str]:
+    """The steps around the one one stands on."""
+    now = session.now
+    for step in now.steps[max(session.at - around, 0) : session.at + around + 1]:
+        yield step_line(now, step, ">" if step.number == session.at else " ")
+
+
+# --- printing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Something with elements: its title and contents."""
+
+    title: str
+    contents: Contents
+
+
+_WANTED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:\[(?P<part>[^\]]*)\])?\s*(?P<before>before)?")
+
+
+def print_lines(session: Session, text: str) -> Iterator[str]:
+    """`v17`, `v17[3, 0:8]`, `dst`, `src1 before`, a tensor of the task, a scalar. Raises ArtifactError."""
+    match = _WANTED.fullmatch(text.strip())
+    if match is None:
+        raise ArtifactError(
+            "", f"'{text}' cannot be printed", "name a tile or scalar: v17, v17[3, 0:8], dst, src0 before"
+        )
+    name, part, before = match["name"], match["part"], bool(match["before"])
+    scalar = _scalar(session, name)
+    if scalar:
+        yield scalar
+        return
+    shown = shown_of(session, name, before)
+    yield shown.title
+    yield f"  {_difference(session.now, shown.contents)}"
+    yield from (f"  {line}" for line in matrix_lines(session.now, shown.contents, part))
+
+
+def _scalar(session: Session, name: str) -> str:
+    for one in scalars_at(session.now, session.at):
+        if one.name == name:
+            return one.line
+    for argument in session.recording.arguments.values():
+        if isinstance(argument, Scalar) and argument.name == name:
+            return f"{name} = {_number(argument.value)} ({argument.type}), a scalar of the task"
+    return ""
+
+
+def shown_of(session: Session, name: str, before: bool = False) -> Shown:
+    """A tile or a tensor by its name, or by what it is to the instruction. Raises ArtifactError."""
+    now = session.now
+    if re.fullmatch(r"(dst|src|tmp)\d?", name) and name not in now.told:
+        roles = [operand.role for operand in now.operands(session.step) if operand.tile is not None]
+        if name not in (*roles, *(f"{role}0" for role in roles)):
+            raise ArtifactError("", f"{session.step.label} has no '{name}'", f"it has {', '.join(roles) or 'no tiles'}")
+    for operand in now.operands(session.step):
+        if name in (operand.role, f"{operand.role}0") and operand.tile is not None:
+            return _tile(session, f"{operand.role} {operand.name}".strip(), operand.tile.operand, before)
+    variable = now.variable(name, session.at)
+    if variable is not None and variable.tile is not None:
+        return _tile(session, name, variable.tile, before)
+    address = int(variable.value) if variable is not None and variable.holds in ("view", "pointer") else -1
+    for argument in session.recording.arguments.values():
+        if isinstance(argument, Argument):
+            slot = argument.tensor
+            if argument.name == name or slot.buffer <= address < slot.buffer + slot.size:
+                return _tensor(session, argument, before)
+    names = [*now.told, *(argument.name for argument in session.recording.arguments.values())]
+    known = ", ".join(dict.fromkeys(names)) or "none"
+    hint = "it has no value yet" if name in now.told else f"there are {known}"
+    raise ArtifactError("", f"'{name}' is no tile, tensor or scalar here", hint)
+
+
+def _tile(session: Session, name: str, operand: TileOperand, before: bool) -> Shown:
+    when = "before" if before else "after"
+    title = f"{name}  {place_text(operand)}  {when} #{session.at} {session.step.label}"
+    return Shown(title, session.now.tile(operand, session.at, before))
+
+
+def _tensor(session: Session, argument: Argument, before: bool) -> Shown:
+    shape = "x".join(map(str, argument.tensor.shape)) or "1"
+    when = "before" if before else "after"
+    title = f"'{argument.name}'  {shape} {argument.tensor.dtype}  {when} #{session.at} {session.step.label}"
+    return Shown(title, session.now.tensor(argument, session.at, before))
+
+
+def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> Iterator[str]:
+    """Rows and columns; below an element that differs what PyTorch has. The first to differ unless a part is named."""
+    values = contents.values
+    if values.ndim != 2:
+        contents = _as_matrix(contents)
+        values = contents.values
+    wrong = now.wrong(contents)
+    rows, cols = _part(part, values.shape, wrong)
+    cells = [[_cell(contents, wrong, r, c) for c in cols] for r in rows]
+    below = [[_number(contents.expected[r, c]) if wrong[r, c] else "" for c in cols] for r in rows]
+    heads = [str(c) for c in cols]
+    columns = range(len(cols))
+    widths = [max([len(heads[i]), *(len(row[i]) for row in (*cells, *below))], default=0) for i in columns]
+    label = max([len("PyTorch") if any(map(any, below)) else 3, *(len(f"[{r}]") for r in rows)])
+    yield " " * label + "  " + "  ".join(h.rjust(w) for h, w in zip(heads, widths, strict=True))
+    for r, row, expected in zip(rows, cells, below, strict=True):
+        yield f"[{r}]".ljust(label) + "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True))
+        if any(expected):
+            yield (
+                "PyTorch".rjust(label)
+                + "  "
+                + "  ".join(c.rjust(w) for c, w in zip(expected, widths, strict=True)).rstrip()
+            )
+    left = values.size - len(rows) * len(cols)
+    if left and part is None:
+        yield f"… {left:,} more of {values.shape[0]} x {values.shape[1]}; name a part, such as [0:16, 0:16]"
+
+
+def _as_matrix(contents: Contents) -> Contents:
+    width = contents.values.shape[-1] if contents.values.ndim else 1
+    parts = (contents.values, contents.known, contents.expected, contents.told)
+    values, known, expected, told = (part.reshape(-1, max(width, 1)) for part in parts)
+    return Contents(contents.dtype, values, known, expected, told)
+
+
+def _part(part: str | None, shape: tuple[int, ...], wrong: Array) -> tuple[range, range]:
+    if part is None:
+        row, col = (int(i) for i in np.argwhere(wrong)[0]) if wrong.any() else (0, 0)
+        row, col = (0 if row < _ROWS else row, 0 if col < _COLS else col)
+        return range(row, min(row + _ROWS, shape[0])), range(col, min(col + _COLS, shape[1]))
+    words = [word.strip() for word in part.split(",")]
+    if len(words) != 2:
+        raise ArtifactError("", f"[{part}] is no part of a matrix", "give rows and columns: [3, 0:8]")
+    ranges = []
+    for word, extent in zip(words, shape, strict=True):
+        match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", word)
+        if match is None or not word:
+            raise ArtifactError("", f"[{part}]: '{word}' is no index and no range", "I or I:J")
+        first = int(match[1] or 0)
+        last = int(match[3] or extent) if match[2] else first + 1
+        if not 0 <= first < last <= extent:
+            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name less")
+        ranges.append(range(first, last))
+    return ranges[0], ranges[1]
+
+
+def _cell(contents: Contents, wrong: Array, row: int, col: int) -> str:
+    if not contents.known[row, col]:
+        return "?"
+    return _number(contents.values[row, col]) + ("!" if wrong[row, col] else "")
+
+
+def _number(value: object) -> str:
+    number = value.item() if isinstance(value, np.generic) else value
+    return f"{number:.6g}" if isinstance(number, float) else str(number)
+
+
+def _cut(text: str, most: int = 72) -> str:
+    """A line that fits: types of declarations and of modules are the long part, and say little."""
+    text = re.sub(r"\s*:\s*!pto\.[^)]*(?=\))", "", text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# --- pipes, flags, scalars --------------------------------------------------------------------------------------------
+
+
+def flag_lines(session: Session) -> Iterator[str]:
+    """Flags that are set and not waited for, and those that were waited for, the last first."""
+    now = session.now
+    found = flags_at(now, session.at)
+    for flag in found:
+        state = f"set at #{flag.set} {_line(now, flag.set)}"
+        state = f"not set, and waited for at #{flag.waited} {_line(now, flag.waited)}" if flag.set < 0 else state
+        if flag.set >= 0:
+            state += (
+                f", waited for at #{flag.waited} {_line(now, flag.waited)}"
+                if flag.waited >= 0
+                else ", nobody has waited for it"
+            )
+        yield f"  {flag.source} -> {flag.target}  EVENT_ID{flag.id}  {state}"
+    if not found:
+        yield "  no flag has been set yet"
+
+
+def pipe_lines(session: Session) -> Iterator[str]:
+    """Each pipe that has done something: how much, its last instruction, and how far it knows of the others."""
+    now = session.now
+    for pipe in pipes_at(now, session.at):
+        last = now.steps[pipe.last]
+        known = ", ".join(f"{name} up to #{number}" for name, number in pipe.knows)
+        waits = f"; ordered after {known}" if known else ""
+        count = f"{pipe.count} instruction{'s' if pipe.count > 1 else ''}"
+        yield f"  {pipe.name:<5} {count}, the last #{pipe.last} {last.label} {_line(now, pipe.last)}{waits}"
+
+
+def _line(now: Stepped, number: int) -> str:
+    step = now.steps[number]
+    return f"(line {step.line})" if step.line else ""
+
+
+def scalar_lines(session: Session) -> Iterator[str]:
+    """Numbers that variables hold, the module's beside them."""
+    found = scalars_at(session.now, session.at)
+    yield from (f"  {one.line}" for one in found)
+    for argument in session.recording.arguments.values():
+        if isinstance(argument, Scalar):
+            yield f"  {argument.name} = {_number(argument.value)} ({argument.type}), a scalar of the task"
+
+
+def tile_lines(session: Session) -> Iterator[str]:
+    """All tiles that have an address by now, and how they stand to PyTorch."""
+    now = session.now
+    for variable in now.variables(session.at):
+        if variable.tile is None:
+            continue
+        contents = now.tile(variable.tile, session.at)
+        place = f"  {variable.name:<10} {place_text(variable.tile)}  "
+        if contents.known.any():
+            yield f"{place}{_range(contents.values[contents.known])}  {_difference(now, contents)}"
+        else:
+            yield f"{place}not written"

@@ -1,0 +1,120 @@
+"""What the flight recorder holds when a run ends badly: kept as `dfx_outputs/flight.json`, the last of it shown."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.runtime.faults import FaultRecord, is_known
+from pypto_build.runtime.flight import Event, What, read_flight
+
+FLIGHT = "flight.json"
+SCHEMA = 1
+
+_SHOWN = 8
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An event of a rank, ``ms`` from the end of the run (so it is 0 or less), and what it is in words."""
+
+    ms: float
+    rank: int
+    core: int
+    what: str
+    text: str
+    kernel: str = ""
+    task: int | None = None
+    role: str = ""
+    block: int = 0
+    value: int = 0
+    detail: int = 0
+    object: int = 0
+
+    def line(self, ranks: bool) -> str:
+        """As it is shown to people."""
+        place = "orchestration" if self.core < 0 else f"core {self.core}" + (f" ({self.role})" if self.role else "")
+        return f"{self.ms:+10.3f} ms  {f'rank {self.rank} ' if ranks else ''}{place}: {self.text}"
+
+
+class Flight(msgspec.Struct, frozen=True):
+    """The last events of the orchestration (core -1) and of every core, the earliest first; what the run ended with,
+    where it noticed that itself, and the source line of what crashed or hung."""
+
+    schema: int
+    ranks: int
+    events: list[Kept]
+    fault: FaultRecord | None = None
+    line: str = ""
+
+    def lines(self, count: int | None = None) -> list[str]:
+        """The last events, a line each."""
+        return [event.line(self.ranks > 1) for event in self.events[-count if count else 0 :]]
+
+
+def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path | None, stopped_ns: int = 0) -> None:
+    """Write the events of a run that ended with `error`, and add the last of them to it.
+
+    `memory` has `size` bytes a rank; `stopped_ns` is when it was stopped (CLOCK_MONOTONIC), 0 if it ended by itself.
+    """
+    ranks = [read_flight(memory[start : start + size]) for start in range(0, len(memory), size)]
+    flight = collect(ranks, stopped_ns, error.fault, error.line)
+    if not flight.events:
+        return
+    if directory is not None:
+        with suppress(OSError):  # a kernel put something there, or there is no room: what is shown is enough
+            write_bytes(directory / FLIGHT, msgspec.json.encode(flight) + b"\n")
+    shown = flight.lines(_SHOWN)
+    error.events = [f"the last {len(shown)} of {len(flight.events)} events (dfx_outputs/{FLIGHT}):", *shown]
+
+
+def collect(
+    ranks: Sequence[Sequence[Event]], stopped_ns: int = 0, fault: FaultRecord | None = None, line: str = ""
+) -> Flight:
+    """The events of all ranks in the order of time; `stopped_ns` as above, the others as in `Flight`."""
+    events = sorted(
+        ((event, rank) for rank, events in enumerate(ranks) for event in events), key=lambda pair: pair[0].ns
+    )
+    faults = [event.ns for event, _ in events if event.what is What.FAULT]
+    end = max(faults) if faults else stopped_ns or (events[-1][0].ns if events else 0)
+    kept = [_kept(event, rank, end) for event, rank in events if event.what is not What.FAULT]
+    return Flight(SCHEMA, len(ranks), kept, fault, line)
+
+
+def _kept(event: Event, rank: int, last: int) -> Kept:
+    return Kept(
+        (event.ns - last) / 1e6,
+        rank,
+        event.core,
+        event.what.name.lower(),
+        str(event),
+        event.kernel,
+        event.task,
+        event.role,
+        event.block,
+        event.value,
+        event.detail,
+        event.object,
+    )
+
+
+def read_kept(path: Path) -> Flight:
+    """The events in `path`. Raises `ArtifactError` where there are none, or something else."""
+    try:
+        flight = decode_json(read_bytes(path), Flight)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "replay again") from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"holds no events: {error}", "replay again") from None
+    if flight.schema != SCHEMA:
+        raise ArtifactError(path, f"schema: {flight.schema} is not read, only {SCHEMA}", "replay again")
+    if flight.fault and not is_known(flight.fault):
+        raise ArtifactError(path, f"fault: kind {flight.fault.kind} is unknown", "replay again")
+    return flight

@@ -1,0 +1,379 @@
+"""What runs wait for when they cannot go on, as data, and in words: who waits for which object at which value, what it is
+now, who changed it last and when, and who could still change it.
+
+The runtime notices all of it under its locks (`scheduling/stall.cpp`, `execution/group.cpp`, `execution/group_set.cpp`,
+`execution/value_waits.cpp`, `submission/orchestrator.cpp`) and hands it over in a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import msgspec
+
+from pypto_build.facts.faults import Nearness
+
+#: Stands for what is missing.
+_MISSING = "?"
+_SHOWN_TASKS = 8
+_SHOWN_BLOCKS = 8
+_RINGS = 4
+_ROLES = ("AIC", "AIV0", "AIV1")
+_DIRECTIONS = ("vector to cube", "cube to vector")
+_COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
+_BARRIERS = ("vector cores", "cube cores", "vector and cube cores")
+
+#: What is said of an address: `distance`, the `name` of the memory and its `size` are those of what it is near to.
+ADDRESS_TEXTS = {
+    Nearness.NOTHING: "no tensor is near",
+    Nearness.STACK_USED_UP: "the stack is used up",
+    Nearness.MISSING_ARGUMENT: "argument {distance} of {size}",
+    Nearness.INSIDE: "byte {distance} of {name} ({size} bytes)",
+    Nearness.BEFORE: "{distance} bytes before {name} ({size} bytes)",
+    Nearness.PAST: "{distance} bytes past the end of {name} ({size} bytes)",
+}
+
+
+class Occupancy(msgspec.Struct):
+    """Where the tasks are: numbers of them, and whether the orchestration has returned."""
+
+    created: int = 0
+    running: int = 0
+    ready: int = 0
+    waiting: int = 0
+    orchestrated: bool = False
+
+
+class WaitingTask(msgspec.Struct):
+    """A task that cannot run: number, kernels, the tasks it waits for, and ids that nothing was submitted under."""
+
+    number: int = 0
+    kernels: str = ""
+    producers: list[tuple[int, str]] = []
+    missing: list[int] = []
+
+
+class LastOver(msgspec.Struct):
+    """The task that was over last, and how long before."""
+
+    number: int = 0
+    kernels: str = ""
+    ago_ns: int = 0
+
+
+class Oldest(msgspec.Struct):
+    """The oldest task of a ring, which the others cannot be released before: whether it is over or runs, how many tasks
+    that read what it wrote are not over, and whether its scope is open, with that one's line. Without a number it is an
+    allocation."""
+
+    over: bool = False
+    running: bool = False
+    users: int = 0
+    number: int | None = None
+    kernels: str = ""
+    scope: bool = False
+    file: str = ""
+    line: int = 0
+
+
+class Ring(msgspec.Struct):
+    """Slots of a pipe that travel one way: to the vector cores (1) or to the cube core (0); who pushed and freed one
+    last (a member, or -1), and how long before."""
+
+    pipe: int = 0
+    to_vector: int = 0
+    slots: int = 0
+    slot_bytes: int = 0
+    pushed: int = 0
+    popped: int = 0
+    freed: int = 0
+    pushed_by: int = -1
+    pushed_ago_ns: int = 0
+    freed_by: int = -1
+    freed_ago_ns: int = 0
+
+
+class Member(msgspec.Struct):
+    """A member of a group (AIC, AIV0, AIV1), and what it does: waits for a slot of a pipe, meets others, is done."""
+
+    member: int = 0
+    kernel: str = ""
+    returned: bool = False
+    returned_ago_ns: int = 0
+    meets: bool = False
+    waits: bool = False
+    pipe: int = 0
+    to_vector: int = 0
+    producing: bool = False
+    slot: int = 0
+
+
+class Group(msgspec.Struct):
+    """A group whose members wait for each other; `cause` is a key of `_CAUSES`, `meeting` how many are at a barrier."""
+
+    rings: list[Ring] = []
+    members: list[Member] = []
+    cause: str = ""
+    meeting: int = 0
+
+
+class Place(msgspec.Struct):
+    """A kernel of blocks that start together: how many barriers it has passed, at which it waits (a number of
+    `_BARRIERS`), and how long before it returned."""
+
+    block: int = 0
+    member: int = 0
+    kernel: str = ""
+    met: int = 0
+    cores: int | None = None
+    returned_ago_ns: int | None = None
+
+
+class Barrier(msgspec.Struct):
+    """Everybody who could come to a barrier."""
+
+    places: list[Place] = []
+
+
+class ValueWait(msgspec.Struct):
+    """A kernel that waits for a value in memory, what that is now, where it lies, and who notified it last."""
+
+    task: int = 0
+    kernel: str = ""
+    block: int = 0
+    member: int = 0
+    counter: bool = False
+    address: int = 0
+    expected: int = 0
+    comparison: int = 0
+    value: int = 0
+    near: int = 0
+    name: str = ""
+    distance: int = 0
+    size: int = 0
+    changes: int = 0
+    changed_ago_ns: int = 0
+    changed_to: int = 0
+    changed_set: bool = False
+    changed_by: str = ""
+    changed_task: int = 0
+
+
+def ago(ns: int) -> str:
+    """How long before: `12 us`, `3.4 ms`, `2.1 s`."""
+    for limit, unit, digits in ((1_000_000, 1_000, 0), (1_000_000_000, 1_000_000, 1)):
+        if ns < limit:
+            return f"{max(ns, 0) / unit:.{digits}f} {'us' if unit == 1_000 else 'ms'} before"
+    return f"{ns / 1e9:.1f} s before"
+
+
+def occupancy_line(sub_class: str, completed: int, tasks: Occupancy) -> str:
+    """Where every task is, in the words of simpler's own line, so that its documentation applies."""
+    return (
+        f"sub_class={sub_class} completed={completed}/{tasks.created} running={tasks.running} ready={tasks.ready} "
+        f"waiting={tasks.waiting} orch_done={int(tasks.orchestrated)}"
+    )
+
+
+# -- tasks --------------------------------------------------------------------------------------------------------
+
+
+def is_task_id(number: int) -> bool:
+    """Whether a task could have that id."""
+    return number >> 32 < _RINGS
+
+
+def task_id(number: int) -> str:
+    """An id in words."""
+    if not is_task_id(number):
+        return f"0x{number:x}, which is no task id"
+    return f"task id {number & 0xFFFFFFFF} of ring {number >> 32}"
+
+
+def tasks_left(waiting: Sequence[WaitingTask], occupancy: Occupancy | None, last: LastOver | None) -> str:
+    """Who waits for what, first of all those that wait for something that never comes."""
+    tasks = occupancy or Occupancy()
+    left = tasks.running + tasks.ready + tasks.waiting
+    lines = [
+        f"task {task.number} {task.kernels} waits for {_awaited(task, tasks.orchestrated)}"
+        for task in sorted(waiting, key=lambda task: not task.missing)
+    ]
+    if left > _SHOWN_TASKS:
+        lines.append(f"and {left - _SHOWN_TASKS} more")
+    if last:
+        lines.append(f"the last that was over is task {last.number} {last.kernels}, {ago(last.ago_ns)}")
+    return "; ".join([*lines, f"nothing {'else ' if lines else ''}can run, {left} task{'' if left == 1 else 's'} left"])
+
+
+def _awaited(task: WaitingTask, orchestrated: bool) -> str:
+    tasks = [f"task {number} {kernels}" for number, kernels in task.producers]
+    never = "was never submitted, and the orchestration "
+    never += "has returned" if orchestrated else "waits itself"
+    ids = [task_id(number) + (f", which {never}" if is_task_id(number) else "") for number in task.missing]
+    return ", ".join([*tasks, *ids]) or "nothing"
+
+
+def oldest(task: Oldest | None, file: str, line: int) -> str:
+    """What keeps the tasks of a ring from being released; `file` and `line` are those of the innermost scope."""
+    if task is None:
+        return ""
+    name = "an allocation" if task.number is None else f"task {task.number} {task.kernels}"
+    if not task.over:
+        return f"; the oldest of them, {name}, {'still runs' if task.running else 'has not run'}"
+    holders = []
+    if task.scope:
+        same = (task.file, task.line) == (file, line)
+        place = f" at {task.file}:{task.line}" if task.line else ", which is the whole orchestration"
+        holders.append("that scope" if same and task.line else f"its scope{place}")
+    if task.users:
+        holders.append(f"{task.users} task{'s' if task.users > 1 else ''} that use{'' if task.users > 1 else 's'} it")
+    return f"; the oldest of them, {name}, is over and held by {' and '.join(holders)}" if holders else ""
+
+
+# -- groups -------------------------------------------------------------------------------------------------------
+
+
+_CAUSES = {
+    "unlike_pipes": "the members describe the pipe differently (slot size, slot count or direction): make the TPipe "
+    "arguments equal",
+    "never_pushed": "pop without push: the other side never filled a slot in this direction",
+    "never_freed": "missing free: slots are popped and never freed (TFREE)",
+    "never_popped": "push without pop, or the ring has fewer slots than the pipeline is deep: raise the slot number",
+    "unlike_numbers": "the number of pushes, pops and frees differs between the members",
+}
+
+
+def group_text(group: Group) -> str:
+    """The likely cause, who waits, and what is in the pipes."""
+    lines = [_member(member, group.members) for member in group.members] + [_ring(ring) for ring in group.rings]
+    return "; ".join([f"likely {_CAUSES.get(group.cause, _MISSING)}", *filter(None, lines)])
+
+
+def _ring(ring: Ring) -> str:
+    pushed = _last(ring.pushed_by, ring.pushed_ago_ns)
+    freed = _last(ring.freed_by, ring.freed_ago_ns)
+    return (
+        f"pipe {ring.pipe} {_direction(ring.to_vector)}: {ring.slots} slots of {ring.slot_bytes} bytes, "
+        f"{ring.pushed} pushed{pushed}, {ring.popped} popped, {ring.freed} freed{freed}"
+    )
+
+
+def _last(member: int, ago_ns: int) -> str:
+    return f" (last by {_role(member)} {ago(ago_ns)})" if member >= 0 else ""
+
+
+def _member(member: Member, members: Sequence[Member]) -> str:
+    name = f"{_role(member.member)} {member.kernel}"
+    if member.returned:
+        return f"{name} has returned"
+    if member.meets:
+        return f"{name} waits at SYNCALL"
+    if not member.waits:
+        return ""
+    what = f"{'push' if member.producing else 'pop'} slot {member.slot} of pipe {member.pipe}"
+    return f"{name} waits to {what} ({_direction(member.to_vector)}), {_others(member, members)}"
+
+
+def _others(member: Member, members: Sequence[Member]) -> str:
+    """Who alone could let a member go on, and why none of them does."""
+    of_vector = member.producing == (member.to_vector == 1)  # they are on the side that it does not stand on
+    others = [other for other in members if (other.member > 0) == of_vector]
+    verb = "frees" if member.producing else "pushes"
+    if not others:
+        return f"which nobody of this group {verb}"
+    states = [f"{_role(other.member)}{_state(other, member)}" for other in others]
+    return f"which only {' and '.join(states)} {verb}"
+
+
+def _state(other: Member, member: Member) -> str:
+    if other.member == member.member:
+        return " itself"
+    return f" (returned {ago(other.returned_ago_ns)})" if other.returned else " (waits itself)"
+
+
+def _direction(to_vector: int) -> str:
+    return _DIRECTIONS[to_vector == 1]
+
+
+def _role(member: int) -> str:
+    return _ROLES[member % len(_ROLES)]
+
+
+def barrier_text(barrier: Barrier) -> str:
+    """Who waits at a barrier, and who will not come."""
+    waiting = [place for place in barrier.places if place.cores is not None]
+    gone = [place for place in barrier.places if place.returned_ago_ns is not None]
+    others = [place for place in barrier.places if place.cores is None and place.returned_ago_ns is None]
+    parts = [
+        f"{_blocks(places)} wait{'s' * (len(places) == 1)} at the {_ordinal(met + 1)} SYNCALL of the {_cores(cores)}"
+        for (cores, met), places in _by(waiting, lambda place: (place.cores or 0, place.met))
+    ]
+    parts += [
+        f"{_blocks(places)} {'has' if len(places) == 1 else 'have'} returned after {met}, the last "
+        f"{ago(min(place.returned_ago_ns or 0 for place in places))}"
+        for (met, _), places in _by(gone, lambda place: (place.met, 0))
+    ]
+    parts += [f"{_blocks(others)} {'has' if len(others) == 1 else 'have'} not come yet"] if others else []
+    return ", ".join(parts)
+
+
+def _by(places: Iterable[Place], key: object) -> list[tuple[tuple[int, int], list[Place]]]:
+    assert callable(key)
+    return [(found, list(each)) for found, each in groupby(sorted(places, key=key), key)]
+
+
+def _blocks(places: Sequence[Place]) -> str:
+    """`blocks 0-2 (AIV0 step)`."""
+    numbers = sorted({place.block for place in places})
+    spans = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    texts = [f"{first}-{last}" if last > first else str(first) for first, last in spans]
+    more = f" and {len(texts) - _SHOWN_BLOCKS} more" if len(texts) > _SHOWN_BLOCKS else ""
+    kernels = dict.fromkeys(f"{_role(place.member)} {place.kernel}" for place in places)
+    return f"block{'s' * (len(numbers) > 1)} {', '.join(texts[:_SHOWN_BLOCKS])}{more} ({', '.join(kernels)})"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _cores(cores: int) -> str:
+    return _BARRIERS[cores] if 0 <= cores < len(_BARRIERS) else _MISSING
+
+
+# -- values -------------------------------------------------------------------------------------------------------
+
+
+def values_text(waits: Sequence[ValueWait], count: int) -> str:
+    """Every kernel that waits for a value."""
+    more = [f"and {count - len(waits)} more"] if count > len(waits) else []
+    return "; ".join([*map(_value, waits), *more, "nobody is left who could change it" if count < 2 else _NOBODY])
+
+
+_NOBODY = "nobody else is left who could change one of them"
+
+
+def _value(wait: ValueWait) -> str:
+    near = ADDRESS_TEXTS.get(Nearness(wait.near)) if 0 <= wait.near < len(Nearness) else None
+    place = f" ({near.format(distance=wait.distance, name=wait.name, size=wait.size)})" if near else ""
+    what = "the completion counter" if wait.counter else "the signal"
+    comparison = _COMPARISONS[wait.comparison] if 0 <= wait.comparison < len(_COMPARISONS) else _MISSING
+    block = f" block {wait.block}" if wait.block else ""
+    return (
+        f"task {wait.task} {wait.kernel}{block} waits for {what} at 0x{wait.address:x}{place} {comparison} "
+        f"{wait.expected}, it is {wait.value} ({_changed(wait)})"
+    )
+
+
+def _changed(wait: ValueWait) -> str:
+    if not wait.changes:
+        return "no TNOTIFY ever changed it"
+    how = f"set to {wait.changed_to}" if wait.changed_set else f"{wait.changed_to} added"
+    times = "once" if wait.changes == 1 else f"{wait.changes} times, last"
+    return f"notified {times} by task {wait.changed_task} {wait.changed_by} {ago(wait.changed_ago_ns)}: {how}"
