@@ -84,7 +84,7 @@ def test_data_are_what_the_run_had(tmp_path: Path) -> None:
     own = EXAMPLES / "_jit_vector_dag/data"
     assert np.array_equal(floats(tmp_path / "_jit_vector_dag_task0/data/in/a.pt"), floats(own / "in/a.pt"))
     made, golden = floats(tmp_path / "_jit_vector_dag_task4/data/out/f.pt"), floats(own / "out/f.pt")
-    assert np.allclose(made, golden, rtol=1e-5)
+    assert np.allclose(made, golden, rtol=1e-4, atol=1e-4)
 
 
 def test_reference_golden_shows_a_wrong_kernel(tmp_path: Path) -> None:

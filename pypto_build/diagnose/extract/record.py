@@ -104,7 +104,7 @@ class RecordedTask:
 
 
 @dataclass
-class Recording:
+class RecordedRun:
     """The chosen tasks in the order of submission, how many ran in all, the text of deps.json, and what to tell."""
 
     tasks: list[RecordedTask] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
 
 
-def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "run") -> tuple[Recording, str]:
+def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "run") -> tuple[RecordedRun, str]:
     """Run everything and record the chosen tasks, and say who made their outputs.
 
     With ``golden`` "reference", PyTorch executes the chosen tasks in place of their kernels. So it does where the run
@@ -134,7 +134,7 @@ def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "r
 
 def _again(
     launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, fault: RunFault
-) -> tuple[str, Recording]:
+) -> tuple[str, RecordedRun]:
     """Where the run ended: without what comes after the chosen tasks, and without their kernels if it was in them."""
     inside = bool(choice.kernel) or choice.takes_number(progress.task)
     ways = [golden] if not inside else [*(["reference"] if has_torch() else []), ""]
@@ -150,8 +150,8 @@ def _again(
 
 def _run(
     launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, *, all_of_it: bool
-) -> Recording:
-    def work() -> Recording:
+) -> RecordedRun:
+    def work() -> RecordedRun:
         recorder = _Recorder(choice, progress.set, launch.artifact, golden, None if all_of_it else choice.last)
         result = launch.run(recorder)
         recorder.recording.graph = result.graph
@@ -190,7 +190,7 @@ class _Recorder:
         self, choice: Choice, started: Callable[[int], None], artifact: Path, golden: str, last: int | None
     ) -> None:
         self.choice, self.started, self.golden, self.last = choice, started, golden, last
-        self.recording = Recording()
+        self.recording = RecordedRun()
         self._total = 0
         self._references: Any = None
         if golden == "reference":

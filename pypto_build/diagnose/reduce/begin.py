@@ -12,7 +12,7 @@ from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.diagnose.extract.choice import Choice, of_numbers
 from pypto_build.diagnose.extract.order import OrderBesides, kept_graph, name_parameters, order_of
-from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
+from pypto_build.diagnose.extract.record import RecordedTask, RecordedRun, record
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import api_of, frame_of
 from pypto_build.diagnose.recorded.graph import TaskGraph
@@ -87,7 +87,7 @@ class Beginning:
         pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
         return [code.kernel.name for code, differs in pairs if differs]
 
-    def case(self, recording: Recording, tasks: Sequence[RecordedTask]) -> Case:
+    def case(self, recording: RecordedRun, tasks: Sequence[RecordedTask]) -> Case:
         """The candidate of some recorded tasks."""
         if self.graph is None:
             self.graph = kept_graph(recording.graph, self.scratch)
@@ -129,7 +129,7 @@ class Beginning:
             return [of_numbers([at], "fault"), Choice(((0, at),), label="until")]
         return [every, every]
 
-    def _several(self, search: Search, recording: Recording) -> Case | None:
+    def _several(self, search: Search, recording: RecordedRun) -> Case | None:
         """All of them, then without halves, quarters, …, as long as it stays."""
         tasks = list(recording.tasks)
         case = self.case(recording, tasks)

@@ -29,8 +29,8 @@ class Refused(Exception):
 class Builder:
     """What is compiled lies in ``directory`` by the digest of its text, whoever asks for it."""
 
-    def __init__(self, directory: Path, given: argparse.Namespace) -> None:
-        """``given`` has platform, jobs, kernel_flags, cxx, arch and numerics."""
+    def __init__(self, directory: Path, given: argparse.Namespace, runtime: str) -> None:
+        """``given`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
         jobs = given.jobs or os.cpu_count() or 1
         self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(jobs)
         try:
@@ -40,7 +40,12 @@ class Builder:
         own, user = kernel_numerics(given.numerics), [*_FLAGS, *shlex.split(given.kernel_flags)]
         self.recipes = {
             checked: host_recipe(
-                found, PLATFORMS[given.platform], given.arch, (*own, *(CHECKED_FLAGS if checked else ())), user
+                found,
+                PLATFORMS[given.platform],
+                runtime,
+                given.arch,
+                (*own, *(CHECKED_FLAGS if checked else ())),
+                user,
             )
             for checked in (False, True)
         }

@@ -59,7 +59,7 @@ def reduce(given: argparse.Namespace) -> int:
     if wanted.kind == "mismatch" and not begin.faulty:
         begin = _against_program(begin, given, artifact)
     judge = Judge(
-        Builder(directory / "built", given),
+        Builder(directory / "built", given, artifact.runtime),
         given.embedded,
         directory,
         _local(wanted),
