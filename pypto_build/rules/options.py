@@ -143,6 +143,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("FROM", TEXT, "", "extract: the first task; all after it are taken too"),
         Option("KEEP", TEXT, "", "reduce: what has to stay: mismatch:OUTPUT, crash, hang, or the rule of a finding"),
+        Option("CVISE", SWITCH, False, "1: reduce: then C-Vise on kernels without a module; takes minutes"),
         Option("SEEDS", TEXT, "1-200", "sweep: one case a seed: 1-200, several with commas"),
         Option("VALUES", TEXT, "", "sweep: kinds of inputs: random, edge, structured (the usual), special (inf, nan)"),
         Option("SHAPES", TEXT, "", "sweep: sizes of the dynamic dimensions: 1,7,64; 1x16,7x32 where two are; auto"),

@@ -188,7 +188,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.reduce",
             "the smallest artifact that fails in the same way, and its pack",
             Needs.BINARIES,
-            {**_flags("KEEP", "AGAINST", "CXX", "ARCH", "KERNEL_FLAGS"), "BUILD_OUTPUT": "--output"},
+            {**_flags("KEEP", "AGAINST", "CVISE", "CXX", "ARCH", "KERNEL_FLAGS"), "BUILD_OUTPUT": "--output"},
             required=("KEEP",),
             parallel=True,
         ),

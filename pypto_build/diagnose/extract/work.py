@@ -8,7 +8,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.diagnose.extract.choice import Choice
 from pypto_build.diagnose.extract.order import kept_graph, name_parameters, order_of
-from pypto_build.diagnose.extract.record import RecordedTask, RecordedRun, record
+from pypto_build.diagnose.extract.record import RecordedRun, RecordedTask, record
 from pypto_build.diagnose.extract.sources import as_built
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact

@@ -12,7 +12,7 @@ from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.diagnose.extract.choice import Choice, of_numbers
 from pypto_build.diagnose.extract.order import OrderBesides, kept_graph, name_parameters, order_of
-from pypto_build.diagnose.extract.record import RecordedTask, RecordedRun, record
+from pypto_build.diagnose.extract.record import RecordedRun, RecordedTask, record
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import api_of, frame_of
 from pypto_build.diagnose.recorded.graph import TaskGraph

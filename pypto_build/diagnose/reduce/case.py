@@ -130,7 +130,8 @@ class Case:
     def summary(self) -> str:
         """`1 task, 12 operations, 64 elements`."""
         count = len(self.tasks)
-        return f"{count} task{'' if count == 1 else 's'}, {self.operations} lines, {self.elements} elements"
+        tasks, elements = f"task{'' if count == 1 else 's'}", f"element{'' if self.elements == 1 else 's'}"
+        return f"{count} {tasks}, {self.operations} lines, {self.elements} {elements}"
 
     def with_module(self, name: str, clean: Sequence[str]) -> Case:
         """The same with another clean module; the faulty one, and the C++ of both, follow. Raises Invalid."""

@@ -21,6 +21,7 @@ from pypto_build.diagnose.reduce import shrink
 from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
 from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.case import Case, Invalid
+from pypto_build.diagnose.reduce.cvise import polished, require_cvise
 from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
@@ -49,6 +50,8 @@ def reduce(given: argparse.Namespace) -> int:
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
     require_own(root)
+    if given.cvise:
+        require_cvise()
     wanted = wanted_of(given.keep)
     directory = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
     wanted, verdict = confirmed(_request(given, directory), wanted)
@@ -76,6 +79,7 @@ def reduce(given: argparse.Namespace) -> int:
     judge.wanted = replace(judge.wanted, finite=search.ending(case).startswith("mismatch "))
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
+    case = polished(search, case) if given.cvise else case
     return _finish(given, root, case, judge, search)
 
 
