@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pypto_build.diagnose.reduce.texts import FaultLost, carry
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
+from tests.rules.project import Project
 
 
 def reduce(artifact: Path, place: Path, *words: str) -> int:
@@ -81,6 +83,23 @@ def test_a_crash_stays_the_same_crash(tmp_path: Path) -> None:
     verdict = replay(root, tmp_path / "again").verdict
     assert verdict.error is not None and (verdict.error.kind, verdict.error.kernel) == ("crash", "kernel_mul")
     assert "address 0x10" in verdict.error.message
+
+
+def test_a_kernel_without_a_module(tmp_path: Path) -> None:
+    """Hand-written C++ follows another artifact that is right: lines go from both, and the fault stays."""
+    good = Project(tmp_path).artifact
+    bad = tmp_path / "bad/_jit_chain"
+    shutil.copytree(good, bad)
+    for root, number in ((good, "1"), (bad, "2")):
+        kernel = root / "kernels/aiv/plus_one.cpp"
+        text = kernel.read_text().replace("in[i] + 1", f"in[i] + {number}")
+        kernel.write_text(text.replace("    for (", "    volatile int unused = 3;\n    (void)unused;\n    for ("))
+    assert reduce(bad, tmp_path, "--keep", "mismatch:y", "--against", str(good)) == 0
+    root = tmp_path / "_jit_chain_reduced"
+    text = (root / "kernels/aiv/plus_one.cpp").read_text()
+    assert "in[i] + 2" in text and "unused" not in text and not (root / "ptoas").exists()
+    params = json.loads((root / "compiled_meta.json").read_bytes())["params"]
+    assert [(param["name"], param["shape"]) for param in params] == [("t", [1]), ("y", [1])]
 
 
 @pytest.mark.parametrize(
