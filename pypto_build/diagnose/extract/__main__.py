@@ -48,7 +48,7 @@ def _extract(given: argparse.Namespace) -> int:
     choice = choose(given.task, given.kernel, given.first)
     needs_torch(given.golden)
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
-    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact)}_{choice.label}"
+    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_{choice.label}"
     built = given.artifact, given.build_dir, given.embedded, given.platform
     launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     try:
