@@ -48,7 +48,6 @@ def replayed(root: Path) -> Verdict:
         ("_jit_vector_dag", ("--task", "0,4"), "task0_4", "a b c g f"),
         ("_jit_vector_dag", ("--kernel", "kernel_shift"), "kernel_shift", "c d e"),
         ("_jit_vector_dag_may", ("--from", "2"), "from2", "c e d g f"),
-        ("_jit_vector_dag_june", ("--task", "2", "--golden", "reference"), "task2", "c e"),
         ("_jit_row_blocks", ("--task", "1-3"), "task1_3", "x g out"),  # rows of larger tensors, a shorter last block
         ("_jit_accumulate", ("--from", "0"), "from0", "x acc y"),  # one tensor read and written by several tasks
         ("_jit_spmd_scale", ("--task", "0"), "task0", "x y"),  # blocks
