@@ -13,7 +13,8 @@ class Outcome(msgspec.Struct):
     """One test, or one replay that is no test.
 
     ``text`` is what the run printed, or what did not build; ``reason`` a line on what is wrong; ``command`` what to
-    type for its cause. ``verdict`` is the path of its verdict, ``seconds`` what it took.
+    type for its cause. ``verdict`` is the path of its verdict, ``pack`` that of its pack (PACK=onfail), ``seconds``
+    what it took.
     """
 
     name: str
@@ -26,3 +27,4 @@ class Outcome(msgspec.Struct):
     text: str = ""
     command: str = ""
     failed: bool = False
+    pack: str = ""

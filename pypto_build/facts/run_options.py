@@ -115,8 +115,8 @@ class RunOption(Option, frozen=True):
 
 
 _ONE_RUN = ("diverge", "hazards", "flaky", "why", "step", "extract", "reduce")  # tools that make runs of their own
-_WITH_DATA = ("debug", *_ONE_RUN)
-_COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce")
+_WITH_DATA = ("debug", "sweep", *_ONE_RUN)
+_COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce", "sweep")
 
 # fmt: off
 _ORDER_AND_DATA = (
@@ -131,13 +131,14 @@ _ORDER_AND_DATA = (
     RunOption("SEED", whole(0), 0, "seed of made-up inputs", flag="--seed", verbs=("compile", *_WITH_DATA)),
     RunOption("ROUNDS", whole(1), 1, "how often to run; SWIMLANE: median and spread", flag="--rounds",
         verbs=("flaky",)),
-    RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout", verbs=_ONE_RUN, configures=False),
+    RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout",
+        verbs=(*_ONE_RUN, "sweep"), configures=False),
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
         flag="--world", runtimes=_OURS, verbs=("hazards", "flaky", "diverge")),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
     RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
         "whose results where they differ: fast (the device's where that costs nothing), device, upstream's simulator",
-        flag="--numerics", runtimes=_OURS, verbs=_ONE_RUN),
+        flag="--numerics", runtimes=_OURS, verbs=(*_ONE_RUN, "sweep")),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),
     RunOption("SHUFFLE", SWITCH, False, "1: run ready tasks in a random legal order, seeded by SEED",

@@ -94,7 +94,7 @@ class Outcomes:
                 continue
             terminal.say("", f" {outcome.name} ".center(_WIDTH, "_"))
             terminal.pass_on(outcome.text or outcome.reason, error=False, ours=True)
-            rows = {"verdict": outcome.verdict, "why": outcome.command}
+            rows = {"verdict": outcome.verdict, "why": outcome.command, "pack": outcome.pack}
             terminal.say(*(f"    {label:<8} {value}" for label, value in rows.items() if value))
 
     def _show_counts(self) -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perfor
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
+from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
 from pypto_build.toolchain.python import own_tool
@@ -123,6 +124,7 @@ def declare_replay(
     replay = Replay(
         targets, results, way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
     )
+    replay.packing = pack_words(targets.artifact.root, targets.platform.name, results, data_dir, golden, options)
     node = env.Command(
         escape(str(results / "verdict.json")),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
@@ -162,6 +164,8 @@ class Replay:
     reached: bool = False  # whether its binaries were built
     seconds: float = 0.0
     nodes: Nodes = ()
+    packing: Sequence[str] = ()  # what packs it
+    pack: str = ""  # where its pack is, if it failed and that was asked for
 
 
 class Replays:
@@ -288,6 +292,7 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     if not replay.of_a_test or workspace.verbose:
         tell_built(workspace, replay.targets)
     replay.ran = outcome.how in ("built", "failed")
+    _pack(workspace, replay, outcome.status)
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]
     ended = replay.ran and not replay.tolerant
@@ -297,6 +302,21 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
         _note_outcome(workspace, replay)
     # The verdict of one that did not run tells the rest.
     return status_of(workspace, outcome.status, replay) if ended else 0
+
+
+def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
+    """Keep a pack of what failed; one that a tool looks at is packed by those who ask for it."""
+    if replay.tolerant and not replay.of_a_test:
+        return
+    if workspace.options["PACK"] != "onfail":
+        return
+    path = pack_path(replay.targets.output, replay.targets.artifact.name, replay.way.name)
+    if not status_of(workspace, status, replay):
+        path.unlink(missing_ok=True)  # of an earlier failure
+    elif (replay.results / "verdict.json").is_file():
+        replay.pack = write_pack(workspace, replay.packing, path)
+        if replay.pack and not replay.of_a_test:
+            terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {path.name}")
 
 
 def _triage_command(workspace: Workspace, replay: Replay) -> str:
@@ -338,6 +358,7 @@ def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcom
         verdict=workspace.short_of_top(replay.results / "verdict.json"),
         text="".join(replay.heard),
         failed=bool(status_of(workspace, verdict.exit_status, replay)),
+        pack=replay.pack,
         command=_triage_command(workspace, replay) if verdict.exit_status in _UNEXPLAINED else "",
     )
 

@@ -103,6 +103,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "flaky",
         "extract",
         "reduce",
+        "sweep",
         "passes",
         "pto_check",
         "pto_diff",

@@ -40,7 +40,7 @@ def with_numerics(variant: Variant, numerics: str) -> Variant:
     if numerics == FAST:
         return variant
     directory = f"{variant.directory}-{numerics}" if variant.directory else numerics
-    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked)
+    return Variant(directory, (*variant.kernel_flags, *kernel_numerics(numerics)), variant.checked, variant.alone)
 
 
 _OWN = (with_numerics(variant, numerics) for variant in (USUAL, CHECKED, WEAK, DEBUGGED) for numerics in NUMERICS)

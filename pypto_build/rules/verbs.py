@@ -195,8 +195,16 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.reduce",
             "the smallest artifact that fails in the same way, and its pack",
             Needs.BINARIES,
-            {**_flags("KEEP", "AGAINST", "CXX", "ARCH", "KERNEL_FLAGS"), "BUILD_OUTPUT": "--output"},
+            {**_flags("KEEP", "AGAINST", "CVISE", "CXX", "ARCH", "KERNEL_FLAGS"), "BUILD_OUTPUT": "--output"},
             required=("KEEP",),
+            parallel=True,
+        ),
+        Verb(
+            "sweep",
+            "pypto_build.diagnose.sweep",
+            "many inputs and sizes against the reference; the tolerance that follows",
+            Needs.BINARIES,
+            {**_flags("SEEDS", "VALUES", "SHAPES", "JSON"), "BUILD_OUTPUT": "--output"},
             parallel=True,
         ),
         Verb(

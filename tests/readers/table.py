@@ -226,6 +226,18 @@ def _units(path: Path) -> None:
     find_stale(artifact, path.parent, find_units(artifact), "")
 
 
+def _as_built(path: Path) -> None:
+    from pypto_build.diagnose.extract.sources import as_built
+
+    as_built(load_artifact(DAG), path.parent)
+
+
+def _tried(path: Path) -> None:
+    from pypto_build.diagnose.reduce.search import Log
+
+    Log(path)
+
+
 def _result_seeds() -> list[bytes]:
     sets = {
         "s": InputSet(
@@ -889,6 +901,8 @@ READERS: tuple[Reader, ...] = (
     Reader("pto", _examples("_jit_*/ptoas/*.pto"), _pto, mutate.damage_text, "unit.pto", errors=(PtoError,)),
     Reader("pto_torch", _examples("_jit_*/ptoas/*.pto"), _pto_torch, mutate.damage_text, "unit.pto", errors=_pto_errors()),
     Reader("units", lambda: [_UNITS], _units, mutate.damage_json, ".units.json", named=False),
+    Reader("as_built", lambda: [_UNITS], _as_built, mutate.damage_json, ".units.json", named=False),
+    Reader("tried", lambda: [b"0" * 32 + b" mismatch f\n" + b"1" * 32 + b" pass\n"], _tried, mutate.damage_text, "tried.x.log", named=False),
     Reader("results", _result_seeds, _results, mutate.damage_fields, ".results"),
     Reader("verdict", _verdict_seeds, _verdict, mutate.damage_json, "verdict.json"),
     Reader("golden", lambda: [_GOLDEN], _golden, mutate.damage_text, "golden.py"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -178,3 +180,34 @@ def test_one_gone_test_of_another_workspace(tmp_path: Path) -> None:
     assert (project.root / "build" / ".failed_tests.json").is_file()
     assert project.quiet("-c").status == 0
     assert not (project.root / "build").exists()
+
+
+def test_failures_leave_their_packs(chain: Saved) -> None:
+    """PACK=onfail: of what fails and nothing else, named where people and CI look; gone when it passes again."""
+    project = with_tests(chain)
+    run = project.quiet("test", "PACK=onfail", "JUNIT=r.xml", "JSON=r.json")
+    (pack,) = project.root.glob("build/a2a3sim/_jit_chain/*.tar.zst")
+    assert pack.name.startswith("_jit_chain.golden=golden-")
+    short = str(pack.relative_to(project.root))
+    assert f"\n    pack     {short}\n" in run.output
+    told = {test["name"]: test["pack"] for test in json.loads((project.root / "r.json").read_text())["tests"]}
+    assert {name: value for name, value in told.items() if value} == {"wrong": short}
+    properties = ElementTree.parse(project.root / "r.xml").iter("property")
+    assert [one.get("value") for one in properties if one.get("name") == "pack"] == [short]
+    words = [sys.executable, "-m", "pypto_build.cli", "replay", str(pack)]
+    elsewhere = subprocess.run(words, cwd=project.root, capture_output=True, text=True, check=False)
+    assert elsewhere.returncode == 1 and "does not match golden: ['y']" in elsewhere.stdout
+    assert project.quiet("test", "FAILED=1").output.count(short) == 0  # only when it is asked for
+    project.write_tensor("../../../golden/y", [2.0 * i + 1.0 for i in range(16)])
+    project.quiet("test", "PACK=onfail")
+    assert not pack.exists()
+
+
+def test_a_failing_replay_leaves_its_pack(chain: Saved) -> None:
+    project = chain.again()
+    project.write_tensor("out/y", [0.0] * 16)
+    run = project.quiet("replay", f"JIT={project.artifact.name}", "PACK=onfail")
+    assert "[pack] build/a2a3sim/_jit_chain/_jit_chain.tar.zst: elsewhere, pypto-build replay" in run.output
+    assert (project.root / "build/a2a3sim/_jit_chain/_jit_chain.tar.zst").is_file()
+    project.quiet("-c")
+    assert not (project.root / "build/a2a3sim/_jit_chain").exists()

@@ -48,8 +48,9 @@ def _extract(given: argparse.Namespace) -> int:
     choice = choose(given.task, given.kernel, given.first)
     needs_torch(given.golden)
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
-    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact)}_{choice.label}"
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_{choice.label}"
+    built = given.artifact, given.build_dir, given.embedded, given.platform
+    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     try:
         written, found = extract(launch, Plan(choice, root, given.golden, given.build_dir / "extract", given.timeout))
     except RunFault as fault:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from pypto_build.compiler.vintages import ApiVintage
 from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
-from pypto_build.diagnose.extract.tensors import Parameter, Step
+from pypto_build.diagnose.extract.tensors import Parameter, ViewStep
 from pypto_build.facts.dtypes import DTYPES
 
 _ADD = {"IN": "add_input", "OUT": "add_output", "INOUT": "add_inout", "NO_DEP": "add_no_dep"}
@@ -77,9 +77,10 @@ class Text:
             body = list(self._task(at, task, task.number in awaited))
             if task.number in self.manual:
                 body = ["PTO2_SCOPE(PTO2ScopeMode::MANUAL) {", *(f"    {line}" for line in body), "}"]
-            lines += ["" if at or awaited else None, *(f"    {line}" if line else "" for line in body)]  # type: ignore[list-item]
+            lines += [""] if at or awaited else []
+            lines += [f"    {line}" if line else "" for line in body]
         lines.append("}")
-        text = "\n".join(f"    {line}" if line else "" for line in lines if line is not None)
+        text = "\n".join(f"    {line}" if line else "" for line in lines)
         return f'{head}{text}\n}}\n\n}}  // extern "C"\n'
 
     def _allocated(self, one: Parameter) -> Iterator[str]:
@@ -124,7 +125,7 @@ class Text:
         else:
             yield f"{submit};"
 
-    def _view(self, task: RecordedTask, use: TensorUse) -> Iterator[str]:  # type: ignore[misc]
+    def _view(self, task: RecordedTask, use: TensorUse) -> Generator[str, None, str]:
         parameter, _ = self.uses[task.number, use.index]
         name = f"ext_{parameter.name}"
         stem = parameter.name
@@ -138,7 +139,7 @@ class Text:
             name = known
         return name
 
-    def _call(self, variable: str, of: str, step: Step) -> Iterator[str]:
+    def _call(self, variable: str, of: str, step: ViewStep) -> Iterator[str]:
         tensor = self.vintage.tensor
         if step.shape:
             yield f"uint32_t {variable}_shapes[{len(step.shape)}] = {{{_numbers(step.shape)}}};"

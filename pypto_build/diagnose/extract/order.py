@@ -16,14 +16,14 @@ from pypto_build.diagnose.recorded.sites import aliases, match_tasks, read_sites
 
 
 @dataclass(frozen=True)
-class Order:
+class OrderBesides:
     """For each task those that it has to be told to wait for; ``manual`` are tasks whose tensors order nothing."""
 
     after: Mapping[int, Sequence[int]] = field(default_factory=dict)
     manual: frozenset[int] = frozenset()
 
 
-def order_of(graph: TaskGraph, tasks: Sequence[RecordedTask], parameters: Sequence[Parameter]) -> Order:
+def order_of(graph: TaskGraph, tasks: Sequence[RecordedTask], parameters: Sequence[Parameter]) -> OrderBesides:
     """The order that the run had, as far as it does not follow from the tensors of the extracted tasks."""
     by_id = {task.task_id: task for task in tasks}
     together = _sharing(parameters)
@@ -45,7 +45,7 @@ def order_of(graph: TaskGraph, tasks: Sequence[RecordedTask], parameters: Sequen
         if waits:
             after[task.number] = sorted(waits)
     manual = frozenset(by_id[one.id].number for one in graph.tasks if one.manual and one.id in by_id)
-    return Order(after, manual)
+    return OrderBesides(after, manual)
 
 
 def _sharing(parameters: Sequence[Parameter]) -> set[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""One run of the embedded runtime, tasks one by one: what each of the chosen tasks was given, and what it made of it."""
+"""One run of the embedded runtime, tasks one by one: what each chosen task was given, and what it made of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
-class View:
+class WindowView:
     """A tensor argument: where its allocation lies and how long it is (bytes), and its view of it, in elements."""
 
     buffer: int
@@ -64,7 +64,7 @@ class TensorUse:
 
     index: int
     direction: str
-    view: View
+    view: WindowView
     before: bytes = field(repr=False)
     after: bytes = field(default=b"", repr=False)
 
@@ -104,7 +104,7 @@ class RecordedTask:
 
 
 @dataclass
-class Recording:
+class RecordedRun:
     """The chosen tasks in the order of submission, how many ran in all, the text of deps.json, and what to tell."""
 
     tasks: list[RecordedTask] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
 
 
-def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "run") -> tuple[Recording, str]:
+def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "run") -> tuple[RecordedRun, str]:
     """Run everything and record the chosen tasks, and say who made their outputs.
 
     With ``golden`` "reference", PyTorch executes the chosen tasks in place of their kernels. So it does where the run
@@ -134,7 +134,7 @@ def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "r
 
 def _again(
     launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, fault: RunFault
-) -> tuple[str, Recording]:
+) -> tuple[str, RecordedRun]:
     """Where the run ended: without what comes after the chosen tasks, and without their kernels if it was in them."""
     inside = bool(choice.kernel) or choice.takes_number(progress.task)
     ways = [golden] if not inside else [*(["reference"] if has_torch() else []), ""]
@@ -150,8 +150,8 @@ def _again(
 
 def _run(
     launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, *, all_of_it: bool
-) -> Recording:
-    def work() -> Recording:
+) -> RecordedRun:
+    def work() -> RecordedRun:
         recorder = _Recorder(choice, progress.set, launch.artifact, golden, None if all_of_it else choice.last)
         result = launch.run(recorder)
         recorder.recording.graph = result.graph
@@ -190,7 +190,7 @@ class _Recorder:
         self, choice: Choice, started: Callable[[int], None], artifact: Path, golden: str, last: int | None
     ) -> None:
         self.choice, self.started, self.golden, self.last = choice, started, golden, last
-        self.recording = Recording()
+        self.recording = RecordedRun()
         self._total = 0
         self._references: Any = None
         if golden == "reference":
@@ -230,7 +230,7 @@ class _Recorder:
             if not isinstance(slot, tuple):
                 args.append(ScalarUse(index, slot, given.dtype))
                 continue
-            view = View(*slot)
+            view = WindowView(*slot)
             before = window_bytes(view)
             self._total += 2 * len(before)
             if self._total > _MOST_BYTES:
@@ -248,7 +248,7 @@ def _after(use: TensorUse) -> TensorUse:
     return TensorUse(use.index, use.direction, use.view, use.before, kept)
 
 
-def window_bytes(view: View) -> bytes:
+def window_bytes(view: WindowView) -> bytes:
     """The bytes of a view's window now."""
     if view.empty:
         return b""
@@ -257,7 +257,7 @@ def window_bytes(view: View) -> bytes:
     return ctypes.string_at(view.buffer + first * size, (last - first) * size)
 
 
-def elements(view: View, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
+def elements(view: WindowView, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
     """The view's elements of an array whose first element is number ``base`` of the allocation; shares its memory."""
     if view.empty:
         return array[:0]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, View, elements
+from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, WindowView, elements
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.values import STORAGE, decode
 
@@ -47,13 +48,13 @@ class Parameter:
         """The element type by torch's name."""
         return self.key[2]
 
-    def steps(self, view: View) -> list[Step]:
+    def steps(self, view: WindowView) -> list[ViewStep]:
         """How an orchestration makes ``view`` of it. Raises ArtifactError where nothing does."""
         return steps_to(self.shape, self.base, view)
 
 
 @dataclass(frozen=True)
-class Step:
+class ViewStep:
     """One call: ``view`` with shape and offsets, ``reshape``, ``slice`` (axis, start, end, step) or ``permute``."""
 
     method: str
@@ -174,7 +175,7 @@ def _again(one: _Growing, task: RecordedTask) -> bool:
     return any(number == task.number for number, _ in one.uses)
 
 
-def _key(view: View) -> tuple[int, int, str]:
+def _key(view: WindowView) -> tuple[int, int, str]:
     return view.buffer, view.size, view.dtype
 
 
@@ -195,7 +196,7 @@ def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[
     return merged
 
 
-def _shape(views: Sequence[View], first: int, last: int) -> tuple[tuple[int, ...], int]:
+def _shape(views: Sequence[WindowView], first: int, last: int) -> tuple[tuple[int, ...], int]:
     """The row-major shape of which all views can be made, and the element that it begins at."""
     filled = [view for view in views if not view.empty]
     if not filled:
@@ -204,15 +205,15 @@ def _shape(views: Sequence[View], first: int, last: int) -> tuple[tuple[int, ...
     if all(view.contiguous and view.shape == one.shape and view.offset == first for view in filled):
         return one.shape, first
     strides = sorted({s for v in filled for s, n in zip(v.strides, v.shape, strict=True) if n > 1} | {1}, reverse=True)
-    chain = all(outer % inner == 0 for outer, inner in zip(strides, strides[1:], strict=False))
+    chain = all(outer % inner == 0 for outer, inner in pairwise(strides))
     if not chain or len(strides) > _MOST_DIMS:
         return (last - first,), first  # each view has to find its own way
     rows = -(-(last - first) // strides[0])
-    inner = [outer // inner for outer, inner in zip(strides, strides[1:], strict=False)]
+    inner = [outer // inner for outer, inner in pairwise(strides)]
     return (rows, *inner), first
 
 
-def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
+def steps_to(shape: tuple[int, ...], base: int, view: WindowView) -> list[ViewStep]:
     """The calls that make ``view`` of a row-major tensor of ``shape`` that begins at element ``base``."""
     strides = row_major_strides(shape)
     count = int(np.prod(shape, dtype=np.int64))
@@ -220,17 +221,17 @@ def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
     if view.shape == shape and offset == 0 and view.contiguous:
         return []
     if view.empty:
-        return [Step("view", tuple(0 for _ in shape), tuple(0 for _ in shape)), Step("reshape", view.shape)]
+        return [ViewStep("view", tuple(0 for _ in shape), tuple(0 for _ in shape)), ViewStep("reshape", view.shape)]
     found = _windowed(shape, strides, offset, view)
     if found is not None:
         return found
     if view.contiguous:
         numel = int(np.prod(view.shape, dtype=np.int64))
-        flat = [] if len(shape) == 1 else [Step("reshape", (count,))]
+        flat = [] if len(shape) == 1 else [ViewStep("reshape", (count,))]
         return [
             *flat,
-            Step("view", (numel,), (offset,)),
-            *([Step("reshape", view.shape)] if len(view.shape) > 1 else []),
+            ViewStep("view", (numel,), (offset,)),
+            *([ViewStep("reshape", view.shape)] if len(view.shape) > 1 else []),
         ]
     raise ArtifactError(
         "extract",
@@ -240,7 +241,7 @@ def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
     )
 
 
-def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: View) -> list[Step] | None:
+def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: WindowView) -> list[ViewStep] | None:
     """A view of each axis, with a step or an exchange of axes where the strides say so; None where that is not it."""
     moving = [(extent, stride) for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
     axes: list[int] = []
@@ -264,8 +265,8 @@ def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, vie
         axes.append(axis)
         sizes[axis] = reach
         if step > 1:
-            slices.append(Step("slice", (), (axis, 0, reach, step)))
-    steps = [] if tuple(sizes) == shape else [Step("view", tuple(sizes), tuple(starts))]
+            slices.append(ViewStep("slice", (), (axis, 0, reach, step)))
+    steps = [] if tuple(sizes) == shape else [ViewStep("view", tuple(sizes), tuple(starts))]
     steps += slices
     now = [next(extent for (extent, _), a in zip(moving, axes, strict=True) if a == axis) if axis in axes else 1
            for axis in range(len(shape))]  # fmt: skip
@@ -274,14 +275,14 @@ def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, vie
             return None
         spare = [axis for axis in range(len(shape)) if axis not in axes]
         order = [axes.pop(0) if extent > 1 else spare.pop(0) for extent in view.shape]
-        steps.append(Step("permute", (), tuple(order)))
+        steps.append(ViewStep("permute", (), tuple(order)))
         now = [now[axis] for axis in order]
     if tuple(now) != view.shape:
         if not _row_major(now, view):
             return None
-        steps.append(Step("reshape", view.shape))
+        steps.append(ViewStep("reshape", view.shape))
     return steps
 
 
-def _row_major(now: Sequence[int], view: View) -> bool:
+def _row_major(now: Sequence[int], view: WindowView) -> bool:
     return view.contiguous and int(np.prod(now, dtype=np.int64)) == int(np.prod(view.shape, dtype=np.int64))

@@ -8,7 +8,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.diagnose.extract.choice import Choice
 from pypto_build.diagnose.extract.order import kept_graph, name_parameters, order_of
-from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
+from pypto_build.diagnose.extract.record import RecordedRun, RecordedTask, record
 from pypto_build.diagnose.extract.sources import as_built
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
@@ -29,7 +29,7 @@ class Plan:
     timeout_s: float
 
 
-def extract(launch: Launch, plan: Plan) -> tuple[Extracted, Recording]:
+def extract(launch: Launch, plan: Plan) -> tuple[Extracted, RecordedRun]:
     """Record the tasks and write their artifact. Raises ArtifactError and RunFault."""
     source = load_artifact(launch.artifact)
     api_of(launch.interface.vintage, source.orchestration.source)
@@ -37,7 +37,9 @@ def extract(launch: Launch, plan: Plan) -> tuple[Extracted, Recording]:
     return write_tasks(launch, plan, found, found.tasks, golden), found
 
 
-def write_tasks(launch: Launch, plan: Plan, recording: Recording, tasks: list[RecordedTask], golden: str) -> Extracted:
+def write_tasks(
+    launch: Launch, plan: Plan, recording: RecordedRun, tasks: list[RecordedTask], golden: str
+) -> Extracted:
     """Write some of the tasks of a recording as an artifact."""
     source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
     made = parameters(tasks)

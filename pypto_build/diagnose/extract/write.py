@@ -18,7 +18,7 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.records import Kernel
 from pypto_build.compiler.vintages import TODAY, VINTAGES, ApiVintage
 from pypto_build.diagnose.extract.orchestration import Text
-from pypto_build.diagnose.extract.order import Order
+from pypto_build.diagnose.extract.order import OrderBesides
 from pypto_build.diagnose.extract.record import RecordedTask, numbers
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.facts.dtypes import DTYPES
@@ -39,7 +39,7 @@ class Extracted:
     vintage: str
     tasks: Sequence[RecordedTask]
     parameters: Sequence[Parameter]
-    order: Order
+    order: OrderBesides
     golden: str
     raw: Mapping[str, Path] = field(default_factory=dict)  # what edited modules were assembled to
 

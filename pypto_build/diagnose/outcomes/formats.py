@@ -32,6 +32,8 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
         if outcome.verdict:
             properties = ElementTree.SubElement(element, "properties")
             ElementTree.SubElement(properties, "property", {"name": "verdict", "value": _xml(outcome.verdict)})
+            if outcome.pack:
+                ElementTree.SubElement(properties, "property", {"name": "pack", "value": _xml(outcome.pack)})
         kind = _element(outcome)
         if kind == "skipped":
             ElementTree.SubElement(element, "skipped", {"message": _xml(outcome.reason)})

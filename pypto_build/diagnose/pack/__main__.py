@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add("--platform", default="a2a3sim", help="what it was replayed on")
     add("--embedded", help="the runtime's module; not packed, since it is compiled where the archive is replayed")
     add("--output", type=Path, help=f"the archive (default: OUT/<artifact>{SUFFIX})")
+    add("--golden", type=Path, metavar="DIR", help="goldens from there, not from the data's out/")
     for name, flag in _BUILD_FLAGS.items():
         add(flag, metavar="VALUE", help=f"what it was built with as {name}=")
     add_passed_on(options)
@@ -44,7 +45,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _data(given: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
-    """The data of DATA=, None for the artifact's own."""
+    """The data of DATA= and the goldens of a test, None for the artifact's own."""
+    if given.golden is not None:
+        return snapshot(artifact, given.data, given.golden)
     if given.data is None or str(given.data) == REFERENCE:
         return None
     return snapshot(artifact, given.data)
@@ -72,7 +75,7 @@ def pack_run(
         others, paths = external_files(part, place)
         tree |= others
         moved |= paths
-    rows = environment(evidence, given.data if data else None)
+    rows = environment(evidence, given.data if data and given.data else None)
     pack = Pack(
         artifact=artifact.name,
         platform=given.platform,

@@ -1,7 +1,7 @@
 """`scons reduce`: the smallest artifact that still fails in the same way.
 
 python -m pypto_build.diagnose.reduce ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH --keep mismatch:f
-    [--against GOOD] [--output DIR] [--jobs N]
+    [--against GOOD] [--output DIR] [--jobs N] [--cvise]
 
 It ends with the artifact DIR/<name>_reduced and, beside it in OUT, a pack of its replay. Whatever was tried is kept in
 OUT/reduce/, so that the same command goes on after an interruption.
@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--rtol", type=float, metavar="R", help="relative tolerance (1e-5, or what the artifact says)")
     add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add("--cvise", action="store_true", help="then C-Vise on kernels without a module; takes minutes")
     add("--jobs", type=int, default=0, metavar="N", help="compile so many candidates at once (all processors)")
     add("--cxx", default="", help="the C++ compiler")
     add("--arch", default="", help="-march of the kernels")

@@ -11,8 +11,8 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.diagnose.extract.choice import Choice, of_numbers
-from pypto_build.diagnose.extract.order import Order, kept_graph, name_parameters, order_of
-from pypto_build.diagnose.extract.record import RecordedTask, Recording, record
+from pypto_build.diagnose.extract.order import OrderBesides, kept_graph, name_parameters, order_of
+from pypto_build.diagnose.extract.record import RecordedRun, RecordedTask, record
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import api_of, frame_of
 from pypto_build.diagnose.recorded.graph import TaskGraph
@@ -48,7 +48,7 @@ def confirmed(request: Request, wanted: Wanted) -> tuple[Wanted, Verdict]:
     ended = f"the replay ends with {verdict.status}"
     if wanted.kind == "mismatch":
         wrong = [output.name for output in verdict.outputs if output.status == "mismatch"]
-        if wanted.name not in (wrong or [None]) and (wanted.name or not wrong):
+        if not wrong or (wanted.name and wanted.name not in wrong):
             says = f"the outputs that differ are {', '.join(wrong)}" if wrong else ended
             raise ArtifactError(f"KEEP=mismatch:{wanted.name}".rstrip(":"), says, "name what is wrong")
     elif wanted.kind in ENDS:
@@ -87,7 +87,7 @@ class Beginning:
         pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
         return [code.kernel.name for code, differs in pairs if differs]
 
-    def case(self, recording: Recording, tasks: Sequence[RecordedTask]) -> Case:
+    def case(self, recording: RecordedRun, tasks: Sequence[RecordedTask]) -> Case:
         """The candidate of some recorded tasks."""
         if self.graph is None:
             self.graph = kept_graph(recording.graph, self.scratch)
@@ -96,7 +96,7 @@ class Beginning:
         order = order_of(self.graph, tasks, made)
         frame = frame_of(self.artifact, self.launch.platform, f"{self.artifact.name}_reduced")
         return Case(
-            tuple(tasks), tuple(made), self.codes, self.sources.units, order or Order(), self.api,
+            tuple(tasks), tuple(made), self.codes, self.sources.units, order or OrderBesides(), self.api,
             self.launch.platform, frame,
         )  # fmt: skip
 
@@ -129,7 +129,7 @@ class Beginning:
             return [of_numbers([at], "fault"), Choice(((0, at),), label="until")]
         return [every, every]
 
-    def _several(self, search: Search, recording: Recording) -> Case | None:
+    def _several(self, search: Search, recording: RecordedRun) -> Case | None:
         """All of them, then without halves, quarters, …, as long as it stays."""
         tasks = list(recording.tasks)
         case = self.case(recording, tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shlex
@@ -12,13 +13,11 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.errors import ToolchainError
-from pypto_build.toolchain.host import find_compiler, host_recipe
+from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, host_recipe, kernel_numerics
 
 #: Compiling is most of the time, so kernels of candidates are optimised little. The result is built as any artifact.
 _FLAGS = ("-O1",)
-_CHECKED = ("-DPYPTO_CHECK=1", "-g1")
 #: A compiler that takes longer is no candidate's fault.
 _COMPILE_S = 300
 
@@ -30,15 +29,24 @@ class Refused(Exception):
 class Builder:
     """What is compiled lies in ``directory`` by the digest of its text, whoever asks for it."""
 
-    def __init__(self, directory: Path, platform: str, jobs: int, flags: str, compiler: str, arch: str) -> None:
-        self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(max(1, jobs))
+    def __init__(self, directory: Path, given: argparse.Namespace, runtime: str) -> None:
+        """``given`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
+        jobs = given.jobs or os.cpu_count() or 1
+        self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(jobs)
         try:
-            found = find_compiler(compiler)
+            found = find_compiler(given.cxx)
         except ToolchainError as error:
             raise ArtifactError("CXX=", str(error), "install one") from None
-        more = shlex.split(flags)
+        own, user = kernel_numerics(given.numerics), [*_FLAGS, *shlex.split(given.kernel_flags)]
         self.recipes = {
-            checked: host_recipe(found, PLATFORMS[platform], arch, _CHECKED if checked else (), [*_FLAGS, *more])
+            checked: host_recipe(
+                found,
+                PLATFORMS[given.platform],
+                runtime,
+                given.arch,
+                (*own, *(CHECKED_FLAGS if checked else ())),
+                user,
+            )
             for checked in (False, True)
         }
         self._headers: dict[tuple[str, bool], Path | None] = {}
@@ -48,7 +56,7 @@ class Builder:
         distinct = list(dict.fromkeys(wanted))
         for kind, _ in distinct:
             self._precompile(kind, checked)
-        made = self.pool.map(lambda one: self._one(*one, checked), distinct)
+        made = self.pool.map(lambda one: self._one(one[0], one[1], checked), distinct)
         return dict(zip(distinct, list(made), strict=True))
 
     def _one(self, kind: str, text: str, checked: bool) -> Path:
@@ -99,7 +107,7 @@ class Builder:
 def _headers_digest() -> str:
     """Of the headers that everything includes: what was made with others counts for nothing."""
     made = hashlib.sha256()
-    for path in sorted(runtime_build.headers()):
+    for path in sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file()):
         made.update(path.read_bytes())
     return made.hexdigest()[:16]
 

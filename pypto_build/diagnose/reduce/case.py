@@ -17,7 +17,7 @@ from pypto_build.compiler.assembler import assemble_unit, body_of
 from pypto_build.compiler.errors import CompileError
 from pypto_build.compiler.vintages import ApiVintage
 from pypto_build.diagnose.extract.orchestration import Text
-from pypto_build.diagnose.extract.order import Order
+from pypto_build.diagnose.extract.order import OrderBesides
 from pypto_build.diagnose.extract.record import RecordedTask
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.extract.write import Frame
@@ -38,7 +38,7 @@ _INSTRUCTION = re.compile(r"\s*(T[A-Z0-9_]+)\s*(?:<.*?>)?\((.*)\);")
 
 
 @dataclass(frozen=True)
-class Code:
+class KernelCode:
     """One kernel's C++, with the fault and without: the whole file around the body, and the body, in lines."""
 
     kernel: Kernel
@@ -72,15 +72,15 @@ class Case:
 
     tasks: tuple[RecordedTask, ...]
     parameters: tuple[Parameter, ...]
-    codes: Mapping[int, Code]
+    codes: Mapping[int, KernelCode]
     units: Mapping[str, Unit]
-    order: Order
+    order: OrderBesides
     api: ApiVintage
     platform: str
     frame: Frame
 
     @property
-    def used(self) -> list[Code]:
+    def used(self) -> list[KernelCode]:
         """The kernels that its tasks run."""
         wanted = dict.fromkeys(func_id for task in self.tasks for _, func_id, _ in task.kernels)
         return [self.codes[func_id] for func_id in wanted]
@@ -130,7 +130,8 @@ class Case:
     def summary(self) -> str:
         """`1 task, 12 operations, 64 elements`."""
         count = len(self.tasks)
-        return f"{count} task{'' if count == 1 else 's'}, {self.operations} lines, {self.elements} elements"
+        tasks, elements = f"task{'' if count == 1 else 's'}", f"element{'' if self.elements == 1 else 's'}"
+        return f"{count} {tasks}, {self.operations} lines, {self.elements} {elements}"
 
     def with_module(self, name: str, clean: Sequence[str]) -> Case:
         """The same with another clean module; the faulty one, and the C++ of both, follow. Raises Invalid."""
@@ -163,7 +164,7 @@ class Case:
         """The same with kernels that are C++ and nothing else."""
         return replace(self, codes={func_id: replace(code, unit="") for func_id, code in self.codes.items()})
 
-    def _respliced(self, code: Code, unit: Unit, raw: str, broken: str) -> Code:
+    def _respliced(self, code: KernelCode, unit: Unit, raw: str, broken: str) -> KernelCode:
         clean = tuple(body_of(raw, self.api.tensor).splitlines())
         if unit.faulty == unit.clean:
             return replace(code, clean=clean, faulty=tuple(carry(code.clean, code.faulty, clean)))

@@ -25,13 +25,17 @@ from pypto_build.replay.binding import Binding, TensorArg
 from pypto_build.replay.child import Job, KernelBinary, tensor_buffers
 from pypto_build.replay.compare import difference
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.values import STORAGE, decode, is_float
+from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.toolchain.python import own_environment, own_tool
 
 #: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
 FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": ("diverge", False)}
 ENDS = ("crash", "hang")
+_FAULTS = {number: name for name, number in vars(FaultKind).items() if isinstance(number, int)}
+_NO_NUMBERS = b"\xff"
 #: A mismatch in which wherever the outputs differ one of them is no finite number.
 NOT_FINITE = "mismatch-of-no-numbers"
 
@@ -66,7 +70,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """What a run may take, and by how much outputs may differ."""
 
     timeout_s: float
@@ -77,7 +81,7 @@ class Limits:
 class Judge:
     """Builds and runs candidates. ``built`` may be called for several at once, ``ending`` only for one."""
 
-    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: Limits) -> None:
+    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: RunLimits) -> None:
         self.builder, self.embedded, self.scratch = builder, embedded, scratch
         self.wanted, self.limits = wanted, limits
         self.checked = FINDERS.get(wanted.kind.partition("/")[0], ("", False))[1]
@@ -142,6 +146,8 @@ class Judge:
         arena = Arena([tensor.nbytes for tensor in tensors])
         for index, tensor in enumerate(tensors):
             arena.fill(index, tensor.initial)
+        for start, stop in arena.zones():  # who reads beyond a tensor reads no numbers
+            arena.memory[start:stop] = _NO_NUMBERS * (stop - start)
         kernels = tuple(
             KernelBinary(
                 code.kernel.func_id,
@@ -151,7 +157,11 @@ class Judge:
             )
             for code in case.used
         )
-        options = {"seed": 0, "serial": self.wanted.kind == "mismatch", "output_dir": str(self.scratch / "records")}
+        options: dict[str, SettingValue] = {
+            "seed": 0,
+            "serial": self.wanted.kind == "mismatch",
+            "output_dir": str(self.scratch / "records"),
+        }
         job = Job(
             self.embedded,
             case.platform,
@@ -171,7 +181,10 @@ class Judge:
             memory_bytes=default_memory_bytes(),
         ) as worker:
             worker.start_round()
-            worker.finish_round()
+            reply = worker.finish_round()
+        beyond = any(bytes(arena.memory[a:b]).strip(_NO_NUMBERS) for a, b in arena.zones())
+        if beyond or reply.input_writes:
+            raise RunFault("runtime_error", ErrorInfo(OUT_OF_BOUNDS, "a kernel wrote outside of its tensors"))
         return [bytes(arena.tensor(index)) for index in range(len(tensors))]
 
     def _differ(self, one: Parameter, faulty: bytes, clean: bytes) -> str:
@@ -227,9 +240,10 @@ class Judge:
 def described(fault: RunFault) -> str:
     """`crash WILD_ACCESS kernel_mul`, `hang DEADLOCK`: what a fault is, without what changes from run to run."""
     error = fault.error
-    kind = FaultKind(error.fault.kind).name if error.fault is not None else error.kind
+    kind = _FAULTS.get(error.fault.kind, error.kind) if error.fault is not None else error.kind
     word = "hang" if fault.status == "hang" else "crash"
-    return " ".join(part for part in (word, kind, error.kernel or "") if part)
+    kernel = "" if kind == OUT_OF_BOUNDS else error.kernel or ""  # which is only known after a second run
+    return " ".join(part for part in (word, kind, kernel) if part)
 
 
 def _link(target: Path, library: Path) -> None:

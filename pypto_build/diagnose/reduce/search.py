@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
+from pypto_build.artifact.files import read_text
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.judge import Judge
 
@@ -28,12 +29,15 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, str] = {}
-        if path.is_file():
-            for line in path.read_text("utf-8", "replace").split("\n")[:-1]:
-                digest, _, ending = line.partition(" ")
-                self.known[digest] = ending
-            if not path.read_bytes().endswith(b"\n"):
-                self._write("\n")  # ends what was cut off, so that it spoils nothing else
+        try:
+            text = read_text(path, errors="replace")
+        except OSError:  # there is none
+            return
+        for line in text.split("\n")[:-1]:
+            digest, _, ending = line.partition(" ")
+            self.known[digest] = ending
+        if text and not text.endswith("\n"):
+            self._write("\n")  # ends what was cut off, so that it spoils nothing else
 
     def add(self, digest: str, ending: str) -> None:
         """Remember an ending."""

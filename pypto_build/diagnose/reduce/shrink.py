@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, View
+from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, WindowView
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.search import Attempt
@@ -104,7 +104,7 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
         if lines != list(code.clean):
             made = made.with_body(code.kernel.func_id, lines)
     shapes = {one.name: tuple(changes.get(extent, extent) for extent in one.shape) for one in case.parameters}
-    parameters = {one.name: _cropped(one, shapes[one.name], changes, corner) for one in case.parameters}
+    parameters = {one.name: cropped(one, shapes[one.name], changes, corner) for one in case.parameters}
     uses = {
         (task, use.index): use for one in parameters.values() for task, use in one.uses
     }  # what each task is given now
@@ -140,7 +140,7 @@ def _argument(
     return replace(arg, bits=changes.get(arg.bits, arg.bits)) if not arg.dtype.startswith("float") else arg
 
 
-def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], corner: int) -> Parameter:
+def cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], corner: int) -> Parameter:
     """A parameter of a smaller shape, with views that are as much smaller."""
     if shape == one.shape:
         return one
@@ -151,7 +151,7 @@ def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int],
     return replace(one, base=0, shape=shape, initial=initial, final=final, uses=uses)
 
 
-def _view(view: View, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> View:
+def _view(view: WindowView, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> WindowView:
     """A view of the parameter's old shape in its new one. Raises Invalid where it has no place there."""
     old, new = row_major_strides(one.shape), row_major_strides(shape)
     left, offset = view.offset - one.base, 0
@@ -160,11 +160,11 @@ def _view(view: View, one: Parameter, shape: tuple[int, ...], changes: Mapping[i
         offset += (index if was == now else index * now // was) * new[axis]
     strides = []
     for stride in view.strides:
-        axis = next((a for a, s in enumerate(old) if s and stride % s == 0), None)
-        if axis is None or stride // old[axis] >= max(one.shape[axis], 2):
+        along = next((a for a, s in enumerate(old) if s and stride % s == 0), None)
+        if along is None or stride // old[along] >= max(one.shape[along], 2):
             strides.append(changes.get(stride, stride))
         else:
-            strides.append(stride // old[axis] * new[axis])
+            strides.append(stride // old[along] * new[along])
     extents = tuple(changes.get(extent, extent) for extent in view.shape)
     reach = offset + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
     if 0 not in extents and reach >= int(np.prod(shape, dtype=np.int64)):
@@ -281,11 +281,12 @@ def data(case: Case) -> Iterator[Attempt]:
             yield partial(replace, case, parameters=(*case.parameters[:at], changed, *case.parameters[at + 1 :]))
 
 
+@np.errstate(all="ignore")
 def _plainer(one: Parameter) -> Iterator[np.ndarray[Any, Any]]:
     """Plainer contents than the one it has; none for zeros."""
     stored = one.initial.view(STORAGE[one.dtype])
     values = decode(stored, one.dtype).astype(np.float64)
-    if not values.any():
+    if not one.initial.any():
         return
     kind = np.dtype(STORAGE[one.dtype])
     yield np.zeros_like(one.initial)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pypto_build.artifact import Artifact, ArtifactError, Kernel, load_artifact
 from pypto_build.artifact.modules import function_names
 from pypto_build.compiler.assembler import body_of
 from pypto_build.compiler.vintages import ApiVintage
-from pypto_build.diagnose.reduce.case import Code, Invalid, Unit, assembled
+from pypto_build.diagnose.reduce.case import Invalid, KernelCode, Unit, assembled
 from pypto_build.pto import PtoError
 from pypto_build.pto.splice import body_of as body_in
 from pypto_build.replay.reference.entry import read_entry
@@ -28,11 +29,11 @@ class Sources:
         }
         self.units: dict[str, Unit] = {}
 
-    def codes(self) -> dict[int, Code]:
+    def codes(self) -> dict[int, KernelCode]:
         """Every kernel by func_id."""
         return {kernel.func_id: self._code(kernel) for kernel in self.artifact.kernels}
 
-    def _code(self, kernel: Kernel) -> Code:
+    def _code(self, kernel: Kernel) -> KernelCode:
         root = self.artifact.root
         inside = kernel.source.is_relative_to(root)
         place = kernel.source.relative_to(root) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
@@ -42,10 +43,12 @@ class Sources:
         try:
             faulty, clean = body_in(text).splitlines(), body_in(good).splitlines()
         except PtoError:
-            return Code(kernel, place, "", good, text, tuple(good.splitlines()), tuple(text.splitlines()), sliced=False)
+            return KernelCode(
+                kernel, place, "", good, text, tuple(good.splitlines()), tuple(text.splitlines()), sliced=False
+            )
         if self.good is None and unit:
             clean = self._made_of(unit, faulty)
-        return Code(kernel, place, unit, good, text, tuple(clean), tuple(faulty))
+        return KernelCode(kernel, place, unit, good, text, tuple(clean), tuple(faulty))
 
     def _counterpart(self, kernel: Kernel) -> Kernel:
         assert self.good is not None
@@ -80,10 +83,8 @@ class Sources:
         raw = self.artifact.root / unit.where.with_suffix(".cpp")
         if raw.is_file():
             bodies.append(body_of(_read(raw), self.api.tensor).splitlines())
-        try:
+        with suppress(Invalid):
             bodies.append(body_of(assembled(unit.clean, name, self.platform), self.api.tensor).splitlines())
-        except Invalid:
-            pass
         return max(bodies, key=lambda body: SequenceMatcher(None, body, faulty, autojunk=False).ratio(), default=faulty)
 
 

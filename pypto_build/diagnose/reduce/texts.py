@@ -77,8 +77,8 @@ def _match(
     """Add the lines of two parts that have the same key."""
     if not ours or not theirs:
         return
-    keys = [[key(text[line]) for line in part] for text, part in ((clean, ours), (now, theirs))]
-    for a, b, size in SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks():
+    left, right = [key(clean[line]) for line in ours], [key(now[line]) for line in theirs]
+    for a, b, size in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
         places.update((ours[a + step], theirs[b + step]) for step in range(size))
 
 

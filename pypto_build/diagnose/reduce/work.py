@@ -21,9 +21,11 @@ from pypto_build.diagnose.reduce import shrink
 from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
 from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.case import Case, Invalid
-from pypto_build.diagnose.reduce.judge import Judge, Limits, Wanted
+from pypto_build.diagnose.reduce.cvise import polished, require_cvise
+from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.facts.run_options import FAST
 from pypto_build.replay import Request
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
@@ -48,20 +50,23 @@ def reduce(given: argparse.Namespace) -> int:
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
     require_own(root)
+    if given.cvise:
+        require_cvise()
     wanted = wanted_of(given.keep)
     directory = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
     wanted, verdict = confirmed(_request(given, directory), wanted)
     rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
-    launch = open_launch(given.artifact, given.build_dir, given.embedded, given.platform, given.data, given.seed)
+    built = given.artifact, given.build_dir, given.embedded, given.platform
+    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout, _say)
     if wanted.kind == "mismatch" and not begin.faulty:
         begin = _against_program(begin, given, artifact)
     judge = Judge(
-        Builder(directory / "built", given.platform, jobs_of(given.jobs), given.kernel_flags, given.cxx, given.arch),
+        Builder(directory / "built", given, artifact.runtime),
         given.embedded,
         directory,
         _local(wanted),
-        Limits(given.timeout, rtol, atol),
+        RunLimits(given.timeout, rtol, atol),
     )
     log = Log(directory / f"tried.{_question(given, artifact, wanted)}.log")
     if log.known:
@@ -74,6 +79,7 @@ def reduce(given: argparse.Namespace) -> int:
     judge.wanted = replace(judge.wanted, finite=search.ending(case).startswith("mismatch "))
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
+    case = polished(search, case) if given.cvise else case
     return _finish(given, root, case, judge, search)
 
 
@@ -140,16 +146,23 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     remembered = f", {search.remembered} known from before" if search.remembered else ""
     short = os.path.relpath(root)
     _say(f"{case.summary()}: {counted}{remembered}")
-    verdict, pack = _packed(given, root)
-    _say(f"{short}: replayed, it ends with {verdict}", f"scons replay JIT={short}; to send: {pack or 'not packed'}")
+    verdict, pack = packed(given, root)
+    found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
+    _say(
+        f"{short}: replayed, it ends with {verdict}{found}",
+        f"scons replay JIT={short}; to send: {pack or 'not packed'}",
+    )
     return 0
 
 
-def _packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
+def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     """How the result's replay ends, and where its pack is."""
     build_dir = given.build_dir / "reduce" / "build"
     words = [*own_tool("pypto_build.cli"), "pack", str(root), "--platform", given.platform]
     words += ["--build-dir", str(build_dir)]
+    for flag, value in (("kernel-flags", given.kernel_flags), ("arch", given.arch), ("cxx", given.cxx)):
+        words += [f"--{flag}={value}"] if value else []
+    words += [f"--numerics={given.numerics}"] if given.numerics != FAST else []
     run = subprocess.run(
         words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
         stdin=subprocess.DEVNULL,
@@ -168,6 +181,7 @@ def _request(given: argparse.Namespace, directory: Path) -> Request:
     return Request(
         artifact_dir=given.artifact,
         build_dir=given.build_dir,
+        binaries=given.binaries,
         results=directory / "replay",
         embedded=given.embedded,
         platform=given.platform,
@@ -182,10 +196,19 @@ def _request(given: argparse.Namespace, directory: Path) -> Request:
 
 def _question(given: argparse.Namespace, artifact: Artifact, wanted: Wanted) -> str:
     """A digest of what is asked, so that endings are remembered for that alone."""
-    words = [given.keep, wanted.cause, str(given.against), given.platform, given.kernel_flags, given.arch]
+    words = [
+        given.keep,
+        wanted.cause,
+        str(given.against),
+        given.platform,
+        given.kernel_flags,
+        given.arch,
+        given.numerics,
+    ]
     words += [str(given.rtol), str(given.atol), str(given.embedded)]
     made = hashlib.sha256("\0".join(words).encode())
-    for path in artifact.sources:
+    here = Path(__file__).parent  # another version of this may judge otherwise
+    for path in (*artifact.sources, *sorted(here.glob("*.py"))):
         made.update(path.read_bytes())
     return made.hexdigest()[:12]
 

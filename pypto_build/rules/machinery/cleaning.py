@@ -30,6 +30,8 @@ _WORK = (
     "flaky",
     "triage",
     "why",
+    "extract",
+    "reduce",
     "step",
     "reference",
     "torch",
@@ -105,7 +107,8 @@ def _built_files(output: Path) -> Iterator[Path]:
         yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
     yield from sorted(output.glob(f"{WORK}*"))
     yield from sorted(output.glob(".*.tmp"))  # what a killed run was writing
-    yield from sorted(output.glob(f"{glob.escape(output.name)}.tar.*"))  # packs
+    for name in (f"{glob.escape(output.name)}.tar.*", f"{glob.escape(output.name)}.*.tar.*"):  # packs
+        yield from sorted(output.glob(name))
     for name in _FILES:
         for path in (output / name, output / f"{name}.tmp"):
             if path.exists():

@@ -29,7 +29,10 @@ _TOOLS = {
     "pypto_build.toolchain.extract_text",
     *(
         f"pypto_build.diagnose.{name}"
-        for name in ("debug", "deps", "diverge", "dump", "flaky", "hazards", "pack", "report", "step", "triage", "why")
+        for name in (
+            *("debug", "deps", "diverge", "dump", "extract", "flaky", "hazards", "pack", "reduce", "report", "step"),
+            *("sweep", "triage", "why"),
+        )
     ),
 }
 _CHECKOUT = Path(pypto_build.__file__).resolve().parents[1]

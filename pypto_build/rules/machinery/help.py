@@ -16,7 +16,7 @@ _WIDTH = 80
 #: What the first screen explains; it names the others.
 _FIRST: dict[str, tuple[str, ...]] = {
     "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
-    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "flaky", "dump", "report"),
+    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "flaky", "report"),
 }
 _CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 

@@ -48,7 +48,7 @@ def chain30(a: Matrix, b: Matrix, f: pl.Out[Matrix]):
     z = pl.create_tensor([ROWS, COLS], pl.FP32)
     mix(a, b, x)
     shift(b, y, 0.25)
-    for step in pl.range(0, 9):
+    for _step in pl.range(0, 9):
         mix(x, y, z)
         normalise(z, x)
         shift(x, y, 0.125)

@@ -1,0 +1,52 @@
+"""`scons sweep`: many inputs, and sizes of dynamic dimensions, against the reference.
+
+python -m pypto_build.diagnose.sweep ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH
+    [--seeds 1-200] [--values random,edge,structured,special] [--shapes 1,7,64 | auto] [--data DIR|reference]
+
+The smallest case that fails is kept as the artifact <name>_sweep, with its data. What is right is known by the
+artifact's golden.py, or, with --data reference and where there is none, by PyTorch made from its modules.
+
+Exit status: 0 all cases pass, 1 some fail, 2 usage, 3 build, 4 golden.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact.extras import require_torch
+from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = tool_parser("sweep", __doc__)
+    add = options.add_argument
+    add_run_options(options, 60.0)
+    add("--seeds", default="1-200", metavar="A-B", help="one case a seed (1-200)")
+    add("--values", default="", metavar="KINDS", help="random, edge, structured, special (the first three)")
+    add("--shapes", default="", metavar="SIZES", help="of dynamic dimensions: 1,7,64, or 1x16,7x32; auto")
+    add("--output", type=Path, metavar="DIR", help="where the failing case goes (build_output)")
+    add("--rtol", type=float, metavar="R", help="relative tolerance (1e-5, or what the artifact says)")
+    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add("--jobs", type=int, default=0, metavar="N", help="run so many cases at once (all processors)")
+    add("--json", type=Path, metavar="FILE", help="also write all cases as JSON")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(argv)
+    return run_tool("sweep", lambda: _sweep(given))
+
+
+def _sweep(given: argparse.Namespace) -> int:
+    require_torch("the reference")
+    from pypto_build.diagnose.sweep.work import sweep
+
+    return sweep(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""The whole of a sweep: cases, results, the smallest that fails, what the errors say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact import ArtifactError, artifact_name
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.pt import write_pt
+from pypto_build.artifact.snapshot import is_reference
+from pypto_build.diagnose.console import progress, table
+from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
+from pypto_build.diagnose.sweep.cases import (
+    SweepCase,
+    cases,
+    kinds_of,
+    plainness,
+    seeds_of,
+    sizes_of,
+    symbols,
+)
+from pypto_build.diagnose.sweep.errors import Distribution, distribution
+from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Result, Sweep, run_all
+from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay.reference.launch import open_launch
+from pypto_build.replay.tolerances import tolerances
+
+_TOLD = 5
+
+
+class Document(msgspec.Struct):
+    """What JSON= gets."""
+
+    artifact: str
+    oracle: str
+    rtol: float
+    atol: float
+    sizes: list[str]
+    outputs: list[Distribution]
+    smallest: Result | None
+    cases: list[Result]
+    schema: int = 1
+
+
+def sweep(given: argparse.Namespace) -> int:
+    """What ``given`` asks for; returns the exit status. Raises ArtifactError."""
+    by_modules = is_reference(given.data) or not (given.artifact / GOLDEN).is_file()
+    data = None if is_reference(given.data) else given.data
+    built = given.artifact, given.build_dir, given.embedded, given.platform
+    launch = open_launch(*built, data, 0, given.binaries, given.numerics)
+    known = symbols(launch.interface, launch.binding)
+    chosen = list(cases(seeds_of(given.seeds), kinds_of(given.values), sizes_of(given.shapes, known)))
+    root = _place(given)
+    if by_modules and not any(given.artifact.glob("ptoas/**/*.pto")):
+        raise ArtifactError(given.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
+    rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
+    whole = Sweep(launch, known, MODULES if by_modules else GOLDEN, rtol, atol, given.timeout)
+    jobs = given.jobs or os.cpu_count() or 1
+    results = sorted(
+        progress(run_all(whole, chosen, jobs), "sweeping", len(chosen)), key=lambda one: (one.seed, one.sizes)
+    )
+    failing = [one for one in results if one.failed]
+    smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
+    found = _distributions(results)
+    print("\n".join(_lines(whole, results, found)))
+    if given.json:
+        names = [symbol.name for symbol in known]
+        document = Document(given.artifact.name, whole.oracle, rtol, atol, names, found, smallest, results)
+        write_bytes(given.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    if smallest is not None:
+        _keep(whole, smallest.case, root)
+        short = os.path.relpath(root)
+        print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
+    return 1 if failing else 0
+
+
+def _place(given: argparse.Namespace) -> Path:
+    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_sweep"
+    require_own(root)
+    return root
+
+
+def _distributions(results: Sequence[Result]) -> list[Distribution]:
+    names = dict.fromkeys(output.name for one in results for output in one.outputs)
+    found = []
+    for name in names:
+        errors = [output for one in results for output in one.outputs if output.name == name]
+        found.append(distribution(errors, sum(error.mismatched > 0 for error in errors)))
+    return found
+
+
+def _lines(whole: Sweep, results: Sequence[Result], found: Sequence[Distribution]) -> Iterator[str]:
+    failing = [one for one in results if one.failed]
+    unknown = [one for one in results if one.status == "unknown"]
+    told = f"{len(results)} cases against {whole.oracle}, {len(failing)} fail"
+    yield f"[sweep] {told}" + (f", {len(unknown)} of which the reference says nothing" if unknown else "")
+    for one in failing[:_TOLD]:
+        yield f"    {one.case.title}: {_ended(one)}"
+    if len(failing) > _TOLD:
+        yield f"    {len(failing) - _TOLD} more"
+    for one in unknown[:1]:
+        yield f"    {one.case.title}: {one.message}"
+    rows = [[one.name, *(f"{value:.2g}" for value in (*one.max_abs, *one.max_rel))] for one in found]
+    if rows:
+        yield from table(rows, ["largest error", "50%", "90%", "99%", "max", "relative 50%", "90%", "99%", "max"])
+    for output in found:
+        proposed = "no tolerance" if output.rtol is None else f"RTOL={output.rtol:g} ATOL={output.atol:g}"
+        yield f"    {output.name}: {proposed}: {output.reason}"
+
+
+def _ended(one: Result) -> str:
+    wrong = [output for output in one.outputs if output.mismatched]
+    parts = [
+        f"'{output.name}' differs in {output.mismatched} of {output.numel}, at most by {output.max_abs:.3g}"
+        for output in wrong
+    ]
+    return "; ".join(parts) or one.message
+
+
+def _keep(whole: Sweep, case: SweepCase, root: Path) -> None:
+    """Write the artifact once more, with the data of a case."""
+    source = whole.launch.artifact
+    binding, expected = whole.data(case)
+    temporary = root.with_name(f".{root.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.copytree(source, temporary, ignore=shutil.ignore_patterns("data", "build", "__pycache__", ".*"))
+    for tensor in binding.tensors:
+        if tensor.initial is not None and tensor.direction != "OUT":
+            write_pt(temporary / "data/in" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, tensor.initial)
+        if tensor.name in expected:
+            write_pt(temporary / "data/out" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, expected[tensor.name])
+    for scalar in binding.scalars:
+        raw = scalar.bits.to_bytes(8, "little")[: ITEMSIZE[scalar.dtype]]
+        write_pt(temporary / "data/in" / f"{scalar.name}.pt", scalar.dtype, (), raw)
+    record = {"schema": 1, "artifact": str(source), "seed": case.seed, "values": case.kind, "sizes": case.sizes}
+    write_bytes(temporary / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
+    shutil.rmtree(root, ignore_errors=True)
+    temporary.rename(root)

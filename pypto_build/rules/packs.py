@@ -1,0 +1,49 @@
+"""``PACK=onfail``: a replay that does not pass leaves its pack, so that it can be repeated elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pypto_build import terminal
+from pypto_build.facts.run_options import RUN_OPTIONS
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.toolchain.python import own_tool
+
+_SUFFIX = ".tar.zst"
+
+
+def pack_words(
+    artifact: Path,
+    platform: str,
+    results: Path,
+    data: Path | None,
+    golden: Path | None,
+    options: Mapping[str, Any],
+) -> list[str]:
+    """The command that packs a replay, but for the name of the archive."""
+    words = [*own_tool("pypto_build.diagnose.pack"), str(artifact), "--platform", platform]
+    words += ["--build-dir", str(results)]
+    words += ["--data", str(data)] if data else []
+    words += ["--golden", str(golden)] if golden else []
+    return words + [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
+
+
+def pack_path(output: Path, artifact: str, way: str) -> Path:
+    """Where the pack of a replay goes: OUT/x.tar.zst, with its options in the name if it has any."""
+    return output / (f"{artifact}{_SUFFIX}" if way == "default" else f"{artifact}.{way}{_SUFFIX}")
+
+
+def write_pack(workspace: Workspace, words: Sequence[str], path: Path) -> str:
+    """Run the command that packs a replay; the path for people, empty where it cannot be packed, which is said."""
+    run = subprocess.run(
+        workspace.confine([*words, "--output", str(path)], None), capture_output=True, text=True, errors="replace",
+        check=False, env=dict(workspace.environment), stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if run.returncode:
+        why = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
+        terminal.complain(f"PACK=onfail: not packed: {why}")
+        return ""
+    return workspace.short_of_top(path)
