@@ -52,6 +52,7 @@ Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
 _INCLUDE_DIR = Path(__file__).resolve().parent / "include"
 _ROLES = ("AIC", "AIV0", "AIV1")
 
+
 @dataclass(frozen=True)
 class Running:
     """A kernel that a thread was executing, as ``role`` of its group. ``start_ns`` is CLOCK_MONOTONIC.

@@ -174,7 +174,9 @@ def _none(choice: Choice, count: int) -> ArtifactError:
     if choice.kernel:
         hint = "name a kernel of kernel_config.py that is submitted; 'scons deps' lists the tasks"
         return ArtifactError(f"KERNEL={choice.kernel}", "no task runs it", hint)
-    asked = f"FROM={choice.ranges[0][0]}" if choice.ranges[0][1] is None else f"TASK={choice.label.removeprefix('task')}"
+    asked = (
+        f"FROM={choice.ranges[0][0]}" if choice.ranges[0][1] is None else f"TASK={choice.label.removeprefix('task')}"
+    )
     known = f"tasks are numbered 0 to {count - 1}" if count > 1 else "there is task 0 alone" if count else "none ran"
     hint = f"{known}; one that runs no kernel, or was skipped by its predicate, has nothing to extract"
     return ArtifactError(asked, "no such task ran", hint)

@@ -227,7 +227,11 @@ def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
     if view.contiguous:
         numel = int(np.prod(view.shape, dtype=np.int64))
         flat = [] if len(shape) == 1 else [Step("reshape", (count,))]
-        return [*flat, Step("view", (numel,), (offset,)), *([Step("reshape", view.shape)] if len(view.shape) > 1 else [])]
+        return [
+            *flat,
+            Step("view", (numel,), (offset,)),
+            *([Step("reshape", view.shape)] if len(view.shape) > 1 else []),
+        ]
     raise ArtifactError(
         "extract",
         f"an argument of shape {list(view.shape)} and strides {list(view.strides)} shares its tensor with others in a "
@@ -236,9 +240,7 @@ def steps_to(shape: tuple[int, ...], base: int, view: View) -> list[Step]:
     )
 
 
-def _windowed(
-    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: View
-) -> list[Step] | None:
+def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: View) -> list[Step] | None:
     """A view of each axis, with a step or an exchange of axes where the strides say so; None where that is not it."""
     moving = [(extent, stride) for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
     axes: list[int] = []

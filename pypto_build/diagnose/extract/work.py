@@ -37,9 +37,7 @@ def extract(launch: Launch, plan: Plan) -> tuple[Extracted, Recording]:
     return write_tasks(launch, plan, found, found.tasks, golden), found
 
 
-def write_tasks(
-    launch: Launch, plan: Plan, recording: Recording, tasks: list[RecordedTask], golden: str
-) -> Extracted:
+def write_tasks(launch: Launch, plan: Plan, recording: Recording, tasks: list[RecordedTask], golden: str) -> Extracted:
     """Write some of the tasks of a recording as an artifact."""
     source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
     made = parameters(tasks)

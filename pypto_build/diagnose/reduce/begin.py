@@ -138,9 +138,7 @@ class Beginning:
         size = max(1, len(tasks) // 2)
         while True:
             left = [
-                [*tasks[:start], *tasks[start + size :]]
-                for start in range(0, len(tasks), size)
-                if len(tasks) > size
+                [*tasks[:start], *tasks[start + size :]] for start in range(0, len(tasks), size) if len(tasks) > size
             ]
             found = search.first(partial(self.case, recording, one) for one in left)
             if found is not None:

@@ -109,9 +109,7 @@ class Judge:
             faulty = self._run(case, libraries, faulty=True)
         except RunFault as fault:
             return described(fault)
-        found = {
-            one.name: self._differ(one, a, e) for one, a, e in zip(case.external, faulty, clean, strict=False)
-        }
+        found = {one.name: self._differ(one, a, e) for one, a, e in zip(case.external, faulty, clean, strict=False)}
         for word in ("mismatch", NOT_FINITE):
             names = [name for name, how in found.items() if how == word]
             if names:

@@ -116,9 +116,7 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
 
 def _substituted(line: str, changes: Mapping[int, int]) -> str:
     line = _CONSTANT.sub(lambda m: f"{m[1]}{changes.get(int(m[2]), int(m[2]))}{m[3]}", line)
-    return _DIMENSION.sub(
-        lambda m: f"{m[2] or ''}{changes.get(int(m[1] or m[3]), int(m[1] or m[3]))}", line
-    )
+    return _DIMENSION.sub(lambda m: f"{m[2] or ''}{changes.get(int(m[1] or m[3]), int(m[1] or m[3]))}", line)
 
 
 def _substituted_text(lines: Sequence[str], changes: Mapping[int, int]) -> list[str]:
@@ -146,9 +144,7 @@ def _cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int],
     """A parameter of a smaller shape, with views that are as much smaller."""
     if shape == one.shape:
         return one
-    part = tuple(
-        slice(old - new, old) if corner else slice(0, new) for old, new in zip(one.shape, shape, strict=True)
-    )
+    part = tuple(slice(old - new, old) if corner else slice(0, new) for old, new in zip(one.shape, shape, strict=True))
     initial = np.ascontiguousarray(one.initial.reshape(one.shape)[part]).reshape(-1)
     final = np.ascontiguousarray(one.final.reshape(one.shape)[part]).reshape(-1)
     uses = [(task, replace(use, view=_view(use.view, one, shape, changes))) for task, use in one.uses]

@@ -62,7 +62,9 @@ def explain(
     because = f"; {blocked[0]}" if blocked else f"; {later[0]}" if later else ""
     members = {rank for windows in domains for rank in windows.ranks}
     over = sorted(members - running.keys() - {item.rank for item, _ in behind if item.rank is not None})
-    ended = f"; rank{'s' * (len(over) > 1)} {', '.join(map(str, over))} {_have(over)} nothing left to run" if over else ""
+    ended = (
+        f"; rank{'s' * (len(over) > 1)} {', '.join(map(str, over))} {_have(over)} nothing left to run" if over else ""
+    )
     hint = _TOKEN_HINT if blocked else _HINT
     return f"the ranks wait for each other: {'; '.join(told[:_SHOWN])}{more}{because}{ended}", hint
 

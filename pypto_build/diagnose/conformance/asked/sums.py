@@ -27,6 +27,7 @@ def group() -> Group:
                 KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows)),
                 KnownAnswer("a tree of neighbours in each 64, one after the other", models.sum_of_trees(rows)),
                 KnownAnswer("from left to right", models.sum_in_sequence(rows)),
+                KnownAnswer("eight side by side", models.sum_by_clang(rows)),
                 KnownAnswer("four vectors of eight side by side", models.sum_side_by_side(rows)),
             ),
             here="four vectors of eight side by side",
