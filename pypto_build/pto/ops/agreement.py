@@ -124,8 +124,8 @@ AGREEMENTS: dict[str, Agreement] = {
             "row_sum_order", "The order in which a row of float is summed", "TROWSUM", "differs",
             "a2a3: pieces of 64 are added in pairs, then the 64 sums as a binary tree of neighbours (four shapes, such "
             "as 64x128, begin with trees of 8). a5: a tree within each vector, vectors one after the other.",
-            "From left to right where g++ compiles it, as simpler has it; clang makes eight sums side by side of it. Newer "
-            "revisions follow a5 where they are told of it, which simpler did not do.",
+            "From left to right where g++ compiles it, as simpler has it; clang makes eight sums side by side of it. "
+            "Newer revisions follow a5 where they are told of it, which simpler did not do.",
             "Four vectors of eight sums side by side, combined at the end, since a tree of neighbours takes several "
             "times as long. All are within the rounding of the sum. NUMERICS=device has the order of the platform, "
             "but for those four shapes.",
