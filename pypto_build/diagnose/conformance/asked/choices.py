@@ -46,6 +46,7 @@ def group() -> Group:
                 KnownAnswer("the number where one is", number),
             ),
             here="NaN where either is",
+            device="NaN where either is",
             simulator="NaN where the first is",
         ),
         Question(

@@ -66,6 +66,7 @@ def group() -> Group:
                 KnownAnswer("operands become zero, results are kept", operands_flushed.astype(np.float32)),
             ),
             here="kept",
+            device="results become zero",
             simulator="kept",
         ),
     )

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "checking/check_record.h"
 #include "execution/artifact_code.h"
+#include "execution/subnormals.h"
 #include "pypto/error_codes.h"
 #include "pypto/kernel_args.h"
 
@@ -378,6 +379,7 @@ bool Executor::call(Activation &activation, const Task &task, const Role &role) 
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
+    const FlushedSubnormals flushed(activation.kernel->flushes_subnormals);
     const bool complete = complete_artifact_code([&activation, &slots, &deferred] {
         if (activation.kernel->bind_core)
             activation.kernel->bind_core(&activation.context);

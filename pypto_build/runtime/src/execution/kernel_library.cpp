@@ -54,6 +54,7 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
             throw_fault(FaultKind::KernelAbi, {{"path", path}, {"abi", *abi}, {"own", PYPTO_CORE_ABI}});
         kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
         kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
+        kernel.flushes_subnormals = dlsym(kernel.handle, "pypto_flushes_subnormals") != nullptr;
     }
     if (static_cast<size_t>(func_id) >= by_id_.size())
         by_id_.resize(static_cast<size_t>(func_id) + 1);
