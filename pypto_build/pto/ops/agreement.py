@@ -217,7 +217,8 @@ AGREEMENTS: dict[str, Agreement] = {
             "max_with_nan", "What the max of a number and NaN is",
             "TMAX TMIN TMAXS TMINS TROWEXPANDMAX TROWEXPANDMIN TCOLEXPANDMAX TCOLEXPANDMIN TPARTMAX TPARTMIN",
             "differs", "NaN where either is.",
-            "NaN where the first operand is; a NaN that comes second is passed over.", "As the device.", "vmax max", device_by="fast", simulator_by="simulator",
+            "NaN where the first operand is; a NaN that comes second is passed over.", "As the device.",
+            "vmax max", device_by="fast", simulator_by="simulator",
         ),
         Agreement(
             "row_max_with_nan", "What the max of a row with NaN is", "TROWMAX TROWMIN TCOLMAX TCOLMIN", "open",
