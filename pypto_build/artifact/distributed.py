@@ -21,7 +21,7 @@ from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, enco
 from .layout import DRIVER, artifact_name, artifact_root, find_children, is_distributed
 from .meta import MetaDocument, read_params
 from .params import Param
-from .records import FILE_NAME, MetaParam
+from .records import FILE_NAME, Artifact, MetaParam, Orchestration
 
 META_NAME = "distributed_meta.json"
 #: A domain has this many members at most, since its context has a slot for each.
@@ -65,6 +65,10 @@ class Distributed(msgspec.Struct, frozen=True):
     def files(self) -> tuple[Path, ...]:
         """All that decides how the program behaves, besides its chip programs."""
         return (self.driver, self.root / META_NAME, *self.sub_workers.values())
+
+    def as_artifact(self) -> Artifact:
+        """What a replay asks of any artifact: where it is and what it is called."""
+        return Artifact(self.root, self.name, (), Orchestration(self.driver, "host_orch", "host_orch"), {})
 
     @property
     def ranks(self) -> int:

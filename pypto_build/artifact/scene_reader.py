@@ -30,6 +30,7 @@ _BASE, _DECORATOR = "SceneTestCase", "scene_test"
 _DECORATED = re.compile(rf"(?m)^@(\w+\.)?{_DECORATOR}\(")
 _IMPORTED = re.compile(rf"(?m)^(from|import)\s+{_HARNESS}\b")
 _MENTIONED = re.compile(rf"(?m)^\s*(from|import)\s+(simpler|{_HARNESS})\b")
+_BESIDE = re.compile(r"(?m)^\s*from\s+\.(\w+)\s+import\b")
 #: Methods by which a class decides itself whether a case passed.
 JUDGING = ("compare_outputs", "test_run")
 #: Methods by which a class does itself what a runner does for it.
@@ -59,11 +60,17 @@ def scene_files(place: Path) -> list[Path]:
 
 
 def mentions_simpler(path: Path) -> bool:
-    """Whether a file's text has what would be an import of one of simpler's packages."""
+    """Whether the text of a file, or of a module beside it that it imports, would import one of simpler's packages."""
+    text = _text_of(path)
+    beside = (path.with_name(f"{name}.py") for name in _BESIDE.findall(text))
+    return bool(_MENTIONED.search(text)) or any(_MENTIONED.search(_text_of(module)) for module in beside)
+
+
+def _text_of(path: Path) -> str:
     try:
-        return bool(_MENTIONED.search(read_text(path, _LARGEST, errors="replace")))
+        return read_text(path, _LARGEST, errors="replace")
     except (OSError, ArtifactError):
-        return False
+        return ""
 
 
 def imports_simpler(path: Path) -> bool:

@@ -35,6 +35,7 @@ _HINTS: dict[type, str] = {
 }
 _INSTEAD = {"MatMult": "use pl.matmul", "Pow": "multiply, or use pl.exp and pl.log", "Is": "use ==", "IsNot": "use !="}
 _SUBMISSION = ("deps", "dumps", "allow_early_resolve", "predicate")
+_ALSO = {"dtype": "target_type"}  # what PyPTO calls it in conversions
 _KINDS = {
     "kernel": ("a kernel", "kernels"), "orchestration": ("an orchestration", "orchestrations"),
     "host": ("a host program", "host programs"), "both": ("", "kernels and orchestrations"),
@@ -400,6 +401,8 @@ class ExpressionReader:
         for key, value in zip(spec.attrs, extra, strict=False):
             keywords.setdefault(key, value)
         for key, default in spec.attrs.items():
+            if _ALSO.get(key) in keywords:
+                keywords.setdefault(key, keywords.pop(_ALSO[key]))
             if key in keywords:
                 attrs[key] = self.attribute(keywords.pop(key))
             elif default is MISSING:

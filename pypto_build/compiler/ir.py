@@ -390,8 +390,8 @@ class PipePlan:
 @dataclass(eq=False)
 class IrFunction:
     """`kind`: kernel, inline, orchestration or host. `core` is aic, aiv or mixed once inferred; `group` names the unit
-    of an expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns), -1
-    where one has them whole; `spmd` tells that it is launched on blocks. `values` has every value, `addresses` the
+    of an expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns),
+    -1 where one has them whole; `spmd` tells that it is launched on blocks. `values` has every value, `addresses` the
     tiles' bytes once planned."""
 
     name: str

@@ -2,8 +2,8 @@
 visible.
 
 A context is read as 64-bit words: number 2 has the rank in its low half and the number of ranks in its high half,
-number 4 + r is where the window of rank r begins. The contract that ptoas states: what is written to a window leaves the
-cache and passes a fence before a signal tells of it, and behind a wait nothing is read that was cached before.
+number 4 + r is where the window of rank r begins. The contract that ptoas states: what is written to a window leaves
+the cache and passes a fence before a signal tells of it, and behind a wait nothing is read that was cached before.
 """
 
 from __future__ import annotations

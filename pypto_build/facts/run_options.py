@@ -132,7 +132,7 @@ _ORDER_AND_DATA = (
         verbs=("flaky",)),
     RunOption("TIMEOUT", SECONDS, 60.0, "seconds a run may take", flag="--timeout", verbs=_ONE_RUN, configures=False),
     RunOption("WORLD", whole(0), 0, "ranks of a distributed program (those that it was compiled for)", ("--world",),
-        flag="--world", runtimes=_OURS, verbs=("hazards",)),
+        flag="--world", runtimes=_OURS, verbs=("hazards", "flaky", "diverge")),
     RunOption("RUNTIME", one_of(*RUNTIMES), EMBEDDED, "what executes the replay", flag="--runtime"),
     RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
         "whose results where they differ: fast (the device's where that costs nothing), device, upstream's simulator",

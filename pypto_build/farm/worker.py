@@ -70,7 +70,7 @@ def run_job(job: FarmJob, batch: str, memory: int, files: Mapping[str, str], *co
         begun = time.monotonic()
         status, peak = _run(_command(job, root, Path(place)), Path(place), batch, memory)
         seconds = time.monotonic() - begun
-        log = Path(place, "log").read_bytes()[-_LOG:].decode(errors="replace")
+        log = Path(place, "log").read_bytes()[-_LOG:].decode(errors="replace").replace(str(root), job.root)
         verdicts = list(Path(place, "build").glob("*/*/verdict.json"))
         verdict = verdicts[0].read_bytes() if verdicts else b""
         return FarmResult(job.label, status, seconds, peak, log, verdict, platform.node())

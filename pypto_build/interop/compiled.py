@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact import ArtifactError, is_distributed, load_artifact
+from pypto_build.artifact.distributed import interface_of, load_distributed
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import sign
+from pypto_build.artifact.layout import artifact_root
 from pypto_build.artifact.params import Param
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.facts.platforms import PLATFORMS
@@ -57,6 +59,7 @@ def replay_compiled(
     dep_gen: bool = False,
     swimlane: int = 0,
     pmu: int = 0,
+    world: int = 0,
     build_dir: str | Path = "build",
     simpler_kwargs: Mapping[str, object] | None = None,
     quiet: bool = False,
@@ -68,9 +71,10 @@ def replay_compiled(
     Without any, the case ``case_name`` is replayed: ``snapshot`` is the artifact's ``data/``, any other name a
     directory ``data/<name>`` with ``in/`` and ``out/``. ``runtime`` is ``embedded``, ``torch`` or ``simpler`` (default:
     ``embedded`` on a simulated platform, ``simpler`` on hardware); ``skip_compile`` takes the binaries that lie in the
-    artifact. ``simpler_kwargs`` are fields of PyPTO's or simpler's configuration of a run, by the names of any
-    generation, such as ``enable_l2_swimlane=4``; they hold for every runtime that knows them. What the run left is
-    below ``build_dir``, as after `pypto-build replay`.
+    artifact. ``world`` is the number of ranks of a distributed artifact (0: those it was compiled for), whose
+    arguments are whole host tensors. ``simpler_kwargs`` are fields of PyPTO's or simpler's configuration of a run, by
+    the names of any generation, such as ``enable_l2_swimlane=4``; they hold for every runtime that knows them. What the
+    run left is below ``build_dir``, as after `pypto-build replay`.
 
     Raises:
         ReplayError: the artifact, the arguments or a binary are at fault, or the run failed.
@@ -78,16 +82,17 @@ def replay_compiled(
     """
     if platform not in PLATFORMS:
         raise ArtifactError("replay_compiled()", f"unknown platform '{platform}'", f"one of {', '.join(PLATFORMS)}")
-    root = load_artifact(work_dir).root
+    root = artifact_root(work_dir)
+    name = (load_distributed(root) if is_distributed(root) else load_artifact(root)).name
     words = [*own_tool("pypto_build.cli"), "replay", str(root), "-p", platform, "--force"]
     words += ["--build-dir", str(build_dir)]
     options: dict[str, object] = {"ROUNDS": rounds, "TIMEOUT": timeout_s, "RTOL": rtol, "ATOL": atol}
     options |= {"RUNTIME": runtime, "SIMPLER": simpler, "PTO_ISA": pto_isa, "SKIP_COMPILE": skip_compile}
-    options |= {"DUMP": dump_args, "SWIMLANE": swimlane, "PMU": pmu, "DEP_GEN": dep_gen}
+    options |= {"DUMP": dump_args, "SWIMLANE": swimlane, "PMU": pmu, "DEP_GEN": dep_gen, "WORLD": world}
     options |= {} if PLATFORMS[platform].simulated else {"DEVICE": device_id}
     options |= _options_of(simpler_kwargs or {})
     words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
-    out = Path(os.path.abspath(build_dir)) / platform / load_artifact(root).name
+    out = Path(os.path.abspath(build_dir)) / platform / name
     if not arguments:
         data = find_case(root, case_name)
         words += ["--golden-data", str(data)] if case_name != SNAPSHOT_CASE else []
@@ -133,7 +138,7 @@ def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]
     """Write the arguments as a snapshot's inputs; the parameters they are for."""
     import torch
 
-    params = _in_program_order(load_artifact(root))
+    params = _in_program_order(root)
     if len(params) != len(arguments):
         names = ", ".join(param.name for param in params)
         raise ArtifactError(
@@ -149,8 +154,13 @@ def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]
     return params
 
 
-def _in_program_order(artifact: Artifact) -> list[Param]:
+def _in_program_order(root: Path) -> list[Param]:
     """The parameters as the program declares them, where the compiler has left that."""
+    if is_distributed(root):
+        distributed = load_distributed(root)
+        known = {param.name: param for param in interface_of(distributed).params}
+        return [known[param.name] for param in distributed.params]
+    artifact = load_artifact(root)
     params = {param.name: param for param in sign(artifact).interface.params}
     declared = [param.name for param in artifact.meta.params] if artifact.meta else []
     return [params[name] for name in (declared if set(declared) == set(params) else params)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from pypto_build.runtime.faults import FaultRecord, code_of, hint_of, message_of
 from pypto_build.runtime.printable import printable
 
 if TYPE_CHECKING:
-    from pypto_build.runtime.report import Crash, Frame, Report, Running
+    from pypto_build.runtime.report import Crash, Frame, Report
 
 _MEMORY_HINT = "look for an allocation in a loop, or raise the limit with --memory"
 
@@ -177,29 +176,34 @@ def _escape(text: str) -> str:
 
 def _readable(line: str) -> str:
     """A source line as people name it: below the current directory, without that."""
-    directory = f"{os.getcwd()}/"
-    return line.removeprefix(directory)
+    return line.removeprefix(f"{os.getcwd()}/")
 
 
-def describe_hang(timeout_s: float, report: Report | None, loading: str = "") -> ErrorInfo:
-    """A run that had not finished at the time limit; `loading` as above."""
-    cores = [_core_line(item) for item in report.running] if report else []
+def describe_hang(
+    timeout_s: float, report: Report | None, loading: str = "", binaries: Collection[str] = ()
+) -> ErrorInfo:
+    """A run that had not finished at the time limit; `loading` and `binaries` as above."""
     occupancy = f"; {report.occupancy()}" if report else ""
-    return _error(
+    error = _error(
         "hang",
         "{subject} had not finished at the time limit of " + f"{timeout_s:g} s{occupancy}",
         _culprit(report, loading),
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
-        cores,
     )
+    add_whereabouts(error, report, binaries)
+    return error
 
 
-def _core_line(item: Running) -> str:
-    """What one core does, and since when."""
-    since = max(time.monotonic_ns() - item.start_ns, 0) / 1e9
-    doing = "waits in" if item.waits else "runs"
-    place = f"task {item.task} block {item.block}, kernel '{item.kernel}'"
-    return f"core {item.core} ({item.role}) {doing} {place}, since {since:.1f} s"
+def add_whereabouts(error: ErrorInfo, report: Report | None, binaries: Collection[str]) -> None:
+    """Add to a hang where every core was; its line is that of the kernel that it is told of."""
+    from pypto_build.replay.whereabouts import whereabouts
+
+    found = whereabouts(report, binaries)
+    error.detail += map(str, found)
+    named = [item for item in found if item.running.kernel == error.kernel and str(item.running.task) == error.task]
+    stuck = report.stuck if report else None
+    chosen = next((item for item in named if stuck and item.running.core == stuck.core), next(iter(named), None))
+    error.line = chosen.line if chosen else ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.runtime.faults import FaultRecord, is_known
 from pypto_build.runtime.flight import Event, What, read_flight
 
 FLIGHT = "flight.json"
@@ -44,11 +45,14 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Flight(msgspec.Struct, frozen=True):
-    """The last events of the orchestration (core -1) and of every core, the earliest first."""
+    """The last events of the orchestration (core -1) and of every core, the earliest first; what the run ended with,
+    where it noticed that itself, and the source line of what crashed or hung."""
 
     schema: int
     ranks: int
     events: list[Kept]
+    fault: FaultRecord | None = None
+    line: str = ""
 
     def lines(self, count: int | None = None) -> list[str]:
         """The last events, a line each."""
@@ -60,7 +64,8 @@ def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path 
 
     `memory` has `size` bytes a rank; `stopped_ns` is when it was stopped (CLOCK_MONOTONIC), 0 if it ended by itself.
     """
-    flight = collect([read_flight(memory[start : start + size]) for start in range(0, len(memory), size)], stopped_ns)
+    ranks = [read_flight(memory[start : start + size]) for start in range(0, len(memory), size)]
+    flight = collect(ranks, stopped_ns, error.fault, error.line)
     if not flight.events:
         return
     if directory is not None:
@@ -70,15 +75,17 @@ def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path 
     error.events = [f"the last {len(shown)} of {len(flight.events)} events (dfx_outputs/{FLIGHT}):", *shown]
 
 
-def collect(ranks: Sequence[Sequence[Event]], stopped_ns: int = 0) -> Flight:
-    """The events of all ranks in the order of time; `stopped_ns` as above."""
+def collect(
+    ranks: Sequence[Sequence[Event]], stopped_ns: int = 0, fault: FaultRecord | None = None, line: str = ""
+) -> Flight:
+    """The events of all ranks in the order of time; `stopped_ns` as above, the others as in `Flight`."""
     events = sorted(
         ((event, rank) for rank, events in enumerate(ranks) for event in events), key=lambda pair: pair[0].ns
     )
     faults = [event.ns for event, _ in events if event.what is What.FAULT]
     end = max(faults) if faults else stopped_ns or (events[-1][0].ns if events else 0)
     kept = [_kept(event, rank, end) for event, rank in events if event.what is not What.FAULT]
-    return Flight(SCHEMA, len(ranks), kept)
+    return Flight(SCHEMA, len(ranks), kept, fault, line)
 
 
 def _kept(event: Event, rank: int, last: int) -> Kept:
@@ -108,4 +115,6 @@ def read_kept(path: Path) -> Flight:
         raise ArtifactError(path, f"holds no events: {error}", "replay again") from None
     if flight.schema != SCHEMA:
         raise ArtifactError(path, f"schema: {flight.schema} is not read, only {SCHEMA}", "replay again")
+    if flight.fault and not is_known(flight.fault):
+        raise ArtifactError(path, f"fault: kind {flight.fault.kind} is unknown", "replay again")
     return flight

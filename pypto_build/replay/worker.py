@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +29,7 @@ from pypto_build.replay.faults import (
     FAULT_TOLD,
     Death,
     RunFault,
+    add_whereabouts,
     describe_death,
     describe_exception,
     describe_hang,
@@ -37,17 +39,19 @@ from pypto_build.replay.listener import Listener
 from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
 from pypto_build.replay.replies import no_reply, read_reply
 from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.stopping import Questions
 from pypto_build.replay.verdict import ErrorInfo
 
 if TYPE_CHECKING:
+    from pypto_build.runtime.faults import FaultRecord
     from pypto_build.runtime.report import Report
 
 #: Size of the runtime's report buffer, whose reader is only loaded when there is something to read.
-REPORT_BYTES = 1 << 16
+REPORT_BYTES = 1 << 17
 #: The same of its flight recorder.
 FLIGHT_BYTES = 4268160
 #: Where in it the state of the run's fault is, and what that is when the fault is written down.
-FAULT_OFFSET = 39448
+FAULT_OFFSET = 39456
 FAULT_KNOWN = 2
 
 #: How long PyTorch may take to load, which no time limit counts.
@@ -274,6 +278,11 @@ class Worker:
         death = Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
         return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 
+    @property
+    def _reports(self) -> Sequence[int]:
+        """Where the reports of what runs kernels begin."""
+        return (0,)
+
     def _read_report(self) -> Report | None:
         from pypto_build.runtime.report import read_report
 
@@ -294,25 +303,41 @@ class Worker:
         directory = self._job.options.get("output_dir")
         keep_flight(error, self._flight, FLIGHT_BYTES, Path(str(directory)) if directory else None, self._stopped_ns)
 
+    def _ask(self) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._control, _LAST_WORDS)
+
     def _late_fault(self) -> RunFault | None:
         """The fault of a run that goes on all the same: code that never looks at it again."""
         report = self._read_report()
         if report is None or report.fault is None:
             return None
         self.end()
-        return run_fault(report.fault)
+        return self._told(report.fault)
+
+    def _told(self, record: FaultRecord) -> RunFault:
+        """A fault that the run has told; of a hang, with where every core was."""
+        fault = run_fault(record)
+        if fault.status == "hang":
+            add_whereabouts(fault.error, self._read_report(), self._binaries)
+        return fault
 
     def _fault(self, reply: Reply) -> RunFault:
         if reply.fault is None:
             return no_reply()
         error = describe_exception(reply.fault, self._memory_bytes, self._read_report)
-        return RunFault("runtime_error", error) if error else run_fault(reply.fault)
+        return RunFault("runtime_error", error) if error else self._told(reply.fault)
 
     def _hang(self) -> RunFault:
         self._stopped_ns = time.monotonic_ns()
-        error = describe_hang(self._timeout_s, self._read_report(), self._loading)
-        with suppress(BrokenPipeError):
-            os.write(self._control, _LAST_WORDS)  # what it has printed is let out
+        stopped, loading = self._read_report(), self._loading
+        questions = Questions(self._report, self._reports, self._ask, self._collect)
+        questions.ask()
+        asked = self._read_report()
+        samples = asked.samples if asked else ()
+        report = replace(stopped, samples=samples) if stopped else None
+        error = describe_hang(self._timeout_s, report, loading, self._binaries)
+        questions.end()  # what it has printed is let out
         give_up = time.monotonic() + _LAST_WORDS_S
         while self._alive and time.monotonic() < give_up:
             self._collect(_POLL_S)

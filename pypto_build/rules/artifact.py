@@ -12,7 +12,7 @@ from pypto_build.artifact import Artifact, detect_vintage
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
-from pypto_build.proof.reason import few
+from pypto_build.proof.reason import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
@@ -86,6 +86,11 @@ class ArtifactTargets:
             failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
         failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
+
+
+def chip_words(targets: ArtifactTargets) -> list[str]:
+    """By which a tool learns where the chip programs of a distributed artifact are built; none for other artifacts."""
+    return [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
 
 
 class Artifacts:
@@ -243,6 +248,7 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     built, restored = _renewed(workspace, targets, "built"), _renewed(workspace, targets, "restored")
     files = built | {name: reason for name, reason in restored.items() if name not in built}
     if not files:
+        why = "a first run with these options" if why == NEVER else why
         named = ": ".join(filter(None, [targets.artifact.name if several else "", why]))
         because = f"  ({named})" if named else ""
         kept = f"reusing cached binaries{f' of {targets.variant}/' if targets.variant else ''}"

@@ -8,12 +8,19 @@ from typing import Any
 import msgspec
 from SCons.Action import Action
 
-from pypto_build.artifact import Artifact, ArtifactError, Orchestration
+from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.proof import Place
-from pypto_build.rules.artifact import Artifacts, ArtifactTargets, declare_config, declare_loaded, tell_all_built
+from pypto_build.rules.artifact import (
+    Artifacts,
+    ArtifactTargets,
+    chip_words,
+    declare_config,
+    declare_loaded,
+    tell_all_built,
+)
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
@@ -37,9 +44,13 @@ _TOOLS = {
     "dump": "pypto_build.diagnose.ranks.dump",
     "report": "pypto_build.diagnose.ranks.report",
     "lint": "pypto_build.diagnose.ranks.lint",
+    "flaky": "pypto_build.diagnose.ranks.flaky",
+    "pack": "pypto_build.diagnose.ranks.pack",
+    "triage": "pypto_build.diagnose.ranks.triage",
 }
 #: Verbs that look at one chip program after the other.
 _OF_EACH_CHIP = ("pto_check", "passes", "torch", "splice")
+_AT_A_REPLAY = (Needs.REPLAY, Needs.TRIAGE)
 _USUAL = ("build", "replay", "graph")
 
 
@@ -56,7 +67,7 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         raise ArtifactError(
             root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
         )
-    looking = [VERBS[target] for target in wanted if target in _TOOLS and VERBS[target].needs is Needs.REPLAY]
+    looking = [VERBS[target] for target in wanted if target in _TOOLS and VERBS[target].needs in _AT_A_REPLAY]
     verdict: Nodes = ()
     if not wanted or looking or set(wanted) & set(_USUAL):
         verdict = _declare_usual(env, distributed_targets(env, distributed), wanted, looking)
@@ -109,17 +120,30 @@ def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdic
     if verb.needs is Needs.ARTIFACT:
         declare_verb(env, msgspec.structs.replace(verb, module=_TOOLS[verb.name]), distributed.root)
         return
+    if verb.needs is Needs.TRIAGE:
+        from pypto_build.rules.triage import declare_triage
+
+        of_check = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED))
+        own = msgspec.structs.replace(verb, module=_TOOLS[verb.name])
+        declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
+        return
     checked = verb.needs is Needs.CHECKED
-    targets = distributed_targets(env, distributed, workspace_of(env).own_variant(CHECKED if checked else USUAL))
+    variant = workspace_of(env).own_variant(CHECKED if checked else USUAL)
+    targets = distributed_targets(env, distributed, variant=variant)
     assert targets.embedded is not None
     words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
     words += ["--binaries", str(targets.binaries_dir)] if checked else []
-    words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
+    words += chip_words(targets)
     looked = verdict if verb.needs is Needs.REPLAY else ()
     actions = [Action(tell_all_built, None), *([Action(show_results, None)] if looked else [])]
     actions.append(Action([[escape(word) for word in [*words, *verb_flags(env, verb)]]], None))
     env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *looked], actions, PYPTO_BUILT=[targets]))
+
+
+def declare_whole(env: Environment, root: Path, platform_name: str | None) -> ArtifactTargets:
+    """The nodes of the distributed artifact in ``root``; raises as ``distributed_targets``."""
+    return distributed_targets(env, load_distributed(root), platform_name)
 
 
 def distributed_targets(
@@ -145,7 +169,7 @@ def distributed_targets(
         )
         signing = _sign_step(workspace, place, distributed)
         declared[variant] = ArtifactTargets(
-            artifact=_record(distributed),
+            artifact=distributed.as_artifact(),
             platform=platform,
             output=output,
             variant=variant,
@@ -175,12 +199,6 @@ def _require_embedded(workspace: Workspace, platform: Platform, distributed: Dis
         raise ArtifactError("CHECK=1", "is for one chip program", "name one of next_levels/ with JIT=")
     if not distributed.chips:
         raise ArtifactError(distributed.root, "has no chip program under next_levels/", "compile again")
-
-
-def _record(distributed: Distributed) -> Artifact:
-    """What a replay asks of any artifact: where it is and what it is called."""
-    entry = Orchestration(distributed.driver, "host_orch", "host_orch")
-    return Artifact(distributed.root, distributed.name, (), entry, {})
 
 
 def _sign_step(workspace: Workspace, place: Place, distributed: Distributed) -> Step:

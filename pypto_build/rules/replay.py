@@ -25,7 +25,7 @@ from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS
 from pypto_build.proof import Action
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
-from pypto_build.rules.artifact import ArtifactTargets, tell_built
+from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
 from pypto_build.rules.machinery.actions import WaitingTool, run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
@@ -378,7 +378,7 @@ def _argv(
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
-    words += [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
+    words += chip_words(targets)
     words += ["--data", str(data_dir)] if data_dir else []
     words += ["--golden", str(golden)] if golden else []
     words += [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,13 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 from SCons.Script.Main import OptionsParser
 
 from pypto_build import terminal
-from pypto_build.artifact import ArtifactError
+from pypto_build.artifact import ArtifactError, is_distributed
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.params import Param
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.artifact import declare_artifact
+from pypto_build.rules.artifact import ArtifactTargets, declare_artifact
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -52,6 +53,7 @@ REPLAY_TEST = Rule(
         ),
         Attribute("rtol", _NUMBER, "relative tolerance (default: RTOL=, else what the artifact says, else 1e-5)"),
         Attribute("atol", _NUMBER, "absolute tolerance (default: ATOL=, else what the artifact says, else 1e-5)"),
+        Attribute("world", (int,), "ranks of a distributed program (default: WORLD=, else those it was compiled for)"),
         Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
     ),
@@ -94,7 +96,8 @@ def declare_test(
         missing = _missing_platform(workspace, values["platform"])
         replay: Nodes = () if missing else declare(env, values)
         output = next((found.targets.output for found in replays_of(env, replay)), None)
-        test = env.Alias(name, replay, Action(_finish, None), PYPTO_TEST=name, PYPTO_SKIPPED=missing)
+        test = _handed_over(env, values, replay) if workspace.options["SCHEDULER"] and chosen else ()
+        test = test or env.Alias(name, replay, Action(_finish, None), PYPTO_TEST=name, PYPTO_SKIPPED=missing)
     except (ArtifactError, ToolchainError) as error:
         replays.broken[name] = str(error)
         test = env.Alias(name, [], Action(_report_broken, None))
@@ -104,6 +107,14 @@ def declare_test(
     if chosen:
         env.Alias("test", test)
     return test
+
+
+def _handed_over(env: Environment, values: Mapping[str, Any], replay: Nodes) -> Nodes:
+    """The alias of a test that the farm of SCHEDULER= does; none where it is done here."""
+    from pypto_build.rules.many.farm_tests import can_hand_over, hand_over
+
+    found = replays_of(env, replay)
+    return hand_over(env, values["name"], values, found[0]) if can_hand_over(values, found) else ()
 
 
 def _prepare(env: Environment) -> None:
@@ -153,16 +164,38 @@ def _is_named(name: str, chosen: bool) -> bool:
 
 def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     """The target: the replay."""
-    targets = declare_artifact(env, dir=values["artifact"], platform=values["platform"])
-    update_compile_commands(workspace_of(env), targets)
-    golden = _golden(workspace_of(env), values["golden"])
+    workspace = workspace_of(env)
+    root = Path(os.path.abspath(workspace.top / values["artifact"]))
+    if is_distributed(root):
+        from pypto_build.rules.distributed import declare_whole
+
+        targets = declare_whole(env, root, values["platform"])
+    elif values["world"] is not None:
+        raise ArtifactError(f"world={values['world']}", f"{root.name} runs on one chip", "leave it out")
+    else:
+        targets = declare_artifact(env, dir=root, platform=values["platform"])
+    for part in targets.parts or (targets,):
+        update_compile_commands(workspace, part)
+    golden = _golden(workspace, values["golden"])
     if golden or values["signature"]:
         from pypto_build.rules.contracts import check_contract
 
-        check_contract(targets.artifact, values["name"], values["signature"], golden)
-    chosen = {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+        check_contract(_params(targets), values["name"], values["signature"], golden)
+    chosen: dict[str, Any] = {"WORLD": values["world"]} if values["world"] is not None else {}
+    chosen |= {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     comparators = values["comparators"] or {}
     return declare_replay(env, targets, values["data"], chosen, comparators, golden=golden, alone=False, of_a_test=True)
+
+
+def _params(targets: ArtifactTargets) -> Sequence[Param]:
+    """The parameters of an artifact of either kind."""
+    if targets.parts:
+        from pypto_build.artifact.distributed import interface_of, load_distributed
+
+        return interface_of(load_distributed(targets.artifact.root)).params
+    from pypto_build.artifact.interface import sign
+
+    return sign(targets.artifact).interface.params
 
 
 def _golden(workspace: Workspace, given: str | Path | None) -> Path | None:

@@ -11,7 +11,7 @@ from SCons.Action import Action
 from SCons.Script import GetOption
 
 from pypto_build import terminal
-from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.rules.artifact import ArtifactTargets, chip_words
 from pypto_build.rules.machinery.actions import run_streaming
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
@@ -39,6 +39,7 @@ def declare_triage(
     words = [*own_tool(verb.module), str(root), "--platform", targets.platform.name, "--build-dir", str(targets.output)]
     words += ["--kernels", str(targets.binaries_dir)] if targets.variant else []
     words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb, data)]
+    words += chip_words(targets)
 
     action = [Action(show_results, None), Action(_triage, None)]
     alias = env.Alias("triage", [*verdict, *targets.config], action, PYPTO_WORDS=words, PYPTO_CHECKED=checked)
@@ -84,4 +85,5 @@ def _run(workspace: Workspace, words: list[str]) -> int:
 def _ensure(workspace: Workspace, targets: ArtifactTargets) -> bool:
     """Build its binaries, several at a time; whether they are all there."""
     with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
-        return not any(pool.map(lambda steps: ensure(workspace, list(steps)), targets.steps))
+        units = [unit for part in (targets, *targets.parts) for unit in part.steps]
+        return not any(pool.map(lambda steps: ensure(workspace, list(steps)), units))

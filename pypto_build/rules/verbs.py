@@ -133,10 +133,9 @@ VERBS: dict[str, Verb] = {
         Verb(
             "hang",
             "pypto_build.diagnose.hang",
-            "what simpler's logs say: stalled task, kernel, error code",
+            "what the last run did before it hung or crashed; LOG=: what simpler's logs say",
             Needs.FILES,
             _flags("LOG", "JSON", "SARIF"),
-            required=("LOG",),
         ),
         Verb(
             "dump",

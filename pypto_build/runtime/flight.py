@@ -118,7 +118,8 @@ _WORDS = {
     What.RUN_BEGINS: lambda event: "the run begins",
     What.RUN_ENDS: lambda event: "the run ends",
     What.SUBMITS: lambda event: (
-        f"submits task {event.task} {event.kernel}".rstrip() + (f", after {event.value} others" if event.value else "")
+        f"submits task {event.task} {event.kernel}".rstrip()
+        + (f" ({event.value} producer{'s' * (event.value > 1)})" if event.value > 0 else "")
     ),
     What.KERNEL_BEGINS: lambda event: f"begins {_kernel(event)}",
     What.KERNEL_RETURNS: lambda event: f"returns from {_kernel(event)}",

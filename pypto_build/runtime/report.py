@@ -12,7 +12,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -27,12 +27,12 @@ from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
 
 Kind = TypeVar("Kind", bound=IntEnum)
 
-REPORT_BYTES = 1 << 16
+REPORT_BYTES = 1 << 17
 
 _MAGIC = 0x54524F5045525050
-_VERSION = 4
+_VERSION = 5
 _NO_TASK = (1 << 64) - 1
-_HEADER = struct.Struct("<QIIIIQQQ")
+_HEADER = struct.Struct("<QIIIIQQQII")
 _SLOT = struct.Struct("<QiiqiI64s")
 _SLOT_COUNT = 256
 _CRASH = struct.Struct("<IiiiQQiI64sIIQQ96s2048s256sQ")
@@ -41,9 +41,16 @@ _FAULT = struct.Struct("<II16384s")
 _CRASH_OFFSET = _HEADER.size + _SLOT_COUNT * _SLOT.size
 _FRAME_OFFSET = _CRASH_OFFSET + _CRASH.size
 _MAX_FRAMES = 48
+_COMPLETE = 2
+_SAMPLE = struct.Struct("<Ii")
+_TOUCHED = struct.Struct("<IIIIQQiIQQ96s")
+_SAMPLES, _SAMPLE_FRAMES = 16, 8
 #: Where the state of the run's fault is.
 FAULT_OFFSET = _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size
 FAULT_KNOWN = 2
+_SAMPLES_OFFSET = FAULT_OFFSET + _FAULT.size
+_TOUCHED_OFFSET = _SAMPLE.size + _SLOT.size
+_SAMPLE_BYTES = _TOUCHED_OFFSET + _TOUCHED.size + _SAMPLE_FRAMES * _FRAME.size
 
 _LOOK_UP_S = 10.0  # for all frames together
 #: module, offset -> object, section, offset
@@ -134,6 +141,23 @@ class Crash:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Where the thread that ran a kernel was when the run was found to go on no more, or was stopped.
+
+    It was seen to touch memory of tensors `looks` times, the last `polls` times at the same `address`, where the four
+    bytes held `value` as an integer.
+    """
+
+    running: Running
+    frames: tuple[Frame, ...]
+    looks: int = 0
+    polls: int = 0
+    address: int = 0
+    value: int = 0
+    nearest: Address = Address()
+
+
+@dataclass(frozen=True)
 class Report:
     """What the buffer holds. ``running`` lists kernels that had started and not returned, longest first;
     ``orchestrating`` tells whether the orchestration's function had started and not returned. ``created``,
@@ -146,6 +170,7 @@ class Report:
     completed: int = 0
     open: int = 0
     fault: FaultRecord | None = None
+    samples: tuple[Sample, ...] = ()
 
     def occupancy(self) -> str:
         """Where the tasks are, in the form of simpler's scheduler when it gives up."""
@@ -179,15 +204,17 @@ def _raw_text(raw: bytes) -> str:
 
 
 def _running(buffer: memoryview, threads: int) -> tuple[Running, ...]:
-    slots = []
-    for index in range(min(threads, _SLOT_COUNT)):
-        task, func_id, block, start_ns, member, waits, kernel = _SLOT.unpack_from(
-            buffer, _HEADER.size + index * _SLOT.size
-        )
-        if task != _NO_TASK:
-            role = _ROLES[member % len(_ROLES)]
-            slots.append(Running(task, func_id, block, _text(kernel), start_ns, index, role, waits != 0))
-    return tuple(sorted(slots, key=lambda slot: slot.start_ns))
+    slots = (_slot(buffer, _HEADER.size + core * _SLOT.size, core) for core in range(min(threads, _SLOT_COUNT)))
+    return tuple(sorted(filter(None, slots), key=lambda slot: slot.start_ns))
+
+
+def _slot(buffer: memoryview, start: int, core: int) -> Running | None:
+    """What a thread was executing; None if it was nothing."""
+    task, func_id, block, start_ns, member, waits, kernel = _SLOT.unpack_from(buffer, start)
+    role = _ROLES[member % len(_ROLES)]
+    return (
+        Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
+    )
 
 
 def _crash(buffer: memoryview) -> Crash | None:
@@ -197,10 +224,6 @@ def _crash(buffer: memoryview) -> Crash | None:
     nearness, escaped, distance, size, name = place
     if state == 0:
         return None
-    frames = []
-    for index in range(min(frame_count, _MAX_FRAMES)):
-        _, offset, module, symbol = _FRAME.unpack_from(buffer, _FRAME_OFFSET + index * _FRAME.size)
-        frames.append(Frame(_text(module), offset, _text(symbol)))
     try:
         signal_name = signal.Signals(number).name
     except ValueError:
@@ -214,7 +237,7 @@ def _crash(buffer: memoryview) -> Crash | None:
         kernel=_text(kernel),
         nearest=Address(_one_of(Nearness, nearness), distance, size, _text(name)),
         arguments=tuple(map(printable, _raw_text(arguments).splitlines())),
-        frames=tuple(frames),
+        frames=_frames(buffer, _FRAME_OFFSET, min(frame_count, _MAX_FRAMES)),
         exception=_text(exception),
         data_bytes=data_bytes,
         escaped=_one_of(Escaped, escaped),
@@ -245,13 +268,34 @@ def read_report(buffer: memoryview | bytes) -> Report | None:
         ValueError: the buffer is too small to be one.
     """
     view = memoryview(buffer).cast("B")
-    if len(view) < FAULT_OFFSET + _FAULT.size:
+    if len(view) < _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES:
         raise ValueError(f"report buffer: {len(view)} bytes; make it {REPORT_BYTES}")
-    magic, version, threads, orchestrating, _, created, completed, ready = _HEADER.unpack_from(view, 0)
+    magic, version, threads, orchestrating, _, created, completed, ready, *_ = _HEADER.unpack_from(view, 0)
     if magic != _MAGIC or version != _VERSION:
         return None
     fault = read_fault(view)
-    return Report(_running(view, threads), _crash(view), orchestrating == 1, created, completed, ready, fault)
+    orchestrates, samples = orchestrating == 1, _samples(view)
+    return Report(_running(view, threads), _crash(view), orchestrates, created, completed, ready, fault, samples)
+
+
+def _samples(buffer: memoryview) -> tuple[Sample, ...]:
+    found = []
+    for start in range(_SAMPLES_OFFSET, _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES, _SAMPLE_BYTES):
+        state, core = _SAMPLE.unpack_from(buffer, start)
+        running = _slot(buffer, start + _SAMPLE.size, core)
+        if state != _COMPLETE or running is None:
+            continue
+        touched = start + _TOUCHED_OFFSET
+        count, _, looks, polls, address, _, value, near, *place, name = _TOUCHED.unpack_from(buffer, touched)
+        nearest = Address(_one_of(Nearness, near), *place, _text(name))
+        frames = _frames(buffer, touched + _TOUCHED.size, min(count, _SAMPLE_FRAMES))
+        found.append(Sample(running, frames, looks, polls, address, value, nearest))
+    return tuple(found)
+
+
+def _frames(buffer: memoryview, start: int, count: int) -> tuple[Frame, ...]:
+    raw = (_FRAME.unpack_from(buffer, start + index * _FRAME.size) for index in range(count))
+    return tuple(Frame(_text(module), offset, _text(symbol)) for _, offset, module, symbol in raw)
 
 
 def symbolise(
@@ -269,17 +313,27 @@ def symbolise(
     if start == 0:  # the C library hides its signal trampoline: the handler's own frames are in the runtime's module
         own = frames[0].module if frames else ""
         start = next((index + 1 for index, frame in enumerate(frames) if frame.module != own), 0)
-    chosen = frames[start : start + limit]
-    if shutil.which("addr2line") is None:
-        return chosen
     # The first frame holds the address that faulted; the others hold return addresses, which point behind the call, so
     # that one byte back is inside it.
+    return look_up(
+        [(frame, frame.offset - (number > 0)) for number, frame in enumerate(frames[start : start + limit])],
+        elsewhere,
+        modules,
+    )
+
+
+def look_up(
+    places: Sequence[tuple[Frame, int]], elsewhere: Elsewhere | None, modules: Collection[str] | None
+) -> tuple[Frame, ...]:
+    """Frames with the names and lines of these offsets in their modules; arguments as of `symbolise`."""
+    if shutil.which("addr2line") is None:
+        return tuple(frame for frame, _ in places)
     deadline = time.monotonic() + _LOOK_UP_S
     return tuple(
-        _resolve(frame, frame.offset - (number > 0), elsewhere)
+        _resolve(frame, offset, elsewhere)
         if (modules is None or frame.module in modules) and time.monotonic() < deadline
         else frame
-        for number, frame in enumerate(chosen)
+        for frame, offset in places
     )
 
 

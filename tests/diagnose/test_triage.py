@@ -68,7 +68,7 @@ class Instruments(Triage):
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         self.asked.append(name)
-        self._take(name, [self.found[name]] if name in self.found else [])
+        self.take(name, [self.found[name]] if name in self.found else [])
 
     def _lint(self) -> None:
         self._tool("lint", [])

@@ -191,12 +191,61 @@ def test_scons_with_local_workers(project: Project) -> None:
     assert 'failures="1"' in (project.root / "j.xml").read_text(encoding="utf-8")
 
 
+def test_declared_tests(project: Project) -> None:
+    """What is unchanged here is not sent, nor what needs data of this machine; the others are told as any test."""
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\n"
+        "env = Environment(tools=[pypto])\n"
+        "env.ReplayTest(name='one', artifact='build_output/_jit_chain', platform='a2a3sim')\n"
+        "env.ReplayTest(name='two', artifact='build_output/_jit_chain', platform='a5sim')\n"
+        "env.ReplayTest(name='own', artifact='build_output/_jit_chain', platform='a5sim', rtol=1e-3,\n"
+        "               data='build_output/_jit_chain/data')\n",
+    )
+    assert "3 passed in" in project.quiet("test").output
+    unchanged = project.quiet("test", "SCHEDULER=local", "-j2").output
+    assert "3 passed (3 cached)" in unchanged and "[farm]" not in unchanged
+    project.write_kernel("twice", "3.0f * in[i]")
+    run = project.quiet("test", "SCHEDULER=local", "-j2", "JUNIT=j.xml")
+    assert "[farm] 2 workers" in run.output and "=== 3 failed in" in run.output, run.output
+    told = {line.split()[2]: line.split()[1] for line in run.output.splitlines() if line.startswith("[test] ")}
+    assert told == {"one": "FAIL", "two": "FAIL", "own": "FAIL"}
+    assert f"why: pypto-build triage {project.artifact}" in run.output
+    assert {path.name for path in (project.root / "build/logs").glob("*.json")} == {
+        "one.test.verdict.json",
+        "two.test.verdict.json",
+    }
+    assert 'failures="3"' in (project.root / "j.xml").read_text(encoding="utf-8")
+
+
+def test_rounds_are_shared_out(project: Project) -> None:
+    """Together the shares run the orders of the one job: those of the seeds from SEED on."""
+    run = project.quiet("flaky", "JIT=_jit_chain", "ROUNDS=25", "SEED=3", "SCHEDULER=local", "-j2")
+    assert (run.status, "=== 2 passed in" in run.output) == (0, True), run.output
+    logs = sorted((project.root / "build/logs").glob("*.flaky.log"))
+    assert [log.name for log in logs] == [
+        "_jit_chain_a2a3sim_SEED=15_ROUNDS=13.flaky.log",
+        "_jit_chain_a2a3sim_SEED=3_ROUNDS=12.flaky.log",
+    ]
+
+
+def test_a_tool_finds_there_what_it_finds_here(project: Project) -> None:
+    project.edit("orchestration/chain.cpp", "params_t1.add_input(t);", "params_t1.add_no_dep(t);")
+    here = project.quiet("hazards", "JIT=_jit_chain")
+    there = project.quiet("hazards", "JIT=_jit_chain", "SCHEDULER=local", "-j2")
+    assert here.status and there.status
+    (log,) = (project.root / "build/logs").glob("*.hazards.log")
+    found = [line for line in here.output.splitlines() if "[hazards/" in line]
+    assert found and found == [line for line in log.read_text().splitlines() if "[hazards/" in line]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is no scheduler; name local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
-        (["lint", "SCHEDULER=local"], "SCHEDULER=local: does one of build and replay; leave it out for the others"),
+        (["report", "SCHEDULER=local"], "SCHEDULER=local: does one of build, replay, lint, pto_check, hazards, "
+         "diverge, flaky, triage; leave it out for others"),
         (["replay", "SCHEDULER=local", "DATA=x"],
          "DATA=x: means something on this machine alone; leave out SCHEDULER="),
     ],

@@ -102,3 +102,18 @@ def test_what_does_not_fit(built: Project, monkeypatch: pytest.MonkeyPatch) -> N
     assert str(raised.value).startswith("usage_error: ")
     assert raised.value.verdict.status == "usage_error"
     assert isinstance(raised.value.verdict.artifact, str) and Path(built.artifact).name == raised.value.verdict.artifact
+
+
+_DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed" / "_jit_dist_allreduce"
+
+
+def test_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arguments of a distributed program are whole host tensors, whose first extent is the number of ranks."""
+    monkeypatch.chdir(tmp_path)
+    for world in (2, 3):
+        x, total = torch.arange(world * 256.0).reshape(world, 256), torch.zeros(world, 256)
+        verdict = replay_compiled(_DISTRIBUTED, x, total, 0.5, quiet=True, world=world)
+        assert (verdict.status, verdict.tasks) == ("unchecked", 2 * world)
+        assert torch.equal(total, (0.5 * x).sum(0).expand(world, 256))
+    with pytest.raises(ArtifactError, match="got 1 arguments for 3 parameters; they are x, total, scale"):
+        replay_compiled(_DISTRIBUTED, x)

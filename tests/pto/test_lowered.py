@@ -232,10 +232,6 @@ def test_what_is_refused() -> None:
     assert sorted(name for name, row in TABLE.items() if row.refused) == [
         "memref.alloc",
         "memref.dealloc",
-        "pto.comm.tbroadcast",
-        "pto.comm.tgather",
-        "pto.comm.treduce",
-        "pto.comm.tscatter",
         "pto.sync.set",
         "pto.sync.wait",
         "pto.tgemv.mx",

@@ -61,19 +61,21 @@ def test_only_modules_and_functions_are_taken() -> None:
 
 
 def test_all_unsupported_operations_are_named_at_once() -> None:
-    view_ = "!pto.partition_tensor_view<16x64xf32>"
+    tile_ = tile()
     text = module(
-        f"  pto.comm.twait(%p, %i : {view_}, i32)\n  pto.comm.tnotify(%p, %i : {view_}, i32)", f"%p: {view_}, %i: i32"
+        "  %g = pto.declare_global -> !pto.tensor_view<16x16xf32>\n"
+        f"  pto.tget_scale_addr ins(%a : {tile_}) outs(%a : {tile_})",
+        f"%a: {tile_}",
     )
     with pytest.raises(UnsupportedOperations) as error:
         torch_codegen(parse(text, "t.pto"))
-    assert str(error.value).startswith("Unsupported op 'comm.twait', 'comm.tnotify' in torch_codegen. t.pto:3:")
-    assert [name for _, name, _ in error.value.operations] == ["comm.twait", "comm.tnotify"]
+    assert str(error.value).startswith("Unsupported op 'declare_global', 'tget_scale_addr' in torch_codegen. t.pto:3:")
+    assert [name for _, name, _ in error.value.operations] == ["declare_global", "tget_scale_addr"]
 
 
 def test_operations_without_a_translation_are_these() -> None:
     missing = {name for name, d in TABLE.items() if find_lowering(operation_for(d, 0, full=False)) is None}
-    kept = {n for n in missing if not n.startswith("pto.comm.") and "async" not in n and not n.startswith("pto.talloc")}
+    kept = {n for n in missing if not n.startswith("pto.talloc")}
     assert kept == {
         "pto.declare_global", "pto.initialize_l2g2l_pipe", "pto.initialize_l2l_pipe", "pto.tget_scale_addr",
         "pto.tquant.mx",

@@ -37,7 +37,7 @@ from pypto_build.runtime.report import REPORT_BYTES
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.pins import PINS_FILE, read_pins
-from tests.readers import mutate
+from tests.readers import mutate, ranks
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 DAG = EXAMPLES / "_jit_vector_dag"
@@ -843,6 +843,10 @@ READERS: tuple[Reader, ...] = (
     Reader("args_dump", _dump_seeds, _dump, mutate.damage_json, "args_dump.json"),
     Reader("graph", _graph_seeds, _records(True), mutate.damage_json, "deps.json"),
     Reader("timeline", _timeline_seeds, _records(False), mutate.damage_json, "chip_swimlane_records.json"),
+    Reader("distributed_meta", ranks.meta_seeds, ranks.read_meta, mutate.damage_json, "distributed_meta.json", ranks.DISTRIBUTED),
+    Reader("driver", ranks.driver_seeds, ranks.read_driver, mutate.damage_text, "orchestration/host_orch.py", ranks.DISTRIBUTED),
+    Reader("ranks", ranks.ranks_seeds, ranks.read_ranks, mutate.damage_json, "dfx_outputs/ranks.json", fifo=False),
+    Reader("messages", ranks.messages_seeds, ranks.read_messages, mutate.damage_json, "dfx_outputs/rank0/d1/messages.json", fifo=False),
     Reader("timing", _timing_seeds, _timing, mutate.damage_json, "timing.json"),
     Reader("log", _log_seeds, _log, mutate.damage_text, "device.log"),
     Reader("name_map", lambda: [b'{"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}}'], _name_map, mutate.damage_json, "name_map_x.json"),

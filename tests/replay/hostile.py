@@ -92,7 +92,7 @@ static std::vector<std::pair<char *, size_t>> shared_mappings() {
 }
 static char *report() {
     for (auto &[start, size] : shared_mappings())
-        if (size == 65536)
+        if (size == REPORT)
             return start;
     abort();
 }

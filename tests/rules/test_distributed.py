@@ -70,12 +70,73 @@ def test_faults_of_the_driver_name_its_line(allreduce: Project) -> None:
 
 
 def test_other_tools_say_what_to_name(allreduce: Project) -> None:
-    run = allreduce.quiet("dump", f"JIT={allreduce.artifact.name}")
+    run = allreduce.quiet("bisect", f"JIT={allreduce.artifact.name}", "AXIS=flags", "GOOD=-O0", "BAD=-O3")
     assert run.status == 2
     assert run.output.strip().splitlines()[-1] == (
-        f"scons: *** {allreduce.artifact}: is distributed, and 'scons dump' looks at one chip program; "
+        f"scons: *** {allreduce.artifact}: is distributed, and 'scons bisect' looks at one chip program; "
         "JIT= one of _jit_dist_allreduce/next_levels/publish, _jit_dist_allreduce/next_levels/reduce"
     )
+
+
+def test_the_instruments_look_at_all_ranks(allreduce: Project) -> None:
+    """One replay for all of them, and the records of any rank by RANK=; a null run makes none."""
+    jit = f"JIT={allreduce.artifact.name}"
+    run = allreduce.quiet("deps", "dump", "report", "lint", "pack", jit, "WORLD=2")
+    assert run.status == 0, run.output
+    lines = run.output.splitlines()
+    assert sum("[RUN] PASS" in line for line in lines) == 1
+    assert any(line.startswith("2 ranks, 4 dispatches of 2 programs, domains: comm_d0") for line in lines)
+    assert any(line.startswith("1/d1  0 (1:0)  sum_ranks") for line in lines)
+    assert f"[lint] {allreduce.artifact.name}: nothing found" in lines
+    assert (allreduce.out / "report.html").is_file()
+    run = allreduce.quiet("dump", "deps", jit, "WORLD=2", "RANK=1/d1", "TASK=0")
+    assert (run.status, "[RUN] PASS" in run.output) == (0, False)  # the same records as before
+    assert "rank 1 d1 'reduce', submitted at orchestration/host_orch.py:50" in run.output
+    pack = allreduce.out / f"{allreduce.artifact.name}.tar.zst"
+    run = allreduce.cli("replay", str(pack))
+    assert (run.status, "[RUN] PASS" in run.output) == (0, True), run.output
+
+
+def test_what_one_chip_does_not_take(project: Project) -> None:
+    for option in ("WORLD=2", "RANK=1"):
+        run = project.quiet("dump", f"JIT={project.artifact.name}", option)
+        assert (run.status, run.output.splitlines()[-1]) == (
+            2,
+            f"scons: *** {option}: {project.artifact.name} runs on one chip; leave it out",
+        )
+
+
+def test_replay_tests_have_ranks(allreduce: Project) -> None:
+    """Two tests of one artifact share its binaries; one of a program on one chip has no ranks."""
+    allreduce.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+        f"dist = 'build_output/{allreduce.artifact.name}'\n"
+        "env.ReplayTest(name='two', artifact=dist, world=2, signature=['IN', 'OUT'], tags=['ranks'])\n"
+        "env.ReplayTest(name='three', artifact=dist, world=3, tags=['ranks'])\n"
+        "env.ReplayTest(name='wrong', artifact=dist, signature=['IN'], tags=['ranks'])\n"
+        "env.ReplayTest(name='one', artifact='build_output/_jit_chain', world=2, tags=['ranks'])\n",
+    )
+    run = allreduce.quiet("test", "TAGS=ranks")
+    said = run.output
+    words = [line.split() for line in said.splitlines() if line.startswith("[test] ")]
+    assert {(line[2], line[1]) for line in words} == {
+        ("two", "PASS"),
+        ("three", "ERROR"),
+        ("wrong", "ERROR"),
+        ("one", "ERROR"),
+    }
+    assert "one: world=2: _jit_chain runs on one chip; leave it out" in said
+    assert "wrong: signature: has 1 tensor, the artifact 2; the artifact says x: IN, total: OUT" in said
+    assert "orchestration/host_orch.py:25: IndexError: index 2 is out of bounds" in said  # data of two ranks
+
+
+def test_triage_finds_what_is_unordered(allreduce: Project) -> None:
+    allreduce.edit(_SUM, _WAIT, "(void)v12;")
+    run = allreduce.quiet("triage", f"JIT={allreduce.artifact.name}")
+    assert run.status != 0
+    assert f"[triage] {allreduce.artifact.name}: " in run.output
+    assert "no notify and wait order the two [hazards/unordered-ranks]" in run.output
 
 
 _SUM = "next_levels/reduce/kernels/aiv/sum_ranks.cpp"

@@ -17,8 +17,8 @@ from pypto_build.artifact.modules import function_names
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.records import Kernel
 from pypto_build.compiler.vintages import TODAY, VINTAGES, ApiVintage
-from pypto_build.diagnose.extract.order import Order
 from pypto_build.diagnose.extract.orchestration import Text
+from pypto_build.diagnose.extract.order import Order
 from pypto_build.diagnose.extract.record import RecordedTask, numbers
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.facts.dtypes import DTYPES

@@ -23,6 +23,7 @@ from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import Request, replay
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.session import Engine
 from pypto_build.replay.verdict import Verdict
 
 _TOLD_INDICES = 4
@@ -68,10 +69,10 @@ class Outputs:
 
 
 class Runner:
-    """Runs one artifact in any order, each run in a process of its own."""
+    """Runs one artifact in any order, each run in a process of its own; by an `engine` if it is a distributed one."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
+    def __init__(self, given: argparse.Namespace, engine: Engine | None = None) -> None:
+        self.given, self.engine = given, engine
         self.results = given.build_dir / "flaky"
         self.runs = 0
 
@@ -90,6 +91,7 @@ class Runner:
             timeout_s=given.timeout,
             options=options,
             all_goldens=False,
+            engine=self.engine,
         )
         verdict = replay(request, write=None)
         self.runs += 1
@@ -158,12 +160,12 @@ def _differs(runner: Runner, base: Outputs, order: list[int]) -> bool:
 def _same_order(found: dict[str, Any], base: Outputs) -> Finding:
     return Finding(
         rule="flaky/same-order",
-        message=f"{_varying(found, base)} though the tasks ran one by one in the same order",
+        message=f"{varying(found, base)} though the tasks ran one by one in the same order",
         hint="look at the members of groups and at memory that is read before it is written: scons hazards",
     )
 
 
-def _varying(found: dict[str, Any], base: Outputs) -> str:
+def varying(found: dict[str, Any], base: Outputs) -> str:
     """`output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
     name, indices = next(iter(found.items()))
     shape = base.shapes[name]
@@ -181,7 +183,7 @@ def _order_finding(
     writers = _writers(evidence, name, int(indices[0]) * ITEMSIZE[base.dtypes[name]])
     detail = [f"written by {', '.join(map(evidence.title, writers[:_TOLD_WRITERS]))}"] if writers else []
     if swap is None:
-        return Finding("flaky/order", f"{_varying(found, base)} with the order of the tasks", detail=tuple(detail))
+        return Finding("flaky/order", f"{varying(found, base)} with the order of the tasks", detail=tuple(detail))
     position = swap[1]
     one, other = swap[0][position], swap[0][position + 1]
     shared = _shared(evidence, one, other)
@@ -190,7 +192,7 @@ def _order_finding(
     numbers = tuple(evidence.graph.order.numbers.get(raw, -1) for raw in (one, other))
     return Finding(
         rule="flaky/order",
-        message=f"{_varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
+        message=f"{varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
         f"which nothing orders{_through(shared)}",
         path=path,
         line=line,

@@ -1,8 +1,10 @@
-"""`scons hang LOG=dir`: what the logs of a run on simpler say about a hang or a fault, in words and names.
+"""`scons hang JIT=x`: what the last run here that hung or crashed did at last; `LOG=dir`: what the logs of a run on
+simpler say about a hang or a fault, in words and names.
 
+    python -m pypto_build.diagnose.hang ARTIFACT_DIR --build-dir OUT
     python -m pypto_build.diagnose.hang [ARTIFACT_DIR] --log DIR [--build-dir OUT]
 
-With the artifact, func_ids become kernels; with a deps.json (in the logs' directory, or of a replay with DEP_GEN=1,
+The first reads the flight recorder. Of logs: with the artifact, func_ids become kernels; with a deps.json (in the logs' directory, or of a replay with DEP_GEN=1,
 whose ids are the same) task ids become numbers, kernels, source lines, and what each waits for.
 """
 
@@ -14,9 +16,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.console import run_tool, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hang.device_log import LogFacts, StalledTask, Where, log_files, read_logs
+from pypto_build.diagnose.hang.recorder import LastRun
 from pypto_build.diagnose.lint.orchestration import read_orchestration
 from pypto_build.diagnose.lint.wrapper import read_wrapper
 from pypto_build.diagnose.recorded.evidence import Evidence
@@ -221,7 +225,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("hang", __doc__)
     add = options.add_argument
     add("artifact", type=Path, nargs="?", metavar="ARTIFACT_DIR", help="the artifact that ran, for names and lines")
-    add("--log", type=Path, required=True, metavar="DIR", help="a log, or a directory of the host's and the device's")
+    add("--log", type=Path, metavar="DIR", help="a log, or a directory of the host's and the device's")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed here, for its deps.json")
     add("--platform", default="a2a3", help="what it ran on")
     add_output_options(options)
@@ -229,6 +233,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(given: argparse.Namespace) -> int:
+    return _recorded(given) if given.log is None else _logged(given)
+
+
+def _recorded(given: argparse.Namespace) -> int:
+    """What the last run here recorded."""
+    if given.artifact is None or given.build_dir is None:
+        raise ArtifactError("hang", "nothing to read", "JIT=x names an artifact that ran here, LOG=dir logs of another")
+    last = LastRun(given.artifact, given.build_dir)
+    for line in last.lines():
+        print(line)
+    if not last.failed:
+        return 0
+    return deliver("hang", given.artifact, last.findings(), given)
+
+
+def _logged(given: argparse.Namespace) -> int:
     facts = read_logs(log_files(given.log))
     beside = given.log if given.log.is_dir() else given.log.parent
     records = beside if find_graph(beside) else given.build_dir

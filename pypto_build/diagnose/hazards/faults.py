@@ -25,14 +25,14 @@ _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
 _ASKED = {FaultKind.TOO_MANY_BLOCKS_TOGETHER: "set_require_sync_start("}
 
 
-def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
-    """What ended the run; None where it was nothing that the artifact did."""
+def fault_finding(artifact: Artifact, verdict: Verdict, tool: str = "hazards") -> Finding | None:
+    """What ended the run, as `tool` reports it; None where it was nothing that the artifact did."""
     error = verdict.error
     if error is None or verdict.status not in ("runtime_error", "hang"):
         return None
     path, line = _position(artifact, error)
     return Finding(
-        f"hazards/{'hang' if verdict.status == 'hang' else _RULES.get(error.kind, error.kind)}",
+        f"{tool}/{'hang' if verdict.status == 'hang' else _RULES.get(error.kind, error.kind)}",
         error.message.removesuffix(f", in {error.line}"),
         path,
         line,
@@ -46,7 +46,9 @@ def fault_finding(artifact: Artifact, verdict: Verdict) -> Finding | None:
 def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     files = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     places = [(match["path"], int(match["line"])) for match in map(_FRAME.match, error.detail) if match]
-    for path, line in [*places, *_scope(error)]:
+    where, _, number = error.line.rpartition(":")
+    known = [(where, int(number))] if number.isdigit() else []
+    for path, line in [*known, *places, *_scope(error)]:
         file = next((one for one in files if one.as_posix().endswith(_tail(path))), None)
         if file:
             return _short(artifact, file), line

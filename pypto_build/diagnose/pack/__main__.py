@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pypto_build import __version__
@@ -16,7 +16,7 @@ from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapsho
 from pypto_build.artifact.snapshot import REFERENCE, Snapshot
 from pypto_build.diagnose.console import run_tool, table, tool_parser
 from pypto_build.diagnose.pack.contents import external_files, kind_of, tree_of
-from pypto_build.diagnose.pack.form import SUFFIX, Pack
+from pypto_build.diagnose.pack.form import EXTERNAL, SUFFIX, Pack
 from pypto_build.diagnose.pack.writer import digested, write_pack
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
@@ -58,15 +58,20 @@ def _options(given: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
     return kept | ({"DATA": REFERENCE} if str(given.data) == REFERENCE else {})
 
 
-def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
-    artifact = load_artifact(given.artifact)
+def pack_run(
+    given: argparse.Namespace, words: Sequence[str], artifact: Artifact, parts: Mapping[str, Artifact] | None = None
+) -> int:
+    """Write the archive of a run of `artifact`, whose manifests are its own, or those of its `parts`."""
     evidence = Evidence(given.artifact, given.build_dir, given.platform)
     if evidence.verdict is None:
         raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
     data = _data(given, artifact)
     tree = tree_of(artifact, data)
-    others, moved = external_files(artifact)
-    tree |= others
+    moved: dict[str, str] = {}
+    for place, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
+        others, paths = external_files(part, place)
+        tree |= others
+        moved |= paths
     rows = environment(evidence, given.data if data else None)
     pack = Pack(
         artifact=artifact.name,
@@ -109,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the archive; 0, or 2 where there is nothing to pack."""
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser().parse_args(words)
-    return run_tool("pack", lambda: _run(given, words))
+    return run_tool("pack", lambda: pack_run(given, words, load_artifact(given.artifact)))
 
 
 if __name__ == "__main__":

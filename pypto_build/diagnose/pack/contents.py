@@ -58,24 +58,24 @@ def _inside(path: Path, real: Path, root: Path) -> None:
         raise ArtifactError(path, "is a link out of the artifact", "put the file itself there")
 
 
-def external_files(artifact: Artifact) -> tuple[dict[str, Path], dict[str, str]]:
+def external_files(artifact: Artifact, place: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
     """Sources and headers outside of the artifact: files by path in the pack, and where each known path went."""
     tree: dict[str, Path] = {}
     moved: dict[str, str] = {}
     entry = artifact.orchestration.source
     if not entry.is_relative_to(artifact.root):
-        moved[str(entry)] = name = f"{EXTERNAL}/orchestration/{entry.name}"
+        moved[str(entry)] = name = f"{place}/orchestration/{entry.name}"
         tree[name] = entry
     for kernel in artifact.kernels:
         if kernel.source.is_relative_to(artifact.root):
             continue
-        moved[str(kernel.source)] = name = f"{EXTERNAL}/{kernel.func_id}/{kernel.source.name}"
+        moved[str(kernel.source)] = name = f"{place}/{kernel.func_id}/{kernel.source.name}"
         tree[name] = kernel.source
     for kernel in artifact.kernels:
         for directory in kernel.extra_include_dirs:
             if directory.is_relative_to(artifact.root) or str(directory) in moved:
                 continue
-            moved[str(directory)] = name = f"{EXTERNAL}/include{len(moved)}"
+            moved[str(directory)] = name = f"{place}/include{len(moved)}"
             tree |= {f"{name}/{path.relative_to(directory).as_posix()}": path for path in _headers(directory)}
     return tree, moved
 

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.replay.verdict import Status
 
@@ -58,9 +59,20 @@ class Pack(msgspec.Struct, frozen=True):
     schema: int = SCHEMA
 
     @property
-    def manifest(self) -> str:
-        """Where the artifact's manifest is."""
-        return f"{ARTIFACT}/{self.artifact}/{MANIFEST_NAME}"
+    def root(self) -> str:
+        """Where the artifact is."""
+        return f"{ARTIFACT}/{self.artifact}"
+
+    @property
+    def is_artifact(self) -> bool:
+        """Whether what makes a directory an artifact is there: a manifest, or a host driver over chip programs."""
+        return any(file.path in (f"{self.root}/{MANIFEST_NAME}", f"{self.root}/{DRIVER}") for file in self.files)
+
+    @property
+    def manifests(self) -> list[str]:
+        """The manifests, which may name files outside of the artifact."""
+        inside = re.compile(re.escape(self.root) + rf"/({CHILDREN_DIR}/[^/]+/)?{re.escape(MANIFEST_NAME)}\Z")
+        return [file.path for file in self.files if inside.match(file.path)]
 
     @property
     def objects(self) -> dict[str, int]:
@@ -86,8 +98,8 @@ def fault(pack: Pack) -> str:
         if sizes.setdefault(file.sha256, file.size) != file.size:
             return f"gives {file.path!r} another size than the same content elsewhere"
     paths = [file.path for file in pack.files]
-    if pack.manifest not in paths:
-        return f"has no {pack.manifest}"
+    if not pack.is_artifact:
+        return f"has no {pack.root}/{MANIFEST_NAME}"
     wrong = next((path for path in [*paths, *pack.external.values()] if not _stays_inside(path)), None)
     if wrong is not None:
         return f"has a file that would lie outside: {wrong!r}"

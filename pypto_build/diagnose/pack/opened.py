@@ -56,16 +56,14 @@ def open_pack(path: Path, build_dir: Path) -> Opened:
     options["PLATFORM"] = pack.platform
     if not pack.own_data:
         options["DATA"] = str(root / DATA)
-    return Opened((root / pack.manifest).parent, options, pack, tuple(notes))
+    return Opened(root / pack.root, options, pack, tuple(notes))
 
 
 def _place_external(pack: Pack, root: Path) -> None:
-    """Let the manifest name files outside of the artifact where they are now."""
-    if not pack.external:
-        return
-    manifest = root / pack.manifest
-    text = manifest.read_text(encoding="utf-8")
-    for old in sorted(pack.external, key=len, reverse=True):
-        text = text.replace(f'"{old}"', f'"{root / pack.external[old]}"')
-        text = text.replace(f"'{old}'", f"'{root / pack.external[old]}'")
-    write_bytes(manifest, text.encode())
+    """Let the manifests name files outside of the artifact where they are now."""
+    for name in pack.manifests if pack.external else ():
+        text = (root / name).read_text(encoding="utf-8")
+        for old in sorted(pack.external, key=len, reverse=True):
+            text = text.replace(f'"{old}"', f'"{root / pack.external[old]}"')
+            text = text.replace(f"'{old}'", f"'{root / pack.external[old]}'")
+        write_bytes(root / name, text.encode())

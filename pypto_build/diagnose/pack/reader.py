@@ -198,7 +198,7 @@ def edited(pack: Pack, directory: Path) -> list[str]:
     changed = []
     for file in pack.files:
         path = directory / file.path
-        if file.path == pack.manifest and pack.external:
+        if pack.external and file.path in pack.manifests:
             continue  # names directories of this machine
         try:
             same = path.stat().st_size == file.size and file_digest(path) == file.sha256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +50,10 @@ _SUBMITS = {"_submit_chip": 1, "submit_chip": 0, "submit_next_level": 0, "submit
 def read_driver(path: Path) -> DriverText:
     """What is found in a driver. Raises `SyntaxError`, `ValueError` and `OSError` for what is no Python."""
     reader = _Reader()
-    reader.visit(ast.parse(read_source(path)))
+    with warnings.catch_warnings():  # what Python thinks of its style
+        warnings.simplefilter("ignore")
+        tree = ast.parse(read_source(path))
+    reader.visit(tree)
     return reader.found
 
 

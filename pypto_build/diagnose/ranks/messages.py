@@ -79,7 +79,7 @@ def messages_of(run: RanksRun) -> list[Message]:
         told.setdefault(one.address, []).append(one)
     found = []
     for wait in waits(run):
-        sent = _answer(told.get(wait.address, ()), wait) if wait.held else None
+        sent = answer(told.get(wait.address, ()), wait) if wait.held else None
         if sent is not None:
             found.append(Message(sent, wait))
     return sorted(found, key=lambda message: message.taken.ended)
@@ -109,7 +109,7 @@ def waits(run: RanksRun) -> list[SignalWait]:
     return sorted(found, key=lambda wait: wait.begun)
 
 
-def _answer(told: Sequence[Notification], wait: SignalWait) -> Notification | None:
+def answer(told: Sequence[Notification], wait: SignalWait) -> Notification | None:
     """The notification since which the signal has been what `wait` wants, when it went on; None if it always was."""
     answer: Notification | None = None
     for place in range(bisect_right(told, wait.ended, key=lambda one: one.at) - 1, -1, -1):
@@ -125,7 +125,7 @@ def _answer(told: Sequence[Notification], wait: SignalWait) -> Notification | No
 
 
 @dataclass(frozen=True)
-class Step:
+class Stretch:
     """A stretch of the chain that decided when the run ended: `dispatch` from `begun` to `ended`, and why it could not
     begin or go on earlier: a `message`, a dispatch that it came `after`, or nothing.
     """
@@ -137,7 +137,7 @@ class Step:
     after: DispatchRow | None = None
 
 
-def critical_chain(run: RanksRun, messages: Sequence[Message]) -> list[Step]:
+def critical_chain(run: RanksRun, messages: Sequence[Message]) -> list[Stretch]:
     """From the dispatch that ended last back to the beginning: over the last message that it had to wait for, else over
     the dispatch before which it could not begin.
     """
@@ -149,18 +149,18 @@ def critical_chain(run: RanksRun, messages: Sequence[Message]) -> list[Step]:
             held_up.setdefault(one.taken.dispatch.number, []).append(one)
     current = max(run.dispatches, key=lambda row: run.span(row)[1])
     until = run.span(current)[1]
-    chain: list[Step] = []
+    chain: list[Stretch] = []
     while len(chain) < len(run.dispatches) + len(messages):
         taken = [one for one in held_up.get(current.number, ()) if one.taken.ended <= until]
         message = max(taken, key=lambda one: one.taken.ended, default=None)
         if message is not None:
-            chain.append(Step(current, message.taken.ended, until, message=message))
+            chain.append(Stretch(current, message.taken.ended, until, message=message))
             current, until = message.sent.dispatch, message.sent.at
             continue
         begun = run.span(current)[0]
         before = [row for row in run.dispatches if _precedes(row, current) and run.span(row)[1] <= begun]
         last = max(before, key=lambda row: run.span(row)[1], default=None)
-        chain.append(Step(current, begun, until, after=last))
+        chain.append(Stretch(current, begun, until, after=last))
         if last is None:
             break
         current, until = last, run.span(last)[1]

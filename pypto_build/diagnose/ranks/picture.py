@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pypto_build.diagnose.ranks.messages import Message, SignalWait, Step, critical_chain, messages_of, waits
+from pypto_build.diagnose.ranks.messages import Message, SignalWait, Stretch, critical_chain, messages_of, waits
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.ranks.text import chain_table, dispatch_table, message_table, waiting_table
 from pypto_build.diagnose.recorded.evidence import SIMULATED
@@ -162,7 +162,7 @@ def ranks_data(run: RanksRun) -> dict[str, Any]:
     }
 
 
-def _tables(run: RanksRun, messages: Sequence[Message], chain: Sequence[Step]) -> list[list[Any]]:
+def _tables(run: RanksRun, messages: Sequence[Message], chain: Sequence[Stretch]) -> list[list[Any]]:
     """Title, headings, rows and a note of each table."""
     hint = "The tasks of one dispatch: scons deps RANK=0/d0, its graph as a page of its own with EXPORT=html."
     tables = [["Dispatches", *dispatch_table(run, messages), hint]]

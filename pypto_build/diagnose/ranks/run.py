@@ -15,6 +15,7 @@ import msgspec
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.layout import DRIVER
+from pypto_build.artifact.records import FILE_NAME
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
 from pypto_build.replay.chips.board import COMPARISONS
 from pypto_build.replay.chips.records import HOST, DispatchRow, DomainRow, MessagesRecord, RanksRecord
@@ -22,7 +23,7 @@ from pypto_build.replay.chips.records import HOST, DispatchRow, DomainRow, Messa
 AGAIN = "replay with SWIMLANE=4 DEP_GEN=1"
 #: Seconds and nanoseconds beyond any run.
 _LONGEST_S, _LATEST_NS = 1e9, 1 << 63
-_MOST_RANKS = 64
+_MOST_RANKS, _MOST_DISPATCHES = 64, 1 << 32
 _CHOICE = re.compile(r"(?:rank)?(\d{1,3})(?:/d?(\d{1,9}))?\Z")
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -55,9 +56,9 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
     if not 1 <= record.world <= _MOST_RANKS:
         raise wrong(f"{record.world} ranks")
     for row in record.dispatches:
-        if not HOST <= row.rank < record.world or row.index < 0:
+        if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
             raise wrong(f"a dispatch of rank {row.rank}")
-        if "/" in row.program or row.program.startswith("."):
+        if not FILE_NAME.match(row.program) or len(row.program) > 200:
             raise wrong(f"a program called {row.program!r}")
         if not all(0 <= time < _LONGEST_S for time in (row.begun_s, row.ended_s or row.begun_s)):
             raise wrong(f"dispatch {row.number} at {row.begun_s}")

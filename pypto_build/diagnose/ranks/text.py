@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pypto_build.diagnose.console import table
-from pypto_build.diagnose.ranks.messages import Message, Step, critical_chain, messages_of
+from pypto_build.diagnose.ranks.messages import Message, Stretch, critical_chain, messages_of
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.evidence import SIMULATED
 from pypto_build.replay.chips.board import COMPARISONS
@@ -99,7 +99,7 @@ def message_table(run: RanksRun, messages: Sequence[Message]) -> Table:
     return ["from", "to", "count", "waited us", "longest us", "of the longest: signal", "kernels"], rows
 
 
-def chain_table(run: RanksRun, chain: Sequence[Step]) -> Table:
+def chain_table(run: RanksRun, chain: Sequence[Stretch]) -> Table:
     """A row a step, the last one the end of the run."""
     rows = [
         [run.title(step.dispatch), f"{step.begun:.1f}", f"{step.ended - step.begun:.1f}", why(run, step)]
@@ -108,7 +108,7 @@ def chain_table(run: RanksRun, chain: Sequence[Step]) -> Table:
     return ["dispatch", "from us", "span us", "because of"], rows
 
 
-def why(run: RanksRun, step: Step) -> str:
+def why(run: RanksRun, step: Stretch) -> str:
     """What a step had to come after."""
     if step.message is not None:
         sent, taken = step.message.sent, step.message.taken

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch

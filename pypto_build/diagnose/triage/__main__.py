@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pypto_build import terminal
@@ -65,7 +65,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Triage:
-    """The instruments on one artifact, and what they said."""
+    """The instruments on one artifact, and what they said. `modules` are those that are not called like them."""
+
+    modules: Mapping[str, str] = {}
 
     def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
         self.given, self.verdict, self.repeat = given, verdict, repeat
@@ -74,7 +76,7 @@ class Triage:
     def run(self) -> None:
         """Run what is needed, cheapest first."""
         steps: dict[str, Callable[[], None]] = {
-            "lint": self._lint,
+            "lint": self.lint,
             "other orders": self._orders,
             "hazards": self._hazards,
             "diverge": self._diverge,
@@ -87,16 +89,17 @@ class Triage:
             if self.answer.certain or name == self.given.until:
                 return
 
-    def _lint(self) -> None:
+    def lint(self) -> None:
+        """Takes what lint finds."""
         from pypto_build.diagnose.lint.__main__ import lint
 
-        self._take("lint", lint(self.given.artifact, self.given.platform))
+        self.take("lint", lint(self.given.artifact, self.given.platform))
 
     def _orders(self) -> None:
         if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:
             self.answer.left_out.append("other orders (the run does not end, or takes long)")
             return
-        orders = try_orders(self._request())
+        orders = try_orders(self.request())
         self.answer.evidence = Circumstances(self.verdict, orders.runs, orders.varied)
         if not orders.varied:
             self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders give the same bits)")
@@ -129,21 +132,26 @@ class Triage:
         given = self.given
         kept = given.build_dir / "findings" / f"{name}.json"
         kept.unlink(missing_ok=True)
-        command = [*own_tool(f"pypto_build.diagnose.{name}"), str(given.artifact), "--platform", given.platform]
-        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self._of_the_run()]
+        command = [
+            *own_tool(self.modules.get(name, f"pypto_build.diagnose.{name}")),
+            str(given.artifact),
+            "--platform",
+            given.platform,
+        ]
+        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self.of_the_run()]
         with taking_long(name):
             run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if not kept.is_file():
             why = (run.stderr.strip() or run.stdout.strip() or f"status {run.returncode}").splitlines()[-1]
             self.answer.left_out.append(f"{name} ({why})")
             return
-        self._take(name, read_report(kept).findings)
+        self.take(name, read_report(kept).findings)
 
     @property
     def _kernels(self) -> list[str]:
         return ["--binaries", str(self.given.kernels)] if self.given.kernels else []
 
-    def _of_the_run(self) -> Iterator[str]:
+    def of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""
         given = self.given
         for flag in ("--data", "--seed", "--timeout", "--numerics"):
@@ -151,12 +159,14 @@ class Triage:
             if value is not None:
                 yield from (flag, str(value))
 
-    def _take(self, name: str, findings: Sequence[Finding]) -> None:
+    def take(self, name: str, findings: Sequence[Finding]) -> None:
+        """What an instrument found."""
         self.answer.add(findings)
         if not any(finding.level != "note" for finding in findings):
             self.answer.excluded.append(f"{_LOOKED_FOR[name]} ({name})")
 
-    def _request(self) -> Request:
+    def request(self) -> Request:
+        """A run like that of the verdict, with results of its own."""
         given = self.given
         return Request(
             artifact_dir=given.artifact,
@@ -172,9 +182,10 @@ class Triage:
         )
 
 
-def _run(given: argparse.Namespace, words: Sequence[str]) -> int:
+def run_triage(given: argparse.Namespace, words: Sequence[str], kind: type[Triage] = Triage) -> int:
+    """What the command line asks for, by instruments of a `kind`; the exit status."""
     verdict = read_verdict(given.build_dir / "verdict.json")
-    triage = Triage(given, verdict, given_options(words))
+    triage = kind(given, verdict, given_options(words))
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
@@ -227,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """1 where a cause is found, else the exit status of the replay."""
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser().parse_args(words)
-    return run_tool("triage", lambda: _run(given, words))
+    return run_tool("triage", lambda: run_triage(given, words))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,10 @@ from pypto_build.replay.verdict import Verdict
 
 # Two tasks or two parts of one that touch the same bytes, and nothing orders them.
 _ORDER = frozenset({"hazards/raw", "hazards/war", "hazards/waw", "hazards/lanes", "hazards/blocks"})
+# The same between ranks: this machine's schedules hardly ever show what a device's do.
+_RANKS = frozenset(
+    {"hazards/unordered-ranks", "hazards/window-reused-early", "hazards/signal-set-by-several", "hazards/missing-token"}
+)
 # What runs in other orders have shown: two tasks, where hazards also knows the declaration to change.
 _OF_RUNS = "flaky/order"
 # What a kernel computes, whatever the order.
@@ -85,6 +89,8 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return CERTAIN
     if finding.rule == "hazards/out-of-bounds":
         return 95
+    if finding.rule in _RANKS:
+        return 95 if evidence.varied or evidence.ended else _LIKELY
     if evidence.varied and finding.rule.startswith("hazards/"):
         return 100 if finding.rule in _ORDER else 95
     if finding.rule in _ORDER:

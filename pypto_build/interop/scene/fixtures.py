@@ -45,11 +45,8 @@ class WorkerTests:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
     def _reason(self, item: pytest.Item) -> str:
-        hardware, count = item.get_closest_marker("requires_hardware"), item.get_closest_marker("device_count")
-        if hardware is not None:
+        if item.get_closest_marker("requires_hardware") is not None:
             return "needs hardware"
-        if count is not None and int(count.args[0]) > 1:
-            return "needs several chips"
         mark, mode = item.get_closest_marker("manual"), given(self._config, "--manual") or "exclude"
         platform = getattr(item, "callspec", None) and item.callspec.params.get("st_platform")  # type: ignore[attr-defined]
         manual = mark is not None and (not mark.args or platform in mark.args[0])
@@ -66,9 +63,10 @@ class WorkerTests:
             pytest.skip(f"it uses {error}, which needs simpler")
 
     @pytest.fixture
-    def st_device_ids(self) -> list[int]:
-        """The devices that a test may use; simulated ones have no number."""
-        return [0]
+    def st_device_ids(self, request: pytest.FixtureRequest) -> list[int]:
+        """The devices that a test may use, as many as it says that it needs."""
+        mark = request.node.get_closest_marker("device_count")
+        return list(range(int(mark.args[0]) if mark else 1))
 
     @pytest.fixture
     def st_worker(self, st_platform: str, request: pytest.FixtureRequest) -> Any:

@@ -6,12 +6,12 @@ raises what simpler raises, with upstream's code, and prints upstream's lines ab
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,14 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.records import CoreType
-from pypto_build.artifact.scenes import file_name
+from pypto_build.artifact.scenes import CHIP_LEVEL, file_name
 from pypto_build.facts.faults import CODES
 from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
+from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
-#: torch's names of the element types by simpler's numbers; one that torch lacks is carried by bytes.
-_DTYPES = (
-    *("float32", "float16", "int32", "int16", "int8", "uint8", "bfloat16", "int64", "uint64", "uint16", "uint32"),
-    *("bool", "float8_e4m3fn", "float8_e8m0fnu", "uint8"),
-)
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
 _RECORDS = {
     "enable_chip_swimlane": "SWIMLANE",
@@ -42,7 +39,8 @@ _RECORDS = {
     "enable_dep_gen": "DEP_GEN",
     "enable_scope_stats": "SCOPE_STATS",
 }
-_BUILD_DIR = Path("build")
+#: Where artifacts and what is built of them lie, as for the rules.
+BUILD_DIR = Path("build")
 
 
 class Source(bytes):
@@ -167,75 +165,25 @@ class CallConfig:
     runtime_env: RuntimeEnv = field(default_factory=RuntimeEnv)
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor among the arguments: its bytes, and how they are read."""
-
-    memory: memoryview
-    shape: tuple[int, ...]
-    dtype: str
-    own: bool  # whether it is memory of the device, which keeps what is written
-
-
-class TaskArgs:
-    """The arguments of a run."""
-
-    def __init__(self) -> None:
-        self.tensors: list[Tensor] = []
-        self.scalars: list[int] = []
-
-    def add_tensor(self, tensor: Tensor, tag: Any = None) -> None:
-        """Add a tensor."""
-        self.tensors.append(tensor)
-
-    def add_scalar(self, value: int) -> None:
-        """Add 64 bits."""
-        self.scalars.append(int(value) & (1 << 64) - 1)
-
-
-class Buffer:
-    """Memory of the device."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.data = (ctypes.c_uint8 * max(nbytes, 1))()
-        self.nbytes = nbytes
-
-    @property
-    def base(self) -> int:
-        """Its address."""
-        return ctypes.addressof(self.data)
-
-    def tensor(self, shapes: Sequence[int], dtype: Any) -> Tensor:
-        """It as a tensor."""
-        return Tensor(memoryview(self.data).cast("B")[: self.nbytes], tuple(shapes), _DTYPES[int(dtype)], own=True)
-
-
-def make_tensor_arg(worker: Any, tensor: Any) -> Tensor:
+def make_tensor_arg(worker: Any, tensor: Any, **how: Any) -> Tensor:
     """A torch tensor as an argument."""
-    import torch
-
-    if not tensor.is_contiguous():
-        raise ValueError("the tensor is not contiguous")
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return Tensor(_bytes_of(tensor.view(torch.uint8)), tuple(tensor.shape), dtype, own=False)
-
-
-def _bytes_of(value: Any) -> memoryview:
-    """The bytes of a torch tensor or of anything that has a buffer."""
-    if hasattr(value, "data_ptr"):
-        size = value.numel() * value.element_size()
-        return memoryview((ctypes.c_uint8 * max(size, 1)).from_address(value.data_ptr())).cast("B")[:size]
-    return memoryview(value).cast("B")
+    return tensor_of(tensor, **how)
 
 
 class Worker:
-    """Runs programs on one simulated chip."""
+    """Runs programs on one simulated chip; one of level 3 is a `NodeWorker`."""
+
+    def __new__(cls, level: int = CHIP_LEVEL, **_: Any) -> Any:
+        """The worker of a level."""
+        if level == CHIP_LEVEL or cls is not Worker:
+            return super().__new__(cls)
+        from pypto_build.interop.scene.node import NodeWorker
+
+        return NodeWorker(level=level, **_)
 
     def __init__(
-        self, level: int = 2, platform: str = "a2a3sim", runtime: str = "", device_id: int = 0, **_: Any
+        self, level: int = CHIP_LEVEL, platform: str = "a2a3sim", runtime: str = "", device_id: int = 0, **_: Any
     ) -> None:
-        if level != 2:
-            raise NeedsSimpler(f"simpler.worker.Worker of level {level}")
         if not platform.endswith("sim"):
             raise NeedsSimpler(f"simpler.worker.Worker on {platform}")
         self.platform, self.runtime = platform, runtime
@@ -261,18 +209,24 @@ class Worker:
         """Memory of the device."""
         return Buffer(nbytes)
 
+    create_buffer = malloc
+
+    def make_tensor_arg(self, tensor: Any, **how: Any) -> Tensor:
+        """A torch tensor as an argument."""
+        return tensor_of(tensor, **how)
+
     def free(self, buffer: Buffer) -> None:
         """It goes with its last user."""
 
     def copy_to(self, buffer: Buffer, value: Any) -> None:
         """From the host to the device."""
-        data = _bytes_of(value)
-        memoryview(buffer.data).cast("B")[: data.nbytes] = data
+        data = bytes_of(value)
+        buffer.memory[: data.nbytes] = data
 
     def copy_from(self, value: Any, buffer: Buffer) -> None:
         """From the device to the host."""
-        data = _bytes_of(value)
-        data[:] = memoryview(buffer.data).cast("B")[: data.nbytes]
+        data = bytes_of(value)
+        data[:] = buffer.memory[: data.nbytes]
 
     def run(self, handle: int, args: TaskArgs | None = None, config: CallConfig | None = None) -> None:
         """Run a program. Raises RuntimeError, with upstream's code where it has one."""
@@ -285,21 +239,18 @@ class Worker:
             for index, bits in enumerate(args.scalars):
                 write_pt(data / "in" / f"s{index}.pt", "uint64", (), bits.to_bytes(8, "little"))
             (data / "in").mkdir(exist_ok=True)
-            verdict, printed = self._replay(root, data, config)
-        if verdict is None or verdict.status not in ("pass", "unchecked"):
-            raise RuntimeError(_failure(verdict, printed))
-        out = _BUILD_DIR / self.platform / root.name
+            actual = replay(root, self.platform, data, config)
         for index, tensor in enumerate(args.tensors):
-            if (found := out / "actual" / f"t{index}.pt").is_file():
+            if (found := actual / f"t{index}.pt").is_file():
                 tensor.memory[:] = bytes(read_pt(found).contiguous())
 
     def _artifact(self, program: ChipCallable, args: TaskArgs) -> Path:
         """The program as an artifact; the same one is in the same place."""
         runtime = self.runtime or program.binary.runtime
-        artifact = _artifact_of(program, args, runtime)
+        artifact = artifact_of(program, args, runtime)
         text = render_manifest(artifact, artifact.root)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        root = _BUILD_DIR.absolute() / "scenes" / f"worker.{file_name(program.binary.path.stem)}-{digest}"
+        root = BUILD_DIR.absolute() / "scenes" / f"worker.{file_name(program.binary.path.stem)}-{digest}"
         artifact = msgspec.structs.replace(artifact, root=root)
         params = [_param(f"t{index}", "tensor") for index in range(len(args.tensors))]
         params += [_param(f"s{index}", "scalar") for index in range(len(args.scalars))]
@@ -307,26 +258,31 @@ class Worker:
         write_bytes(root / "compiled_meta.json", msgspec.json.encode({"schema": 1, "params": params}) + b"\n")
         return root
 
-    def _replay(self, root: Path, data: Path, config: CallConfig) -> tuple[Verdict | None, str]:
-        out = _BUILD_DIR / self.platform / root.name
-        (out / "verdict.json").unlink(missing_ok=True)
-        words = [str(root), "-p", self.platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "LOG_LEVEL=timing", "--force"]
-        words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
-        limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
-        environment = {**os.environ, **{name: value for name, value in limits.items() if value}}
-        _, output = run_tool([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
-        _show(output)
-        try:
-            return read_verdict(out / "verdict.json"), output
-        except ArtifactError:
-            return None, output
+
+def replay(root: Path, platform: str, data: Path, config: CallConfig) -> Path:
+    """Replay an artifact; the directory of what it computed. Raises RuntimeError, with upstream's code for a fault."""
+    out = BUILD_DIR / platform / root.name
+    (out / "verdict.json").unlink(missing_ok=True)
+    words = [str(root), "-p", platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "LOG_LEVEL=timing", "--force"]
+    words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
+    limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
+    environment = {**os.environ, **{name: value for name, value in limits.items() if value}}
+    _, printed = run_tool([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
+    _show(printed)
+    verdict = None
+    with suppress(ArtifactError):
+        verdict = read_verdict(out / "verdict.json")
+    if verdict is None or verdict.status not in ("pass", "unchecked"):
+        raise RuntimeError(_failure(verdict, printed))
+    return out / "actual"
 
 
-def _artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact:
+def artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact:
+    """The artifact that a program is, in no place yet; directions of its tensors are as for these arguments."""
     directions = [ArgDirection(word) for word in program.signature if ArgDirection(word) is not ArgDirection.SCALAR]
     directions += [ArgDirection.INOUT] * (len(args.tensors) - len(directions))
     signature = tuple(
-        ArgDirection.INOUT if tensor.own else direction
+        ArgDirection.INOUT if getattr(tensor, "own", True) else direction
         for tensor, direction in zip(args.tensors, directions, strict=False)
     )
     kernels = []

@@ -17,6 +17,7 @@ from .elements import check_elements
 from .memory import CAPACITY, check_buffers, check_memory
 from .operands import check_operands
 from .pipes import check_pipes
+from .ranks import check_ranks
 from .scratch import check_scratch
 from .shapes import check_shapes
 from .stale import check_stale
@@ -31,6 +32,7 @@ _OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, Module, str], Iterator[P
     check_operands,
     check_scratch,
     check_memory,
+    check_ranks,
 )
 _FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ...] = (
     check_ending,

@@ -1,12 +1,8 @@
-"""Transfers between devices, signals, and barriers between the blocks of a task to C++.
-
-A replay runs one device whose memory every rank shares, so a transfer is a copy, and an asynchronous one is finished
-when it has been started.
-"""
+"""Transfers between devices, signals, collectives, and barriers between the blocks of a task to C++."""
 
 from __future__ import annotations
 
-from ..attributes import case_of
+from ..attributes import case_of, int_value
 from ..model import Operation
 from ..ops import TABLE
 from ..types import TileType
@@ -48,25 +44,76 @@ def test(e: Emitter, op: Operation) -> None:
     e.define(op, f"pto::comm::TTEST({_condition(e, op)})")
 
 
-@LOWERINGS.of("async:session", "async:prefetch_session", "async:context", "async:prefetch")
-def handle(e: Emitter, op: Operation) -> None:
-    """Sessions and contexts: nothing is kept, since nothing is ever under way."""
-    e.bind(op, Scalar("true", "bool"))
+_COLLECTIVES = {"tbroadcast": "TBROADCAST", "tgather": "TGATHER", "tscatter": "TSCATTER", "treduce": "TREDUCE"}
+
+
+@LOWERINGS.of("comm:tbroadcast", "comm:tgather", "comm:tscatter", "comm:treduce")
+def collective(e: Emitter, op: Operation) -> None:
+    """A collective over the views of all ranks, done by the one that calls it."""
+    views = [e.expression(value, op) for value in e.resolved.values(op, "group")]
+    stages = [e.expression(value, op) for value in e.resolved.values(op, "recv")]
+    if not views or not stages:
+        e.fail(op, "needs the views of all ranks in group(…), and a tile in recv(…)")
+    name = e.names.new("group")
+    kind, root = f"decltype({views[0]})", int_value(op.attrs.get("root"))
+    e.out.add(f"{kind} {name}_views[] = {{{', '.join(views)}}};")
+    e.out.add(f"pto::comm::ParallelGroup<{kind}> {name}({name}_views, {len(views)}, {root});")
+    reduces = TABLE[op.name].fn == "treduce"
+    operands = [name, e.text(op, "data"), *([e.text(op, "acc")] if reduces else []), *stages]
+    if reduces:
+        operands.append(f"pto::comm::ReduceOp::{case_of(op.attrs.get('reduceOp'), 'sum').capitalize()}")
+    e.out.add(f"pto::comm::{_COLLECTIVES[TABLE[op.name].fn]}({', '.join(operands)});")
+
+
+# --- asynchronous transfers ------------------------------------------------------------------------------------------
+
+
+def _object(e: Emitter, op: Operation, kind: str, *initial: str) -> str:
+    """An object of C++ that the operation's result is from here on."""
+    name = e.names.new(e.resolved.results(op)[0].name)
+    e.out.add(f"{kind} {name}{' = ' if initial else ''}{''.join(initial)};")
+    e.bind(op, Scalar(name, kind))
+    return name
+
+
+@LOWERINGS.of("async:session")
+def session(e: Emitter, op: Operation) -> None:
+    name = _object(e, op, "pto::comm::AsyncSession")
+    scratch, workspace = e.text(op, "scratch"), e.text(op, "workspace")
+    e.out.add(f"pto::comm::BuildAsyncSession({scratch}, (__gm__ uint8_t*){workspace}, {name});")
 
 
 @LOWERINGS.of("async:tput_async", "async:tget_async")
 def start(e: Emitter, op: Operation) -> None:
-    """An asynchronous transfer, done at once; its event is always complete."""
-    dst, src = e.text(op, "dst"), e.text(op, "src")
-    name = "TPUT" if TABLE[op.name].fn == "tput_async" else "TGET"
-    e.out.add(f"pto::comm::{name}({dst}, {src}, {dst});")
-    handle(e, op)
+    """An asynchronous transfer; its event says when it is complete."""
+    name = "TPUT_ASYNC" if TABLE[op.name].fn == "tput_async" else "TGET_ASYNC"
+    operands = ", ".join(e.text(op, role) for role in ("dst", "src", "session"))
+    _object(e, op, "pto::comm::AsyncEvent", f"pto::comm::{name}({operands})")
 
 
 @LOWERINGS.of("async:wait_async_event", "async:test_async_event")
 def finished(e: Emitter, op: Operation) -> None:
     """wait_async_event and test_async_event."""
-    e.bind(op, Scalar("true", "bool"))
+    word = "Wait" if TABLE[op.name].fn == "wait_async_event" else "Test"
+    e.define(op, f"{e.text(op, 'event')}.{word}({e.text(op, 'session')})")
+
+
+@LOWERINGS.of("async:context")
+def prefetch_context(e: Emitter, op: Operation) -> None:
+    name = e.names.new(e.resolved.results(op)[0].name)
+    e.out.add(f"pto::PrefetchAsyncContext {name}((__gm__ uint8_t*){e.text(op, 'workspace')});")
+    e.bind(op, Scalar(name, "pto::PrefetchAsyncContext"))
+
+
+@LOWERINGS.of("async:prefetch_session")
+def prefetch_session(e: Emitter, op: Operation) -> None:
+    e.bind(op, Scalar(f"{e.text(op, 'context')}.GetSession()", "pto::comm::AsyncSession"))
+
+
+@LOWERINGS.of("async:prefetch")
+def prefetch(e: Emitter, op: Operation) -> None:
+    operands = f"{e.text(op, 'src')}, {e.text(op, 'context')}"
+    _object(e, op, "pto::comm::AsyncEvent", f"pto::TPREFETCH_ASYNC({operands})")
 
 
 @LOWERINGS.of("crosscore:all")

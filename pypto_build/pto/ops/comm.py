@@ -7,41 +7,46 @@ from .spec import define
 
 ATOMIC = "atomicType=enum(atomic_none|atomic_add)"
 CMP = "cmp=enum(eq|ne|gt|ge|lt|le)"
-_COLLECTIVE = "a collective needs all ranks, a replay runs one; write pto.comm.tput or pto.comm.tget for each of them"
+_REDUCE = "reduceOp=enum(sum|max|min)"
+_SESSION = "sync_id=int block_bytes=int comm_block_offset=int queue_num=int channel_group_idx=int"
 
 for _name in ("tput", "tget"):
     define(
-        f"pto.comm.{_name}", "dst:part=w src:part buffers*:tile=s", formats="P(dst,src,buf(buffers)) {}", attrs=ATOMIC,
-        family="comm", fn=_name,
+        f"pto.comm.{_name}", "dst:part=w src:part buffers*:tile@vec=s", formats="P(dst,src,buf(buffers)) {}",
+        attrs=ATOMIC, rules="moved(dst,src) staged(buffers,src)", family="comm", fn=_name,
     )  # fmt: skip
 define(
     "pto.comm.tnotify", "signal:part=rw value:int", formats="P(signal,value) {}", attrs="notifyOp=enum(atomic_add|set)",
-    family="comm", fn="notify",
+    rules="signal", family="comm", fn="notify",
 )  # fmt: skip
-define("pto.comm.twait", "signal:part value:int", formats="P(signal,value) {}", attrs=CMP, family="comm", fn="wait")
 define(
-    "pto.comm.ttest", "signal:part value:int", formats="P(signal,value) {} -> T=", attrs=CMP, results=1, family="comm",
-    fn="test",
+    "pto.comm.twait", "signal:part value:int", formats="P(signal,value) {}", attrs=CMP, rules="signal", family="comm",
+    fn="wait",
+)  # fmt: skip
+define(
+    "pto.comm.ttest", "signal:part value:int", formats="P(signal,value) {} -> T=", attrs=CMP, rules="signal",
+    results=1, family="comm", fn="test",
 )  # fmt: skip
 for _name in ("tbroadcast", "tgather", "tscatter"):
     define(
-        f"pto.comm.{_name}", "data:part=rw recv*:tile=s group*:part=rw",
-        formats="P(data,recv(recv),group(group)) {}", attrs="root=int", family="comm", fn=_name, refused=_COLLECTIVE,
+        f"pto.comm.{_name}", f"data:part={'w' if _name == 'tgather' else 'r'} recv*:tile@vec=s group*:part=rw",
+        formats="P(data,recv(recv),group(group)) {}", attrs="root=int", rules="group staged(recv,group)", family="comm",
+        fn=_name,
     )  # fmt: skip
 define(
-    "pto.comm.treduce", "data:part=rw acc:tile=s recv*:tile=s group*:part",
-    formats="P(data,acc,recv(recv),group(group)) {}", attrs="root=int reduceOp=any", family="comm", fn="treduce",
-    refused=_COLLECTIVE,
+    "pto.comm.treduce", "data:part=w acc:tile@vec=s recv*:tile@vec=s group*:part",
+    formats="P(data,acc,recv(recv),group(group)) {}", attrs=f"root=int {_REDUCE}",
+    rules="group staged(recv,group) staged(acc,group)", family="comm", fn="treduce",
 )  # fmt: skip
 for _prefix in ("pto.", "pto.comm."):
     define(
         f"{_prefix}build_async_session", "scratch:tile workspace:any", formats="P(scratch,workspace) {} -> T=",
-        attrs="sync_id=int", results=1, family="async", fn="session",
+        attrs=_SESSION, results=1, family="async", fn="session",
     )  # fmt: skip
     for _name in ("tput_async", "tget_async"):
         define(
             f"{_prefix}{_name}", "dst:any=w src:any session:any", formats="P(dst,src,session) {} -> T=", results=1,
-            family="async", fn=_name,
+            rules="moved(dst,src) awaited", family="async", fn=_name,
         )  # fmt: skip
     for _name in ("wait_async_event", "test_async_event"):
         define(
@@ -71,8 +76,8 @@ for _name, _form, _does in (
     ("SYNCALL", "", "waits for every core of the task"),
     ("TBROADCAST", "group, global, stage", "copies to every rank"),
     ("TREDUCE", "group, global, stage, stage, op", "the sum, max or min over the ranks, in their order"),
-    ("TPUT_ASYNC", "global, global, session, peer", "copies to another rank's memory, at once"),
-    ("TGET_ASYNC", "global, global, session, peer", "copies from another rank's memory, at once"),
+    ("TPUT_ASYNC", "global, global, session, peer", "copies to another rank's memory, when its event is waited for"),
+    ("TGET_ASYNC", "global, global, session, peer", "copies from another rank's memory, when its event is waited for"),
     ("TPREFETCH_ASYNC", "global, session", "nothing: the CPU has caches of its own"),
 ):
     instruction(

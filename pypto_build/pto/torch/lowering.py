@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..model import Operation
 from ..ops import TABLE
 from . import (  # noqa: F401  (they register what they translate)
+    communication,
     control,
     converting,
     elementwise,
@@ -19,7 +20,7 @@ from . import (  # noqa: F401  (they register what they translate)
 from .writer import LOWERINGS, Lower, Writer
 
 
-@LOWERINGS.of("async:context", "async:prefetch", "async:prefetch_session")
+@LOWERINGS.of("async:context", "async:prefetch", "async:prefetch_session", "async:session")
 @LOWERINGS.of("crosscore:set", "crosscore:wait", "fence", "none")
 def nothing(w: Writer, op: Operation) -> None:
     """Orders pipelines, prefetches, prints or hints: nothing that changes a value."""

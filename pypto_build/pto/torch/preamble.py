@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_FILES = ("memory", "arithmetic", "special", "pipes", "launch", "program")
+_FILES = ("memory", "arithmetic", "special", "pipes", "ranks", "launch", "program")
 _DIRECTORY = Path(__file__).parent / "helpers"
 
 

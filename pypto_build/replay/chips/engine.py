@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +76,10 @@ class ChipsWorker(Worker):
     def _rank_report(self, rank: int) -> Report | None:
         start = (rank + 1) * REPORT_BYTES
         return read_report(self._report[start : start + REPORT_BYTES])
+
+    @property
+    def _reports(self) -> Sequence[int]:
+        return [(rank + 1) * REPORT_BYTES for rank in range(self._world)]
 
     def _read_report(self) -> Report | None:
         """Of the rank that has run for longest; the host's while it loads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import select
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from pypto_build.replay.scalars import Scalar
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 #: Size of the runtime's report buffer; the host has the first, each rank one after it.
-REPORT_BYTES = 1 << 16
+REPORT_BYTES = 1 << 17
 #: Size of its flight recorder; each rank has one.
 FLIGHT_BYTES = 4268160
 
@@ -105,6 +106,7 @@ def serve_chips(
             os._exit(UNHEARD)
 
     host = _Host(module, job, tensors, report, flight)
+    signal.signal(signal.SIGTERM, lambda *_: host.pass_on(process))
     try:
         while os.read(module.COMMANDS, 1) == RUN:
             reply(host.run())
@@ -126,12 +128,23 @@ class _Host:
         self._module, self._job, self._report, self._flight = module, job, report, flight
         self._note = LoadingNote(report[:REPORT_BYTES])
         self._runtimes: dict[str, Any] = {}
+        self._ranks: list[RankProcess] = []
         self._tensors = {
             name: HostTensor(
                 Storage(name, address_of(memory), math.prod(shape) * ITEMSIZE[dtype], memory), dtype, shape
             )
             for memory, shape, dtype, _, name in tensors
         }
+
+    def pass_on(self, process: int) -> None:
+        """Let the ranks say where they are, or end, when this `process` is asked to."""
+        if os.getpid() != process or not self._ranks:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        for rank in self._ranks:
+            if rank.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(rank.pid, signal.SIGTERM)
 
     def run(self) -> Reply:
         """One round. Raises `RankFault`, and `RuntimeFault` for what is noticed before a rank runs."""
@@ -141,7 +154,7 @@ class _Host:
             self._load(program)
         self._board = Board()
         self._windows = [each for item in plan.domains for address in item.addresses for each in (address, item.size)]
-        ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
+        self._ranks = ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
         if any(item.rank is None for item in plan.dispatches):
             ranks.append(RankProcess(job.world, partial(self._call_host, plan)))
         try:

@@ -76,11 +76,15 @@ class WindowBuffer:
     buffer: Buffer
     rank: int
 
+    @property
+    def base(self) -> int:
+        """Its address."""
+        return self.windows.addresses[self.windows.ranks.index(self.rank)] + self.buffer.offset
+
     def tensor(self, *, shapes: Sequence[int], dtype: Any, offset: int = 0) -> WindowTensor:
         """A tensor at the beginning of the buffer. Raises `ValueError` for one that is larger."""
         name = _TORCH_NAMES[getattr(dtype, "name", str(dtype))]
-        base = self.windows.addresses[self.windows.ranks.index(self.rank)] + self.buffer.offset
-        storage = Storage(f"{self.windows.domain}.{self.buffer.name}", base, self.buffer.nbytes)
+        storage = Storage(f"{self.windows.domain}.{self.buffer.name}", self.base, self.buffer.nbytes)
         found = WindowTensor(storage, name, shapes, None, offset)
         if (offset + found.numel()) * ITEMSIZE[name] > self.buffer.nbytes:
             raise ValueError(
@@ -98,6 +102,8 @@ class DomainMember:
     domain_rank: int
     domain_size: int
     name: str = ""
+    local_window_base: int = 0
+    actual_window_size: int = 0
 
 
 class Domain(Mapping[int, DomainMember]):
@@ -118,7 +124,8 @@ class Domain(Mapping[int, DomainMember]):
             raise KeyError(f"rank {rank} is no member of domain '{windows.domain}' of ranks {list(windows.ranks)}")
         place = windows.ranks.index(rank)
         buffers = {buffer.name: WindowBuffer(windows, buffer, rank) for buffer in windows.buffers}
-        return DomainMember(buffers, windows.contexts[place], place, len(windows.ranks), windows.domain)
+        context, base = windows.contexts[place], windows.addresses[place]
+        return DomainMember(buffers, context, place, len(windows.ranks), windows.domain, base, windows.size)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.windows.ranks)

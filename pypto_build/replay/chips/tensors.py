@@ -112,7 +112,16 @@ class HostTensor:
             raise ValueError(f"shape {wanted} is invalid for a tensor of shape {list(self.shape)}")
         return HostTensor(self.storage, self.dtype, wanted, None, self.offset)
 
-    view = reshape
+    def view(self, *shape: Any) -> HostTensor:
+        """The same in another shape, or a contiguous one with its bytes read as another type. Raises `ValueError`."""
+        if len(shape) != 1 or not isinstance(shape[0], DType):
+            return self.reshape(*shape)
+        dtype, last = str(shape[0]), self.shape[-1:]
+        nbytes, before = math.prod(last) * ITEMSIZE[self.dtype], self.offset * ITEMSIZE[self.dtype]
+        size = ITEMSIZE[dtype]
+        if not last or nbytes % size or before % size or not self.is_contiguous():
+            raise ValueError(f"{self} cannot be read as {dtype}")
+        return HostTensor(self.storage, dtype, (*self.shape[:-1], nbytes // size), None, before // size)
 
     def __repr__(self) -> str:
         return f"tensor '{self.storage.name}' {list(self.shape)} {self.dtype}"

@@ -229,7 +229,7 @@ class Batch:
         for line in lines:
             result = msgspec.json.decode(line, type=FarmResult)
             job = self._by_label[result.label]
-            self.rows[job.label] = row_of_result(job, result, self._log(job), _finding(result.log))
+            self.rows[job.label] = row_of_result(job, result, self._log(job), finding(result.log))
 
     def _finish(self, reader: int) -> None:
         running = self._running.pop(reader)
@@ -243,7 +243,7 @@ class Batch:
             return
         told = heard(bytes(running.said)) or _unheard(status, self._log(job))
         if told.status and not told.message:
-            told.message = _finding(text_of(self._log(job)))
+            told.message = finding(text_of(self._log(job)))
         seconds, peak = time.monotonic() - running.began, usage.ru_maxrss << 10
         self.rows[job.label] = row_of(job, told, seconds, peak, shown(self._log(job)))
 
@@ -322,10 +322,11 @@ def text_of(log: Path, most: int = 200_000) -> str:
     return data[-most:].decode(errors="replace")
 
 
-def _finding(text: str) -> str:
+def finding(text: str) -> str:
     """The line of a tool's output that says what it found: its first error, else its last line."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("scons: ")]
-    return next((line for line in lines if re.search(r"\b(?:error|warning): ", line)), lines[-1] if lines else "")
+    last = lines[-1] if lines else ""
+    return next((line for line in lines if re.search(r"\b(?:error|warning|[A-Z]\w*Error): ?", line)), last)
 
 
 def revision_of(top: Path) -> str:

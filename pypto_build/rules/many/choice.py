@@ -33,6 +33,7 @@ class Job:
     platform: str
     options: Mapping[str, str] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
+    title: str = ""  # of a test, which has a name
 
     @property
     def name(self) -> str:
@@ -42,7 +43,8 @@ class Job:
     @property
     def label(self) -> str:
         """For people, and for the history: the artifact, and what it is given."""
-        return " ".join([self.name, self.platform, *(f"{name}={value}" for name, value in self.options.items())])
+        given = (f"{name}={value}" for name, value in self.options.items())
+        return self.title or " ".join([self.name, self.platform, *given])
 
 
 def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: Path, examples: Path) -> list[Job]:

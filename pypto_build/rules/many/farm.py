@@ -20,11 +20,16 @@ from pypto_build.rules.options import OptionError
 from pypto_build.rules.outcomes import outcome_of
 from pypto_build.toolchain.python import own_environment, own_tool
 
-#: Targets whose result is told by a status and a verdict.
-_DONE_THERE = ("build", "replay")
+#: Targets whose result is told by a status, what they print, and a verdict; the others leave files on the machine.
+_DONE_THERE = ("build", "replay", "lint", "pto_check", "hazards", "diverge", "flaky", "triage")
 #: Options that name files or programs of this machine.
-_OF_THIS_MACHINE = ("DATA", "SIMPLER", "PTO_ISA", "PTOAS", "DEVICE", "HARDWARE", "SANDBOX", "BUILD_DIR", "BUILD_OUTPUT")
-_KINDS = ("local", "tcp://", "tls://")
+_OF_THIS_MACHINE = (
+    "DATA", "SIMPLER", "PTO_ISA", "PTOAS", "DEVICE", "HARDWARE", "SANDBOX", "BUILD_DIR", "BUILD_OUTPUT", "AGAINST",
+    "PROGRAM",
+)  # fmt: skip
+#: Workers of this machine, as `pypto_build.farm` knows them.
+LOCAL = "local"
+_KINDS = (LOCAL, "tcp://", "tls://")
 _NOT_DONE = 3  # the status of what could not be built
 
 
@@ -34,17 +39,20 @@ class Farm:
     def __init__(
         self, scheduler: str, targets: Sequence[str], given: Mapping[str, str], limits: Limits, memory_gb: float
     ) -> None:
-        if not scheduler.startswith(_KINDS) or (scheduler.startswith("local") and scheduler != "local"):
+        if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
             raise OptionError(f"SCHEDULER={scheduler}: is no scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
         if len(targets) != 1 or targets[0] not in _DONE_THERE:
-            raise OptionError(f"SCHEDULER={scheduler}: does one of build and replay; leave it out for the others")
-        if wrong := next((name for name in _OF_THIS_MACHINE if name in given), ""):
+            raise OptionError(f"SCHEDULER={scheduler}: does one of {', '.join(_DONE_THERE)}; leave it out for others")
+        if wrong := option_of_this_machine(given):
             raise OptionError(f"{wrong}={given[wrong]}: means something on this machine alone; leave out SCHEDULER=")
         self._scheduler, self._verb, self._given = scheduler, targets[0], dict(given)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
-    def start(self, jobs: Sequence[Job]) -> tuple[int, int]:
-        """Start the process that hands them out; its number, and the descriptor by which it tells results."""
+    def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
+        """Start the process that hands them out; its number, and the descriptor by which it tells results.
+
+        One that is ``apart`` gets no Ctrl-C; who started it ends it.
+        """
         order = Order(self._scheduler, self._workers, [self._job(job) for job in jobs], self._memory)
         terminal.step_aside()
         process = subprocess.Popen(
@@ -52,7 +60,7 @@ class Farm:
             env=own_environment(os.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
+            start_new_session=apart,
         )
         assert process.stdin and process.stdout
         with process.stdin:
@@ -63,6 +71,11 @@ class Farm:
     def _job(self, job: Job) -> FarmJob:
         options = {**self._given, "PLATFORM": job.platform, **job.options}
         return FarmJob(job.label, str(job.root), self._verb, options)
+
+
+def option_of_this_machine(given: Mapping[str, str]) -> str:
+    """An option that would mean something else on another machine; empty if there is none."""
+    return next((name for name in _OF_THIS_MACHINE if name in given), "")
 
 
 def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
@@ -76,7 +89,11 @@ def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
     if result.verdict and (verdict := _verdict(result.verdict)):
         write_verdict(verdict, log.with_suffix(".verdict.json"))
         failed = bool(result.status)
-        told.outcomes = [outcome_of(verdict, job.label, seconds=result.seconds, artifact=str(job.root), failed=failed)]
+        told.outcomes = [
+            outcome_of(
+                verdict, job.label, seconds=result.seconds, artifact=str(job.root), failed=failed, text=result.log
+            )
+        ]
     return row_of(job, told, result.seconds, result.memory, shown)
 
 

@@ -23,9 +23,10 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.many import OF_ALL, memory
 from pypto_build.rules.many.batch import Batch, revision_of, text_of
 from pypto_build.rules.many.choice import FILES, Job, check, choose
-from pypto_build.rules.many.farm import Farm
+from pypto_build.rules.many.farm import LOCAL, Farm
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, severity
+from pypto_build.rules.many.shares import split_rounds
 from pypto_build.rules.many.table import show_table
 from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import Options, parse_options
@@ -54,6 +55,9 @@ def run_many(env: Environment, opener: Opener) -> None:
         ARGUMENTS.update(JIT=str(jobs[0].root), PLATFORM=jobs[0].platform)
         return
     check(jobs, ARGUMENTS, targets)
+    if options["SCHEDULER"]:
+        workers = GetOption("num_jobs") if options["SCHEDULER"] == LOCAL else 0
+        jobs = split_rounds(jobs, targets, ARGUMENTS, workers)
     raise SystemExit(_Command(env, opener, top, options, targets, jobs).run())
 
 

@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
+import SCons.Node
+import SCons.Node.Alias
+from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.facts.outcomes import Outcome
+from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace
 
@@ -47,8 +51,15 @@ class Teller:
         outcomes = [outcome for workspace in workspaces for outcome in outcomes_of(workspace).replays]
         command = next((command for workspace in workspaces for command in workspace.progress.unexplained), "")
         built = sum(len(workspace.progress.renewed) for workspace in workspaces)
-        self.tell(Told(verdicts.status, verdicts.message, command, outcomes, built))
+        status = verdicts.status or (0 if _is_done() else EXIT_STATUS["usage_error"])
+        self.tell(Told(status, verdicts.message, command, outcomes, built))
         leave()
+
+
+def _is_done() -> bool:
+    """Whether SCons came to the end of all that was asked for. If it did not, its log says why."""
+    nodes = map(SCons.Node.Alias.default_ans.lookup, map(str, COMMAND_LINE_TARGETS))
+    return all(node is not None and node.get_state() in (SCons.Node.executed, SCons.Node.up_to_date) for node in nodes)
 
 
 def heard(data: bytes) -> Told | None:

@@ -6,6 +6,7 @@
 #include "chips/board.h"
 #include "crash/crash.h"
 #include "crash/flight.h"
+#include "crash/samples.h"
 #include "execution/artifact_code.h"
 #include "records/records.h"
 #include "scheduling/stall.h"
@@ -30,6 +31,8 @@ Report *open_report(const Settings &settings) {
     report->open.store(0);
     report->crash.state.store(0);
     report->fault.state.store(0);
+    for (HangSample &sample : report->samples)
+        sample.state.store(0);
     report->magic = kReportMagic;
     return report;
 }
@@ -121,6 +124,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     const SignalStack signal_stack;
     const CrashGuard crash_guard(report, *staging);
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report, *log);
+    const Sampling sampling(report, *staging, run->graph.blocks(), settings.windows);
     run->signals.begin();
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());

@@ -110,6 +110,20 @@ def test_a_tool_on_many(three: Project) -> None:
     ]
 
 
+def test_what_ends_before_its_targets_is_no_pass(three: Project) -> None:
+    """An SConstruct that raises behind the tool: nothing was done, whatever nobody has reported."""
+    sconstruct = three.root / "SConstruct"
+    sconstruct.write_text(sconstruct.read_text(encoding="utf-8") + '\nraise ValueError("mine")\n', encoding="utf-8")
+    for target in ("lint", "replay"):
+        run = three.quiet(target, "JIT=_jit_chain,_jit_wrong")
+        assert run.status != 0
+        assert [row.split("  ")[:2] for row in table(run.output)[1:-1] if row.startswith("usage_error")] == [
+            ["usage_error", "_jit_chain a2a3sim"],
+            ["usage_error", "_jit_wrong a2a3sim"],
+        ]
+        assert "ValueError: mine" in run.output and "2 failed in" in run.output
+
+
 def test_a_list_with_options_and_tags(three: Project) -> None:
     text = "# nightly\n_jit_chain TAGS=fast,good\n_jit_wrong TAGS=fast RTOL=9 PLATFORM=a2a3sim,a5sim\n_jit_broken\n"
     three.write("list.txt", text)

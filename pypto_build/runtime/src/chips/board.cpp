@@ -61,6 +61,8 @@ RankSignals::RankSignals(const Settings &settings) : rank_(settings.rank), windo
     board_->magic = kBoardMagic;
     own_ = &board_->ranks[rank_];
     traces_ = settings.accesses;
+    if (settings.order == Order::Shuffled)
+        chance_.store(settings.seed * kBoardRanks + rank_ + 1);
     if (settings.swimlane > 0)
         messages_ = std::make_unique<Messages>();
 }
@@ -186,6 +188,19 @@ void RankSignals::write_windows(const std::string &directory) {
     write_file(directory + "/windows.json", json.str());
 }
 
+// Half of the times not at all, else up to half a millisecond: short against what people wait for, long against what
+// a kernel does between two messages.
+void RankSignals::hold_back() {
+    if (chance_.load(std::memory_order_relaxed) == 0)
+        return;
+    uint64_t drawn = chance_.fetch_add(0x9e3779b97f4a7c15ull);
+    drawn = (drawn ^ (drawn >> 30)) * 0xbf58476d1ce4e5b9ull;
+    drawn = (drawn ^ (drawn >> 27)) * 0x94d049bb133111ebull;
+    drawn ^= drawn >> 31;
+    if (drawn & 1)
+        usleep(1u << (drawn >> 1) % 10);
+}
+
 void RankSignals::begin() {
     if (own_)
         own_->busy.store(1);
@@ -246,6 +261,7 @@ void RankSignals::notify(const Activation &activation, int32_t *signal, int32_t 
             note.sum.fetch_add(value);
         break;
     }
+    hold_back();
     release(address, value, set);
     const int64_t begun_ns = messages_ ? monotonic_ns() : 0;
     int32_t after = value;

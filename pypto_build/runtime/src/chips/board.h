@@ -105,6 +105,8 @@ public:
         if (board_)
             own_->other_waits.fetch_add(static_cast<uint32_t>(count));
     }
+    /// In a seeded schedule: lets a rank come late now and then, where others may overtake it.
+    void hold_back();
     /// A run begins, with its orchestration.
     void begin();
     void end();
@@ -142,6 +144,7 @@ private:
     uint32_t rank_ = 0;
     std::vector<uint64_t> windows_; // address and size of each
     bool traces_ = false;
+    std::atomic<uint64_t> chance_{0}; // of being held back; 0: the schedule is not seeded
     std::unique_ptr<Messages> messages_; // null: nobody asked for them
     std::mutex mutex_; // guards the clock and what follows
     std::vector<std::array<uint32_t, kBoardRanks>> clocks_;
@@ -177,6 +180,7 @@ bool RankSignals::wait(const Activation &activation, const int32_t *signal, int3
     if (told)
         told->state.store(0);
     add_busy(1);
+    hold_back();
     return over(held);
 }
 

@@ -2,11 +2,13 @@
 #include "crash/crash.h"
 
 #include "crash/containment.h"
+#include "crash/samples.h"
 #include "execution/artifact_code.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
 #include "pypto/kernel_args.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -28,7 +30,7 @@ namespace pypto::runtime {
 
 namespace {
 
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM};
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGURG};
 constexpr size_t kSignalCount = sizeof(kSignals) / sizeof(kSignals[0]);
 constexpr size_t kStackBytes = 128 * 1024;
 constexpr uint64_t kStackReach = 1 << 20; // an access at most so far below the stack pointer is one to the stack
@@ -221,7 +223,39 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     crash.state.store(2);
 }
 
+// Carries out what the parent asks of a run that it stops; false if the process is to end.
+bool obey(const void *context) {
+    const uint32_t command = crash_report->command.load();
+    switch (static_cast<StopCommand>(command & 0xff)) {
+    case StopCommand::Ask:
+        sample_threads(context);
+        break;
+    case StopCommand::Close:
+        close_memory();
+        break;
+    case StopCommand::Open:
+        open_memory();
+        break;
+    case StopCommand::End:
+        open_memory();
+        return false;
+    default:
+        return false;
+    }
+    crash_report->answered.store(command);
+    return true;
+}
+
 void handle(int signal, siginfo_t *info, void *context) {
+    const int error = errno;
+    if (serve_sample(signal, info, context)) {
+        errno = error;
+        return;
+    }
+    if (signal == SIGTERM && crash_report && obey(context)) {
+        errno = error;
+        return;
+    }
     if ((signal == SIGSEGV || signal == SIGBUS) && crash_staging) {
         const Activation *activation = current_activation;
         if (crash_staging->open_guarded(reinterpret_cast<uint64_t>(info->si_addr),
@@ -321,7 +355,7 @@ CrashGuard::CrashGuard(Report *report, Staging &staging) {
     backtrace(warm_up, 1); // loads the unwinder now, not in a handler
     struct sigaction action{};
     action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < kSignalCount; ++i)
         sigaction(kSignals[i], &action, &previous[i]);

@@ -11,9 +11,11 @@
 namespace pypto::runtime {
 
 inline constexpr uint64_t kReportMagic = 0x54524f5045525050ull; // "PPREPORT"
-inline constexpr uint32_t kReportVersion = 4;
+inline constexpr uint32_t kReportVersion = 5;
 inline constexpr uint32_t kReportThreads = 256;
 inline constexpr uint32_t kReportFrames = 48;
+inline constexpr uint32_t kReportSamples = 16;
+inline constexpr uint32_t kSampleFrames = 8;
 
 /// Exit status of a process whose fault stands in the report: code that lets no exception pass kept it from ending.
 inline constexpr int kFaultTold = 72;
@@ -83,6 +85,34 @@ struct FaultRecord {
     char json[16384]; // Fault::json(), whole if it fits
 };
 
+/// What the parent asks of a run that it stops at the time limit.
+enum class StopCommand : uint8_t {
+    None,
+    Ask,   // where every thread is
+    Close, // the memory of tensors: who touches it notes that, and waits
+    Open,  // the same again
+    End,
+};
+
+/// Where a thread was when a run was found to go on no more, or was stopped.
+struct HangSample {
+    std::atomic<uint32_t> state; // 0 none, 1 being written, 2 complete
+    int32_t core;                // number of its slot
+    RunningSlot running;         // what was in that
+    uint32_t frame_count;
+    uint32_t closing; // of the tensors' memory, that it was last seen in
+    uint32_t looks;   // how often it was seen to touch memory of tensors
+    uint32_t polls;   // how often in a row, at last, at `address`
+    uint64_t address;
+    uint64_t at; // the instruction
+    int32_t value; // of the four bytes at `address`
+    Nearness nearness;
+    uint64_t distance; // as in CrashRecord
+    uint64_t bytes;
+    char nearest[96];
+    ReportFrame frames[kSampleFrames];
+};
+
 struct Report {
     uint64_t magic;
     uint32_t version;
@@ -92,9 +122,12 @@ struct Report {
     std::atomic<uint64_t> created;   // tasks
     std::atomic<uint64_t> completed; // tasks
     std::atomic<uint64_t> open;      // tasks that are ready or running
+    std::atomic<uint32_t> command;  // of the parent, for the next SIGTERM: a number << 8 | StopCommand
+    std::atomic<uint32_t> answered; // the last that was carried out
     RunningSlot threads[kReportThreads];
     CrashRecord crash;
     FaultRecord fault;
+    HangSample samples[kReportSamples];
 };
 
 inline constexpr uint64_t kReportBytes = sizeof(Report);

@@ -38,6 +38,7 @@ struct Core {
     int index;
     RunningSlot *running;  // null without a report buffer
     FlightTrack *flight;   // null without a recorder
+    bool watched = false;  // its thread is known to those who ask where it is
     // The scheduler looks at the clock before and after a unit, so that a lone kernel need not.
     int64_t over_ns = 0;       // of the unit before, if nothing came in between; else 0
     int64_t taken_ns = 0;      // of the unit whose kernel is called next; 0: not known

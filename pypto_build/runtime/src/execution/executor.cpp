@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "checking/check_record.h"
+#include "crash/samples.h"
 #include "execution/artifact_code.h"
 #include "execution/subnormals.h"
 #include "pypto/error_codes.h"
@@ -343,6 +344,9 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
         checker_->core(core.index)->begin(activation);
 
     current_activation = &activation;
+    if (!core.watched)
+        watch_thread(core.index);
+    core.watched = true;
     const bool timed = role.group != nullptr || core.taken_ns == 0; // else the scheduler has looked at the clock
     const int64_t begun = timed ? monotonic_ns() : core.taken_ns;
     core.taken_ns = 0;
@@ -352,6 +356,7 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     for (TaskObserver *observer : observers_)
         observer->starting(task, role.member, role.block, core.index);
     const int64_t start = observers_.empty() ? 0 : monotonic_ns();
+    signals_.hold_back();
     const bool complete = call(activation, task, role);
     for (TaskObserver *observer : observers_)
         observer->called(task, role.member, core.index, start, monotonic_ns());

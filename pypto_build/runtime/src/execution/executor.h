@@ -37,6 +37,8 @@ public:
     /// Who is told what checked kernels touch; null: nobody.
     void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
+    /// How many kernels the chip runs at once.
+    int chip_cores() const { return 3 * platform_.clusters; }
     Report *report() const { return report_; }
     const FlightRecorder &recorder() const { return recorder_; }
     RankSignals &signals() const { return signals_; }

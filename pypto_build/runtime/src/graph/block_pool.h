@@ -26,6 +26,11 @@ public:
     /// A block of at least `bytes` bytes; base is null when the machine has no more memory.
     Block take(uint64_t bytes);
     void give(const Block &block);
+    /// Calls visit(base, bytes) for all memory that there is.
+    template <typename Visit> void for_each_chunk(Visit visit) const {
+        for (const Chunk &chunk : chunks_)
+            visit(chunk.base, chunk.bytes);
+    }
 
 private:
     struct Chunk {

@@ -56,6 +56,7 @@ public:
     uint64_t created() const { return created_; }
     uint64_t unfinished() const { return created_ - finished_; }
     const Task *oldest(uint32_t ring) const;
+    const BlockPool &blocks() const { return blocks_; }
 
     struct Usage {
         uint64_t tasks_begin, tasks_end, heap, heap_total, dependencies;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "crash/crash.h"
+#include "crash/samples.h"
 #include "scheduling/predicate.h"
 #include "scheduling/stall.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more work than this
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
 constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
+constexpr std::chrono::milliseconds kPatience(250); // for the next unit to end while others are ready
 
 // Tasks whose arguments are dumped run one by one: else a dump would hold what other tasks are just writing.
 Order order_of(const Settings &settings) {
@@ -34,14 +36,19 @@ size_t worker_count(int threads, Order order, bool ranks) {
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
     : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
       signals_(executor.signals()), ranks_(static_cast<bool>(signals_)),
-      max_workers_(worker_count(threads, order_, ranks_)), ready_(settings), caller_core_(executor.make_core()) {}
+      max_workers_(worker_count(threads, order_, ranks_)),
+      may_relieve_(order_ == Order::Parallel && (ranks_ || threads != 1)), ready_(settings),
+      caller_core_(executor.make_core()) {}
 
 Scheduler::~Scheduler() {
     {
         const Lock guard(mutex_);
         stop_ = true;
         work_.notify_all();
+        watch_.notify_all();
     }
+    if (watcher_.joinable())
+        watcher_.join();
     for (std::thread &worker : workers_)
         worker.join();
 }
@@ -83,13 +90,33 @@ bool Scheduler::far_ahead() const {
 }
 
 void Scheduler::wake_if_worthwhile() {
-    if (ready_.empty() || (!ranks_ && blocked_ == 0 && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
+    const bool must = ranks_ || blocked_ > 0 || relief_ > 0;
+    if (ready_.empty() || (!must && static_cast<int64_t>(ready_.units()) * typical_ns_ < kWakeCostNs))
         return;
     if (idle_ > 0) {
         work_.notify_one();
-    } else if (workers_.size() < max_workers_ + blocked_) {
+    } else if (workers_.size() < max_workers_ + blocked_ + relief_) {
         cores_.push_back(executor_.make_core());
         workers_.emplace_back([this, &core = *cores_.back()] { serve(core); });
+    } else {
+        watch();
+    }
+}
+
+void Scheduler::watch() {
+    if (may_relieve_ && !watcher_.joinable())
+        watcher_ = std::thread([this] { relieve(); });
+}
+
+void Scheduler::relieve() {
+    Lock lock(mutex_);
+    while (!stop_ && relief_ == 0) {
+        const uint64_t before = units_over_;
+        watch_.wait_for(lock, kPatience, [this] { return stop_; });
+        if (stop_ || failed() || running_ == 0 || ready_.empty() || units_over_ != before)
+            continue;
+        relief_ = static_cast<size_t>(executor_.chip_cores());
+        wake_if_worthwhile();
     }
 }
 
@@ -114,6 +141,8 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     const uint64_t task = unit.task->id; // the task may be gone when it is over
     const int32_t timing_slot = unit.task->timing_slot;
     wake_if_worthwhile(); // more than this thread can do?
+    if (unit.task->block_num > 1)
+        watch(); // they may wait for each other
     ++running_;
     const bool is_caller = &core == caller_core_.get();
     caller_runs_ = caller_runs_ || is_caller;
@@ -130,6 +159,7 @@ void Scheduler::run_one(Lock &lock, Core &core) {
     lock.lock();
     --running_;
     caller_runs_ = caller_runs_ && !is_caller;
+    ++units_over_;
     typical_ns_ += (end - start - typical_ns_) / 8;
     if (!failed())
         finish(unit, end);
@@ -235,8 +265,10 @@ void Scheduler::record(Fault fault) {
         return;
     fault_ = std::move(fault);
     if (fault_.kind == FaultKind::GroupDeadlock || fault_.kind == FaultKind::BarrierMissed ||
-        fault_.kind == FaultKind::ValueWait) // noticed inside one task
+        fault_.kind == FaultKind::ValueWait) { // noticed inside one task
         add_occupancy(fault_, graph_, orchestration_done_.load());
+        sample_threads(); // while those still wait who do
+    }
     if (report_)
         write_fault(report_->fault, fault_);
     failed_.store(true, std::memory_order_release);

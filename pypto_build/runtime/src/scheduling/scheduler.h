@@ -3,7 +3,8 @@
 // One lock guards the task graph and the ready queue. The orchestration's thread submits; whenever it has to wait it
 // runs tasks itself, so a short run never starts a thread. Threads sleep when there is nothing to do, and are woken
 // only for more work than waking costs. When nobody runs anything and nothing is ready, whoever waits learns at once
-// that it stalled.
+// that it stalled. Kernels may wait for each other in memory, which a chip has cores for and a machine may not: when
+// blocks are ready and for a while none has ended, as many threads are started as the chip has cores.
 #pragma once
 
 #include "execution/executor.h"
@@ -83,6 +84,8 @@ private:
     void run_kernels(const Unit &unit, Core &core);
     void finish(const Unit &unit, int64_t now);
     void wake_if_worthwhile();
+    void watch();
+    void relieve();
     bool far_ahead() const;
     void wait_for_progress(Lock &lock);
     void wake_caller();
@@ -99,6 +102,7 @@ private:
     RankSignals &signals_;
     const bool ranks_; // of several chips: kernels may wait for others, so the orchestration's thread runs none
     const size_t max_workers_;
+    const bool may_relieve_; // not in a chosen order, nor when one thread was asked for
 
     std::mutex mutex_;
     std::condition_variable work_;     // for workers: something is ready
@@ -106,14 +110,18 @@ private:
     ReadyQueue ready_;
     std::vector<std::unique_ptr<Core>> cores_;
     std::vector<std::thread> workers_;
+    std::thread watcher_;
+    std::condition_variable watch_; // for the watcher: it is over
     std::unique_ptr<Core> caller_core_;
     std::vector<TaskObserver *> observers_;
     uint32_t running_ = 0;
     uint32_t idle_ = 0;
     size_t blocked_ = 0;          // kernels that wait for a value
+    size_t relief_ = 0;           // threads beside max_workers_, since kernels may wait for those that are ready
     uint64_t open_ = 0;           // tasks that are ready or running
     int64_t typical_ns_ = 10'000; // moving average of a unit's run time
     uint64_t tasks_run_ = 0;
+    uint64_t units_over_ = 0;
     LastOver last_over_;
     bool caller_waits_ = false;
     bool caller_runs_ = false;    // it runs a unit itself

@@ -9,12 +9,14 @@ from typing import Any
 
 from pypto_build.artifact import ArgDirection
 from pypto_build.interop.scene.absent import absent
-from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable, TaskArgs
+from pypto_build.interop.scene.recorder import CommBufferSpec, TaskArgs
+from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable
 
 __all__ = [
     "ArgDirection",
     "CallConfig",
     "ChipCallable",
+    "CommBufferSpec",
     "CoreCallable",
     "DataType",
     "TaskArgs",

@@ -1,5 +1,6 @@
-// Collectives and asynchronous transfers. The memory of all ranks is shared here, so that they are copies, complete
-// when the instruction is; events and sessions only keep their names.
+// Collectives and asynchronous transfers. The memory of all ranks is shared here, so that they are copies. A collective
+// is complete when the instruction is; an asynchronous transfer is done as late as it may be, when its event is waited
+// for or its session ends, so that what does not wait for it does not see it.
 #ifndef PTO_DETAIL_COLLECTIVE_HPP
 #define PTO_DETAIL_COLLECTIVE_HPP
 
@@ -28,11 +29,61 @@ template <class G> struct ParallelGroup {
     constexpr G &operator[](int rank) const { return tensors[rank]; }
 };
 
-struct AsyncSession {};
+class AsyncSession;
+
+// The transfer that was started as number `number` of its session; 0 is one that is complete.
 struct AsyncEvent {
-    bool Wait(const AsyncSession &) const { return true; }
-    bool Test(const AsyncSession &) const { return true; }
+    uint64_t number = 0;
+    bool Wait(const AsyncSession &session) const;
+    bool Test(const AsyncSession &session) const { return Wait(session); }
 };
+
+// The transfers that were started and not waited for, in their order.
+class AsyncSession {
+public:
+    AsyncSession() = default;
+    AsyncSession(const AsyncSession &) {} // has transfers of its own
+    AsyncSession &operator=(const AsyncSession &) { return *this; }
+    ~AsyncSession() { finish(started_); }
+
+    template <class D, class S> AsyncEvent start(const D &dst, const S &src, void (*copy)(D &, S &)) const {
+        static_assert(__is_trivially_copyable(D) && __is_trivially_copyable(S), "views of global memory are copied");
+        static_assert(sizeof(D) <= kRoom && sizeof(S) <= kRoom, "views of global memory are small");
+        if (started_ - finished_ == kMost)
+            finish(finished_ + 1);
+        Pending &slot = pending_[started_++ % kMost];
+        __builtin_memcpy(slot.views, (const void *)&dst, sizeof(D));
+        __builtin_memcpy(slot.views + kRoom, (const void *)&src, sizeof(S));
+        slot.copy = (void (*)())copy;
+        slot.run = [](Pending &one) {
+            D &to = *(D *)one.views;
+            S &from = *(S *)(one.views + kRoom);
+            ((void (*)(D &, S &))one.copy)(to, from);
+        };
+        return {started_};
+    }
+    // Completes all transfers up to number `last`.
+    void finish(uint64_t last) const {
+        while (finished_ < last && finished_ < started_) {
+            Pending &slot = pending_[finished_++ % kMost];
+            slot.run(slot);
+        }
+    }
+
+private:
+    static constexpr uint64_t kMost = 16, kRoom = 128;
+    struct Pending {
+        alignas(16) unsigned char views[2 * kRoom];
+        void (*copy)();
+        void (*run)(Pending &);
+    };
+    mutable Pending pending_[kMost];
+    mutable uint64_t started_ = 0, finished_ = 0;
+};
+PTO_INLINE bool AsyncEvent::Wait(const AsyncSession &session) const {
+    session.finish(number);
+    return true;
+}
 template <DmaEngine engine = DmaEngine::SDMA, class Scratch, class... Rest>
 PTO_INLINE bool BuildAsyncSession(Scratch &, uint8_t *, AsyncSession &, const Rest &...) {
     return true;
@@ -136,16 +187,20 @@ PTO_INST RecordEvent TREDUCE(ParallelGroup<G> &group, D &dst, A &accumulator, St
 
 // TPUT_ASYNC and TGET_ASYNC(dst, src, session[, peer]).
 template <DmaEngine engine = DmaEngine::SDMA, class D, class S, class... Rest>
-PTO_INST AsyncEvent TPUT_ASYNC(D &dst, S &src, const AsyncSession &, const Rest &...) {
-    PTO_CHECK(TPUT_ASYNC, PIPE_MTE3, loads(src, all, all), stores(dst, all, all));
-    detail::copy_global(dst.data(), detail::extent_of(dst), src.data(), detail::extent_of(src), AtomicType::AtomicNone);
-    return {};
+PTO_INST AsyncEvent TPUT_ASYNC(D &dst, S &src, const AsyncSession &session, const Rest &...) {
+    return session.start<D, S>(dst, src, [](D &to, S &from) {
+        PTO_CHECK(TPUT_ASYNC, PIPE_MTE3, loads(from, all, all), stores(to, all, all));
+        detail::copy_global(to.data(), detail::extent_of(to), from.data(), detail::extent_of(from),
+                            AtomicType::AtomicNone);
+    });
 }
 template <DmaEngine engine = DmaEngine::SDMA, class D, class S, class... Rest>
-PTO_INST AsyncEvent TGET_ASYNC(D &dst, S &src, const AsyncSession &, const Rest &...) {
-    PTO_CHECK(TGET_ASYNC, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
-    detail::copy_global(dst.data(), detail::extent_of(dst), src.data(), detail::extent_of(src), AtomicType::AtomicNone);
-    return {};
+PTO_INST AsyncEvent TGET_ASYNC(D &dst, S &src, const AsyncSession &session, const Rest &...) {
+    return session.start<D, S>(dst, src, [](D &to, S &from) {
+        PTO_CHECK(TGET_ASYNC, PIPE_MTE2, loads(from, all, all), stores(to, all, all));
+        detail::copy_global(to.data(), detail::extent_of(to), from.data(), detail::extent_of(from),
+                            AtomicType::AtomicNone);
+    });
 }
 
 } // namespace pto::comm

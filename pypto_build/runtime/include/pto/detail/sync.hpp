@@ -47,6 +47,9 @@ constexpr int SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE = 1, CACHELINE_OUT = 2;
 namespace cache_line_t {
 using namespace pto::detail::cache_lines;
 }
+namespace dcci_dst_t {
+using namespace pto::detail::cache_lines;
+}
 using namespace pto::detail::cache_lines; // some kernels write the names without a scope
 typedef int mem_dsb_t;
 constexpr int DSB_ALL = 0, DSB_DDR = 1, DSB_UB = 2;

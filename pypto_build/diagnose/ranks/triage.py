@@ -1,0 +1,56 @@
+"""`scons triage` on a distributed artifact: the instruments for several ranks in turn, up to the first certain cause.
+
+python -m pypto_build.diagnose.ranks.triage ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH --chip NAME=DIR …
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.ranks.lint import lint_ranks
+from pypto_build.diagnose.triage.__main__ import Triage, run_triage
+from pypto_build.diagnose.triage.__main__ import parser as parser_of_one
+from pypto_build.replay import Request
+
+
+class RanksTriage(Triage):
+    """The instruments on a distributed artifact."""
+
+    modules = {  # noqa: RUF012 - a table
+        "hazards": "pypto_build.diagnose.hazards.ranks",
+        "flaky": "pypto_build.diagnose.ranks.flaky",
+        "diverge": "pypto_build.diagnose.ranks.diverge",
+    }
+
+    def lint(self) -> None:
+        """Takes what lint finds."""
+        self.take("lint", lint_ranks(self.given.artifact, self.given.platform))
+
+    def request(self) -> Request:
+        """A run like that of the verdict, with results of its own."""
+        return replace(super().request(), engine=engine_of(self.given))
+
+    def of_the_run(self) -> Iterator[str]:
+        """The flags that every instrument with a run of its own takes."""
+        yield from super().of_the_run()
+        for word in self.given.chip:
+            yield from ("--chip", word)
+        if self.given.world:
+            yield from ("--world", str(self.given.world))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """1 where a cause is found, else the exit status of the replay."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    options = parser_of_one()
+    add_chip_options(options, world=False)  # that is one of the options of the run
+    given = options.parse_args(words)
+    return run_tool("triage", lambda: run_triage(given, words, RanksTriage))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""A stand-in for simpler's worker of several chips: what an orchestration submits is a distributed artifact, replayed.
+
+Host callables that only read are called here, in the order of their submission, when the chips are done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.artifact import Artifact
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.distributed import META_NAME
+from pypto_build.artifact.layout import DRIVER
+from pypto_build.artifact.manifest_writer import render_manifest
+from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.artifact.scenes import file_name
+from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
+from pypto_build.interop.scene.recorder import Recorder
+from pypto_build.interop.scene.worker import BUILD_DIR, CallConfig, ChipCallable, artifact_of, replay
+
+#: Levels of a scene test that run on several chips of one machine.
+NODE_LEVEL = 3
+
+Orchestration = Callable[[Any, Any, Any], Any]
+
+
+class NodeWorker:
+    """Runs orchestrations on several simulated chips."""
+
+    def __init__(
+        self,
+        level: int = NODE_LEVEL,
+        platform: str = "a2a3sim",
+        runtime: str = "",
+        device_ids: Sequence[int] = (),
+        **_: Any,
+    ) -> None:
+        if level != NODE_LEVEL:
+            raise NeedsSimpler(f"simpler.worker.Worker of level {level}")
+        if not platform.endswith("sim"):
+            raise NeedsSimpler(f"simpler.worker.Worker on {platform}")
+        self.platform, self.runtime, self.world = platform, runtime, max(1, len(device_ids))
+        self._programs: dict[int, ChipCallable] = {}
+        self._functions: dict[int, Any] = {}
+
+    def init(self, **_: Any) -> None:
+        """Nothing has to be started."""
+
+    def close(self) -> None:
+        """Nothing has to be ended."""
+
+    def register(self, program: Any) -> int:
+        """A handle of a chip program or a host callable."""
+        handle = len(self._programs) + len(self._functions)
+        if isinstance(program, ChipCallable):
+            self._programs[handle] = program
+        elif callable(program):
+            self._functions[handle] = program
+        else:
+            raise NeedsSimpler("a program that is no ChipCallable")
+        return handle
+
+    def unregister(self, handle: int) -> None:
+        """A handle stays what it is."""
+
+    def create_buffer(self, nbytes: int) -> Buffer:
+        """Memory of the host that chips see."""
+        return Buffer(nbytes)
+
+    def make_tensor_arg(self, tensor: Any, **how: Any) -> Tensor:
+        """A torch tensor as an argument."""
+        return tensor_of(tensor, **how)
+
+    def copy_to(self, buffer: Buffer, value: Any) -> None:
+        """From the host to memory that chips see."""
+        data = bytes_of(value)
+        buffer.memory[: data.nbytes] = data
+
+    def copy_from(self, value: Any, buffer: Buffer) -> None:
+        """Back."""
+        data = bytes_of(value)
+        data[:] = buffer.memory[: data.nbytes]
+
+    def run(self, orchestration: Orchestration, args: Any = None, config: CallConfig | None = None) -> None:
+        """Run what an orchestration submits. Raises RuntimeError, with upstream's code where it has one."""
+        config = config or CallConfig()
+        recorder = Recorder(self.world, self._names(), self._functions)
+        orchestration(recorder, args, config)
+        if recorder.first:
+            self._run_chips(recorder, config)
+        for call in recorder.calls:
+            call.function(call.args)
+
+    def _names(self) -> dict[int, str]:
+        """Names of the chip programs; several with one source are told apart by their handles."""
+        names: dict[int, str] = {}
+        for handle, program in self._programs.items():
+            name = file_name(program.binary.path.stem)
+            names[handle] = f"{name}_{handle}" if name in names.values() else name
+        return names
+
+    def _run_chips(self, recorder: Recorder, config: CallConfig) -> None:
+        root = self._write(recorder)
+        with tempfile.TemporaryDirectory() as directory:
+            data = Path(directory)
+            for address, tensor in recorder.tensors.items():
+                write_pt(data / "in" / f"{recorder.name_of(address)}.pt", tensor.dtype, tensor.shape, tensor.memory)
+            (data / "in").mkdir(exist_ok=True)
+            actual = replay(root, self.platform, data, config)
+        for address in recorder.written:
+            found = actual / f"{recorder.name_of(address)}.pt"
+            recorder.tensors[address].memory[:] = bytes(read_pt(found).contiguous())
+
+    def _write(self, recorder: Recorder) -> Path:
+        """The program as a distributed artifact; the same one is in the same place."""
+        programs = {
+            name: artifact_of(program, recorder.first[name], self.runtime or program.binary.runtime)
+            for (handle, name), program in zip(self._names().items(), self._programs.values(), strict=True)
+            if name in recorder.first
+        }
+        driver, meta = recorder.driver().encode(), self._meta(recorder)
+        texts = [driver, meta, *(render_manifest(one, one.root).encode() for one in programs.values())]
+        digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
+        root = BUILD_DIR.absolute() / "scenes" / f"node.{next(iter(programs))}-{digest}"
+        for name, artifact in programs.items():
+            _write_program(artifact, root / "next_levels" / name)
+        write_bytes(root / DRIVER, driver)
+        write_bytes(root / META_NAME, meta)
+        return root
+
+    def _meta(self, recorder: Recorder) -> bytes:
+        params = [
+            {
+                "name": recorder.name_of(address),
+                "direction": "InOut" if address in recorder.written else "In",
+                "shape": list(tensor.shape),
+                "dtype": "",
+            }
+            for address, tensor in recorder.tensors.items()
+        ]
+        chips = {"device_ids": list(range(self.world)), "num_sub_workers": 0}
+        return msgspec.json.encode({"schema": 2, "params": params, "distributed_config": chips}) + b"\n"
+
+
+def _write_program(artifact: Artifact, place: Path) -> None:
+    artifact = msgspec.structs.replace(artifact, root=place)
+    write_bytes(place / "kernel_config.py", render_manifest(artifact, place).encode())

@@ -1,0 +1,278 @@
+"""What an orchestration of several chips submits, kept and written as the host driver of a distributed artifact.
+
+Its calls only enqueue, so that all is known when it returns: a driver that makes the same calls, with host tensors by
+name, is the program. Host callables that nothing waits for are left to whoever runs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
+from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name
+from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
+
+_HEAD = '''"""What an orchestration submitted, recorded call by call."""
+
+import torch
+from simpler.task_interface import CommBufferSpec, DataType, TaskArgs, TensorArgType
+
+
+def host_orch(orch, _args, config, *, tensors, callables, sub_ids, _keep, world_size, _domain_provider=None):
+'''
+_TAIL = "\n\nhost_orch._pypto_distributed_entry = True\n"
+_TAGS = ("INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP")
+_WRITES = (1, 2, 3, 4)
+_ENUMS = {row.torch: row.enum for row in DTYPES.values() if row.enum and row.torch and row.name != "INDEX"}
+
+
+class DriverNumber(int):
+    """A number that only the run knows: the driver's expression for it, and what a test may print and compare."""
+
+    text: str
+
+    def __new__(cls, text: str, shown: int) -> DriverNumber:
+        made = super().__new__(cls, shown)
+        made.text = text
+        return made
+
+
+class TaskArgs:
+    """The arguments of a dispatch, tensors before scalars."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+        self.tags: list[int] = []
+        self.scalars: list[int] = []
+
+    def add_tensor(self, tensor: Any, tag: Any = None) -> None:
+        """Add a tensor, with what is done with it."""
+        self.tensors.append(tensor)
+        self.tags.append(int(tag or 0))
+
+    def add_scalar(self, value: int) -> None:
+        """Add 64 bits."""
+        self.scalars.append(value if isinstance(value, DriverNumber) else int(value) & (1 << 64) - 1)
+
+    def tensor_count(self) -> int:
+        """How many tensors there are."""
+        return len(self.tensors)
+
+    def scalar_count(self) -> int:
+        """How many scalars there are."""
+        return len(self.scalars)
+
+    def tensor(self, index: int) -> Tensor | WindowTensor:
+        """A tensor by its place."""
+        tensor: Tensor | WindowTensor = self.tensors[index]
+        return tensor
+
+    def scalar(self, index: int) -> int:
+        """A scalar by its place."""
+        return self.scalars[index]
+
+
+@dataclass(frozen=True)
+class CommBufferSpec:
+    """A buffer of every window of a domain: `count` elements in `nbytes` bytes."""
+
+    name: str
+    dtype: Any = ""
+    count: int = 0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True)
+class WindowTensor:
+    """A tensor in a rank's window: the driver's expression for it."""
+
+    text: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class _WindowBuffer:
+    member: str
+    name: str
+    shown: int
+
+    @property
+    def base(self) -> int:
+        """Its address in the window of this rank."""
+        return DriverNumber(f"{self.member}.buffers[{self.name!r}].base", self.shown)
+
+    def tensor(self, shapes: Sequence[int], dtype: Any, offset: int = 0) -> WindowTensor:
+        """A tensor in the buffer, `offset` elements from its beginning."""
+        name = dtype_name(dtype)
+        shifted = f", offset={offset}" if offset else ""
+        place = f"{self.member}.buffers[{self.name!r}]"
+        text = f"{place}.tensor(shapes={tuple(shapes)}, dtype=DataType.{_ENUMS[name]}{shifted})"
+        return WindowTensor(text, tuple(shapes), name)
+
+
+@dataclass(frozen=True)
+class _Member:
+    buffers: Mapping[str, _WindowBuffer]
+    device_ctx: int
+    domain_rank: int
+    domain_size: int
+    name: str
+    local_window_base: int
+    actual_window_size: int
+
+
+class _Domain(Mapping[int, _Member]):
+    """A domain by ranks."""
+
+    def __init__(self, number: int, name: str, ranks: Sequence[int], window: int, buffers: Sequence[Any]) -> None:
+        self.name, self._number, self._window = name, number, window
+        self._ranks, self._buffers = list(ranks), list(buffers)
+
+    def __enter__(self) -> _Domain:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def release(self) -> None:
+        """Its memory goes when the run is over."""
+
+    def __getitem__(self, rank: int) -> _Member:
+        if rank not in self._ranks:
+            raise KeyError(rank)
+        text, shown = f"d{self._number}[{rank}]", (self._number + 1 << 40) + (rank + 1 << 32)
+        buffers, start = {}, shown
+        for spec in self._buffers:
+            buffers[spec.name] = _WindowBuffer(text, spec.name, start)
+            start += round_up(spec.nbytes, BUFFER_ALIGNMENT)
+        context, base = (
+            DriverNumber(f"{text}.{name}", shown + more) for name, more in (("device_ctx", 8), ("local_window_base", 0))
+        )
+        place, size = self._ranks.index(rank), len(self._ranks)
+        return _Member(buffers, context, place, size, self.name, base, self._window)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ranks)
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A host callable that is called when all chips are done."""
+
+    function: Any
+    args: TaskArgs
+
+
+@dataclass
+class Recorder:
+    """What an orchestration is handed. `chips` are names of chip programs by handle, `functions` host callables."""
+
+    world: int
+    chips: Mapping[int, str]
+    functions: Mapping[int, Any]
+    lines: list[str] = field(default_factory=list)
+    tensors: dict[int, Tensor] = field(default_factory=dict)  # by address: the first tensor of each memory
+    written: set[int] = field(default_factory=set)
+    first: dict[str, TaskArgs] = field(default_factory=dict)  # by chip program: what it is called with first
+    calls: list[HostCall] = field(default_factory=list)
+    _domains: int = 0
+    _args: int = 0
+
+    def allocate_domain(
+        self, *, name: str, workers: Sequence[int], window_size: int, buffers: Sequence[Any] = (), **_: Any
+    ) -> _Domain:
+        """Windows of some ranks."""
+        number, self._domains = self._domains, self._domains + 1
+        specs = [
+            f"CommBufferSpec(name={spec.name!r}, dtype={str(spec.dtype)!r}, count={spec.count}, nbytes={spec.nbytes})"
+            for spec in buffers
+        ]
+        given = f"name={name!r}, workers={list(workers)}, window_size={int(window_size)}"
+        self.lines.append(f"d{number} = orch.allocate_domain({given}, buffers=[{', '.join(specs)}])")
+        return _Domain(number, name, workers, int(window_size), buffers)
+
+    def submit_next_level(self, handle: int, args: TaskArgs, config: Any = None, *, worker: int = 0, **_: Any) -> None:
+        """A chip program on a rank."""
+        variable, name = self._arguments(handle, args), self._name(handle)
+        self.lines.append(f"orch.submit_next_level(callables[{name!r}], {variable}, config, worker={worker})")
+
+    def submit_next_level_group(
+        self, handle: int, args: Sequence[TaskArgs], config: Any = None, *, workers: Sequence[int] = (), **_: Any
+    ) -> None:
+        """A chip program on several ranks, where it starts together."""
+        variables = ", ".join([self._arguments(handle, one) for one in args])
+        name, ranks = self._name(handle), list(workers) or list(range(len(args)))
+        self.lines.append(f"orch.submit_next_level_group(callables[{name!r}], [{variables}], config, workers={ranks})")
+
+    def submit_sub(self, handle: int, args: TaskArgs | None = None, *_: Any, **__: Any) -> None:
+        """A host callable. It is called here when the chips are done: nothing may wait for it."""
+        if handle not in self.functions:
+            raise NeedsSimpler("a host callable that was not registered")
+        if any(tag in _WRITES for tag in (args or TaskArgs()).tags):
+            raise NeedsSimpler("a host callable that chips wait for")
+        self.calls.append(HostCall(self.functions[handle], args or TaskArgs()))
+
+    def malloc(self, worker_id: int = 0, nbytes: int = 0, **_: Any) -> Buffer:
+        """Memory of a chip, which stays."""
+        return Buffer(nbytes)
+
+    def alloc_child_tensor(self, worker_id: int, shapes: Sequence[int], dtype: Any, **_: Any) -> Buffer:
+        """Memory of a chip for a tensor."""
+        return Buffer(math.prod(shapes) * ITEMSIZE[dtype_name(dtype)])
+
+    def copy_to(self, target: Buffer, source: Any) -> None:
+        """To memory of a chip, now: nothing has been run yet."""
+        data = source.memory if isinstance(source, Buffer) else bytes_of(source)
+        target.memory[: data.nbytes] = data
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NeedsSimpler(f"an orchestrator's {name}")
+
+    def driver(self) -> str:
+        """The text of the driver."""
+        return _HEAD + "".join(f"    {line}\n" for line in self.lines or ["pass"]) + _TAIL
+
+    def name_of(self, address: int) -> str:
+        """The parameter that memory at an address is."""
+        return f"t{list(self.tensors).index(address)}"
+
+    def _name(self, handle: int) -> str:
+        if handle not in self.chips:
+            raise NeedsSimpler("a program that was not registered")
+        return self.chips[handle]
+
+    def _arguments(self, handle: int, args: TaskArgs) -> str:
+        """Write the arguments of a dispatch; the variable that they are."""
+        self.first.setdefault(self._name(handle), args)
+        variable, self._args = f"a{self._args}", self._args + 1
+        self.lines.append(f"{variable} = TaskArgs()")
+        for tensor, tag in zip(args.tensors, args.tags, strict=True):
+            text = tensor.text if isinstance(tensor, WindowTensor) else self._host(tensor, tag)
+            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{_TAGS[tag]})")
+        for value in args.scalars:
+            self.lines.append(f"{variable}.add_scalar({value.text if isinstance(value, DriverNumber) else value})")
+        return variable
+
+    def _host(self, tensor: Tensor, tag: int) -> str:
+        """A host tensor as the driver has it: the memory's, or a part of it."""
+        address = tensor.base
+        whole = self.tensors.setdefault(address, tensor.whole())
+        if tag in _WRITES:
+            self.written.add(address)
+        text = f"tensors[{self.name_of(address)!r}]"
+        if (tensor.offset, tensor.shape, tensor.dtype) == (0, whole.shape, whole.dtype):
+            return text
+        if tensor.dtype != whole.dtype:
+            text += f".reshape(-1).view(torch.{tensor.dtype})"
+        start, count = tensor.offset // ITEMSIZE[tensor.dtype], tensor.memory.nbytes // ITEMSIZE[tensor.dtype]
+        return f"{text}.reshape(-1)[{start}:{start + count}].reshape({tensor.shape})"

@@ -1,0 +1,110 @@
+"""Signals, transfers and collectives between the memories of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .memory import View, accumulate
+from .pipes import _relax
+
+
+def put(dst: View, src: View, *, add: bool = False) -> None:
+    """The elements of one view to another of the same extents, in global memory."""
+    if add:
+        accumulate(dst.elements(), src.elements())
+    else:
+        dst.elements().copy_(src.elements().clone())
+
+
+def notify(signal: View, value: int, *, add: bool) -> None:
+    """Set every signal of a view, or add to it; sums wrap."""
+    cells = signal.elements()
+    cells.copy_(cells + value if add else torch.full_like(cells, value))
+
+
+def holds(signal: View, value: int, comparison: str) -> bool:
+    """Whether a comparison holds for every signal of a view."""
+    return bool(getattr(torch, comparison)(signal.elements(), value).all())
+
+
+@dataclass
+class _WaitSignal:
+    """A member waits until a comparison holds for every signal of a view."""
+
+    signal: View
+    value: int
+    comparison: str
+
+    def ready(self) -> bool:
+        return holds(self.signal, self.value, self.comparison)
+
+    def run(self) -> None:
+        pass
+
+    def what(self) -> str:
+        found = self.signal.elements().flatten().tolist()
+        return f"a signal {self.comparison} {self.value}, it is {', '.join(map(str, found))}"
+
+
+def wait(signal: View, value: int, comparison: str) -> None:
+    """Let other ranks go on until a comparison holds. RuntimeError where nobody else runs."""
+    request = _WaitSignal(signal, value, comparison)
+    while not request.ready():
+        if not _relax:
+            raise RuntimeError(f"waits for {request.what()}; nobody else runs who could notify it")
+        _relax[-1]()
+
+
+def wait_g(signal: View, value: int, comparison: str) -> Generator[Any, Any, Any]:
+    """The same for a member of a group, whose other members go on."""
+    yield _WaitSignal(signal, value, comparison)
+
+
+def _five(view: View) -> torch.Tensor:
+    """A view's elements with five extents, as instructions see them: leading ones are 1."""
+    found = view.elements()
+    return found[(None,) * (5 - found.dim())]
+
+
+def _rows_of(whole: View, rank: int, part: torch.Tensor) -> torch.Tensor:
+    """The rows of one rank in a view that has those of all ranks one below the other."""
+    found = _five(whole)
+    start = rank * part.shape[3]
+    return found[: part.shape[0], : part.shape[1], : part.shape[2], start : start + part.shape[3], : part.shape[4]]
+
+
+def broadcast(group: list[View], src: View) -> None:
+    """The elements to every member."""
+    value = _five(src).clone()
+    for member in group:
+        _rows_of(member, 0, value).copy_(value)
+
+
+def gather_ranks(group: list[View], dst: View) -> None:
+    """The rows of all members, one below the other."""
+    for rank, member in enumerate(group):
+        value = _five(member)
+        _rows_of(dst, rank, value).copy_(value)
+
+
+def scatter_ranks(group: list[View], src: View) -> None:
+    """Rows to all members, the opposite of gathering."""
+    for rank, member in enumerate(group):
+        place = _five(member)
+        place.copy_(_rows_of(src, rank, place))
+
+
+def reduce_ranks(group: list[View], dst: View, op: str) -> None:
+    """The sum, maximum or minimum over the members in their order, each step in their element type."""
+    found = _five(group[0]).clone()
+    for member in group[1:]:
+        value = _five(member)
+        if op == "sum":
+            found = found + value
+        else:
+            found = torch.where(value > found if op == "max" else value < found, value, found)
+    _rows_of(dst, 0, found).copy_(found)

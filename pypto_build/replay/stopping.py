@@ -1,0 +1,67 @@
+"""Asks a run that is stopped at the time limit where its threads are, and which memory those touch that spin.
+
+Its parent says what to do next in the report buffer, and sends SIGTERM; `runtime/src/crash/samples.h` says how it is
+done. A run that does not answer in time is asked no more.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from collections.abc import Callable, Sequence
+
+#: Where in a report the command is, with the answer after it.
+COMMAND_OFFSET = 48
+_WORDS = struct.Struct("<II")
+_MAGIC = b"PPREPORT"
+_ASK, _CLOSE, _OPEN, _END = 1, 2, 3, 4
+
+#: How often memory is closed; whoever polls is at the same address each time.
+_LOOKS = 8
+_CLOSED_S = 0.012
+_ANSWER_S = 0.25
+
+
+class Questions:
+    """Commands to the runs whose reports begin at `starts`. `send` lets them look, `wait` takes what they say meanwhile,
+    for so many seconds."""
+
+    def __init__(
+        self, report: mmap.mmap, starts: Sequence[int], send: Callable[[], None], wait: Callable[[float], object]
+    ) -> None:
+        self._report, self._send, self._wait = report, send, wait
+        self._starts = [start for start in starts if report[start : start + len(_MAGIC)] == _MAGIC]
+        self._number = 0
+
+    def ask(self) -> None:
+        """Let all say where they are, and what they touch."""
+        if not self._starts or not self._command(_ASK):
+            return
+        for _ in range(_LOOKS):
+            if not self._command(_CLOSE):
+                break
+            self._wait(_CLOSED_S)
+            if not self._command(_OPEN):
+                break
+
+    def end(self) -> None:
+        """Let all end."""
+        self._command(_END, answers=False)
+
+    def _command(self, what: int, answers: bool = True) -> bool:
+        """Give a command; False if somebody has not carried it out in time."""
+        self._number += 1
+        word = self._number << 8 | what
+        for start in self._starts:
+            _WORDS.pack_into(self._report, start + COMMAND_OFFSET, word, self._answered(start))
+        self._send()
+        give_up = time.monotonic() + _ANSWER_S
+        while answers and any(self._answered(start) != word for start in self._starts):
+            if time.monotonic() > give_up:
+                return False
+            self._wait(0.001)
+        return True
+
+    def _answered(self, start: int) -> int:
+        return int(_WORDS.unpack_from(self._report, start + COMMAND_OFFSET)[1])

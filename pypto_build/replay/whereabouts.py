@@ -1,0 +1,72 @@
+"""Where every core was when a run could not go on, in words: what it ran and since when, at which line, and what a loop
+that spins there looks at."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pypto_build.facts.faults import Nearness
+from pypto_build.replay.lines import Recompiled
+from pypto_build.runtime.report import Report, Running, Sample, look_up
+
+#: Looks in a row at one address that make a poll.
+_POLLS = 4
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """A core: what it ran, the source line it was at (empty if nobody knows), and what it touched, in words."""
+
+    running: Running
+    line: str = ""
+    touches: str = ""
+
+    def __str__(self) -> str:
+        item = self.running
+        since = max(time.monotonic_ns() - item.start_ns, 0) / 1e9
+        doing = "waits in" if item.waits else "runs"
+        at = f" at {self.line}" if self.line else ""
+        place = f"task {item.task} block {item.block}, kernel '{item.kernel}'"
+        touches = f": {self.touches}" if self.touches else ""
+        return f"core {item.core} ({item.role}) {doing} {place}{at}, since {since:.1f} s{touches}"
+
+
+def whereabouts(report: Report | None, binaries: Collection[str]) -> list[Whereabouts]:
+    """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up."""
+    if report is None:
+        return []
+    samples = {sample.running.core: sample for sample in report.samples}
+    running = {sample.running.core: sample.running for sample in report.samples}
+    running |= {item.core: item for item in report.running}
+    lines = _lines(list(samples.values()), binaries)
+    alone = report.open <= 1 and len(running) <= 1 and not report.orchestrating
+    return [
+        Whereabouts(item, lines.get(core, ""), _touches(samples.get(core), alone))
+        for core, item in sorted(running.items(), key=lambda pair: pair[1].start_ns)
+    ]
+
+
+def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, str]:
+    """The innermost line of the artifact's own code, by core."""
+    with TemporaryDirectory(prefix="pypto-lines-") as directory:
+        elsewhere = Recompiled(Path(directory)).place
+        found = {}
+        for sample in samples:
+            frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
+            found[sample.running.core] = next((frame.code.removeprefix(f"{os.getcwd()}/") for frame in frames if frame.code), "")
+    return found
+
+
+def _touches(sample: Sample | None, alone: bool) -> str:
+    """What a loop looks at: the address that it was at each time, what is there, and whether anybody else is left."""
+    if sample is None or sample.polls < _POLLS:
+        return ""
+    known = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
+    place = f"{sample.nearest} at 0x{sample.address:x}" if known else f"0x{sample.address:x}"
+    others = ", and nothing else runs or is ready that could change it" if alone else ""
+    return f"it polls {place}, which holds {sample.value} (int32){others}"

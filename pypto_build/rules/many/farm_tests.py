@@ -1,0 +1,96 @@
+"""``scons test SCHEDULER=``: replay tests that are not unchanged are done by a farm, a line each as they end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from SCons.Action import Action
+from SCons.Script import ARGUMENTS, GetOption
+
+from pypto_build import terminal
+from pypto_build.facts.jobs import FarmResult
+from pypto_build.facts.outcomes import Outcome
+from pypto_build.rules.disk import LOGS
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.many import OF_ALL
+from pypto_build.rules.many.batch import finding, log_of
+from pypto_build.rules.many.choice import FILES, Job
+from pypto_build.rules.many.farm import Farm, row_of_result
+from pypto_build.rules.many.limits import Limits
+from pypto_build.rules.outcomes import outcomes_of
+from pypto_build.rules.replay import Replay
+
+_NAME = "tests on the farm"
+#: What a test says that lies on this machine, beside its artifact.
+_OF_THIS_MACHINE = ("data", "golden", "signature", "comparators")
+#: Options of the command, not of its tests.
+_OF_THE_COMMAND = OF_ALL | {*FILES, "ANNOTATE", "FAILED"}
+
+
+@dataclass
+class _Handed:
+    """The tests that are done elsewhere, by their names."""
+
+    farm: Farm
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+
+def can_hand_over(values: Mapping[str, Any], replays: Sequence[Replay]) -> bool:
+    """Whether a test needs nothing of this machine but its artifact, and is not unchanged here."""
+    here = any(values.get(name) is not None for name in _OF_THIS_MACHINE)
+    return not here and len(replays) == 1 and not _is_known(replays[0])
+
+
+def _is_known(replay: Replay) -> bool:
+    targets = replay.targets
+    return not targets.is_stale and not targets.binaries and targets.signing.proven and replay.step.proven
+
+
+def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Replay) -> Nodes:
+    """The alias of a test that the farm does: what there is to wait for is the farm's work on all of them."""
+    workspace = workspace_of(env)
+    if _NAME not in workspace.extras:
+        workspace.extras[_NAME] = _Handed(_farm(workspace))
+        env.AlwaysBuild(env.Alias(_NAME, [], Action(_run, None)))
+    handed = workspace.extras[_NAME]
+    assert isinstance(handed, _Handed)
+    given = {key: str(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    handed.jobs[name] = Job(replay.targets.artifact.root, replay.targets.platform.name, given, title=name)
+    alias: Nodes = env.Alias(name, env.Alias(_NAME))
+    return alias
+
+
+def _farm(workspace: Workspace) -> Farm:
+    options = workspace.options
+    given = {name: value for name, value in ARGUMENTS.items() if name not in _OF_THE_COMMAND}
+    limits = Limits(max(1, GetOption("num_jobs")), 0)
+    return Farm(options["SCHEDULER"], ["replay"], given, limits, options["MEM"])
+
+
+def _run(target: Nodes, source: Nodes, env: Environment) -> None:
+    """Have the farm do all of them. Ctrl-C reaches it too, since it is no session of its own."""
+    workspace = workspace_of(env)
+    handed, outcomes = workspace.extras[_NAME], outcomes_of(workspace)
+    assert isinstance(handed, _Handed)
+    process, reader = handed.farm.start(list(handed.jobs.values()), apart=False)
+    left = dict(handed.jobs)
+    with open(reader, "rb") as results:
+        for line in results:
+            result = msgspec.json.decode(line, type=FarmResult)
+            outcomes.add(_outcome(workspace, left.pop(result.label), result))
+    os.waitpid(process, 0)
+    for name, job in left.items():
+        outcomes.add(Outcome(name, "ERROR", reason="the farm did not do it", artifact=str(job.root), failed=True))
+
+
+def _outcome(workspace: Workspace, job: Job, result: FarmResult) -> Outcome:
+    log = log_of(workspace.build_dir / LOGS, job, ["test"])
+    outcome = row_of_result(job, result, log, finding(result.log)).outcome
+    outcome.text = outcome.text or terminal.plain(result.log)
+    outcome.verdict = os.path.relpath(log.with_suffix(".verdict.json")) if result.verdict else ""
+    return outcome

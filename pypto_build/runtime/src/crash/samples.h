@@ -1,0 +1,43 @@
+// Where the threads are that run kernels when a run can go on no more, and which memory those touch that still do.
+//
+// Each is asked by a signal, and looks at its own stack. For what they touch, all memory of tensors is closed for some
+// moments, again and again: whoever reads or writes then faults, notes the address, and waits until it is open again.
+// A loop that polls is at the same address each time. The parent says when (StopCommand), since any thread of this
+// process may be one that never comes back.
+#pragma once
+
+#include "crash/report.h"
+#include "data/staging.h"
+
+#include <csignal>
+#include <cstdint>
+#include <vector>
+
+namespace pypto::runtime {
+
+class BlockPool;
+
+/// Who asks, and what memory there is, for its own lifetime. One at a time in a process.
+class Sampling {
+public:
+    /// `windows`: address and size of each, which other processes see too. `report` may be null: then nothing is asked.
+    Sampling(Report *report, const Staging &staging, const BlockPool &blocks, const std::vector<uint64_t> &windows);
+    ~Sampling();
+    Sampling(const Sampling &) = delete;
+    Sampling &operator=(const Sampling &) = delete;
+};
+
+/// This thread runs the kernels of a core from now on.
+void watch_thread(int core);
+
+/// Asks every thread that runs a kernel where it is; returns soon. Once in a run. `context`: of the signal that this
+/// thread got, if it did.
+void sample_threads(const void *context = nullptr);
+/// Closes the memory of tensors, and opens it again.
+void close_memory();
+void open_memory();
+
+/// What a signal handler has to do first; true if the signal was one of these. Called in the thread that it came to.
+bool serve_sample(int signal, const siginfo_t *info, void *context);
+
+} // namespace pypto::runtime
