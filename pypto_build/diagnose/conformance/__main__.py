@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
@@ -28,13 +28,21 @@ if TYPE_CHECKING:
     from .results import Results
 
 RESULTS = "results.json"
+# How replays end that were not begun: wrong usage, a build that failed.
+_NOTHING_RAN = (2, 3)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"conformance: {message}; see pypto-build conformance --help", file=sys.stderr)
+        raise SystemExit(2)
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(
-        prog="pypto-build conformance", description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False
-    )
+    options = _Parser(prog="pypto-build conformance", description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False)
     add = options.add_argument
     add("directory", nargs="?", type=Path, metavar="DIR", help="where the kit is written")
     add("-p", "--platform", choices=tuple(PLATFORMS), help="what it is for, and with --run what it runs on (a2a3)")
@@ -49,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
     flags = parser()
     given, rest = flags.parse_known_args(argv)
-    given.options += [word for word in rest if "=" in word and not word.startswith("-")]
-    if wrong := [word for word in rest if word not in given.options]:
-        flags.error(f"{wrong[0]}: no such flag")
+    given.options += rest
+    if wrong := [word for word in given.options if word.startswith("-") or "=" not in word]:
+        flags.error(f"{wrong[0]}: {'no such flag' if wrong[0].startswith('-') else 'is no NAME=value'}")
     return run_tool("conformance", lambda: _read(given) if given.read else _write(given))
 
 
@@ -78,10 +86,14 @@ def _write(given: argparse.Namespace) -> int:
     builds = given.directory / "build"
     words = [*own_tool("pypto_build.cli"), "replay", f"{given.directory}/_jit_conformance_*"]
     words += ["-p", platform, f"BUILD_DIR={builds}", *given.options]
+    for shown in builds.glob("*/_jit_conformance_*/actual"):  # what an earlier run gave, if this one ends early
+        if shown.is_symlink():
+            shown.unlink()
     run = subprocess.run(words, env=own_environment(os.environ), stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode not in (0, 1):  # that outputs differ from what was expected is what we want to know
         print(run.stdout, end="")
-        return run.returncode
+        if run.returncode in _NOTHING_RAN:
+            return run.returncode
     return _tell(collect(builds), given.json or given.directory / RESULTS, builds)
 
 

@@ -74,6 +74,14 @@ def sum_of_trees(rows: Array) -> Array:
     return sum_in_sequence(np.concatenate(trees, axis=1))
 
 
+def sum_by_clang(rows: Array) -> Array:
+    """As clang vectorises the loop of upstream's simulator: eight sums, their halves, then the lanes in turn."""
+    sums = np.zeros((len(rows), 8), np.float32)
+    for at in range(0, rows.shape[1], 8):
+        sums = add_floats(sums, rows[:, at : at + 8])
+    return sum_in_sequence(add_floats(sums[:, :4], sums[:, 4:]))
+
+
 def sum_side_by_side(rows: Array) -> Array:
     """As the embedded runtime has it: four vectors of eight sums, then their halves."""
     sums = [np.zeros((len(rows), 8), np.float32) for _ in range(4)]

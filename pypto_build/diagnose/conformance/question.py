@@ -14,7 +14,7 @@ _ULPS = (1, 4, 64, 1024)
 
 
 @dataclass(frozen=True)
-class Answer:
+class KnownAnswer:
     """One known answer: what it is called, its elements, and how many units in the last place may be between."""
 
     label: str
@@ -32,7 +32,7 @@ class Question:
 
     name: str
     dtype: str
-    answers: tuple[Answer, ...]
+    answers: tuple[KnownAnswer, ...]
     here: str
     device: str = ""
     simulator: str = ""
@@ -53,10 +53,10 @@ class Group:
         return f"_jit_conformance_{self.name}"
 
 
-def within(label: str, exact: Array) -> tuple[Answer, ...]:
+def within(label: str, exact: Array) -> tuple[KnownAnswer, ...]:
     """An exact answer in float32, and the same up to errors."""
     values = exact.astype(np.float32)
-    return (Answer(label, values), *(Answer(f"within {n} of the last place", values, n) for n in _ULPS))
+    return (KnownAnswer(label, values), *(KnownAnswer(f"within {n} of the last place", values, n) for n in _ULPS))
 
 
 def floats(*numbers: float) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import models
 from ..models import Array
-from ..question import Answer, Group, Question, floats
+from ..question import Group, KnownAnswer, Question, floats
 
 
 def group() -> Group:
@@ -40,21 +40,22 @@ def group() -> Group:
             "max_with_nan",
             "float32",
             (
-                Answer("NaN where either is", np.where(one | other, nan, greater)),
-                Answer("NaN where the first is", np.where(one, nan, np.where(other, first, greater))),
-                Answer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
-                Answer("the number where one is", number),
+                KnownAnswer("NaN where either is", np.where(one | other, nan, greater)),
+                KnownAnswer("NaN where the first is", np.where(one, nan, np.where(other, first, greater))),
+                KnownAnswer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
+                KnownAnswer("the number where one is", number),
             ),
             here="NaN where either is",
+            device="NaN where either is",
             simulator="NaN where the first is",
         ),
         Question(
             "row_max_with_nan",
             "float32",
             (
-                Answer("NaN", np.max(some, axis=1, keepdims=True)),
-                Answer("NaN where it comes first", at_first),
-                Answer("the largest number", largest),
+                KnownAnswer("NaN", np.max(some, axis=1, keepdims=True)),
+                KnownAnswer("NaN where it comes first", at_first),
+                KnownAnswer("the largest number", largest),
             ),
             here="NaN",
             simulator="NaN where it comes first",
@@ -63,10 +64,10 @@ def group() -> Group:
             "relu_of_zero",
             "float32",
             (
-                Answer("0, and NaN stays", np.where(of_nan, nan, positive)),
-                Answer("-0, and NaN stays", np.where(of_nan, nan, signed)),
-                Answer("0, and NaN becomes 0", positive),
-                Answer("-0, and NaN becomes 0", signed),
+                KnownAnswer("0, and NaN stays", np.where(of_nan, nan, positive)),
+                KnownAnswer("-0, and NaN stays", np.where(of_nan, nan, signed)),
+                KnownAnswer("0, and NaN becomes 0", positive),
+                KnownAnswer("-0, and NaN becomes 0", signed),
             ),
             here="0, and NaN stays",
             simulator="-0, and NaN stays",
@@ -75,8 +76,8 @@ def group() -> Group:
             "compare_words",
             "float32",
             (
-                Answer("for equality whatever the mode", yes(words == others)),
-                Answer("by the mode", yes(words < others)),
+                KnownAnswer("for equality whatever the mode", yes(words == others)),
+                KnownAnswer("by the mode", yes(words < others)),
             ),
             here="for equality whatever the mode",
             device="for equality whatever the mode",
@@ -85,7 +86,10 @@ def group() -> Group:
         Question(
             "compare_near",
             "float32",
-            (Answer("what is equal", yes(close == 0)), Answer("what is within 10^-9", yes(np.abs(close) < 1e-9))),
+            (
+                KnownAnswer("what is equal", yes(close == 0)),
+                KnownAnswer("what is within 10^-9", yes(np.abs(close) < 1e-9)),
+            ),
             here="what is equal",
             device="what is equal",
             simulator="what is within 10^-9",
@@ -94,8 +98,8 @@ def group() -> Group:
             "mask_rows",
             "float32",
             (
-                Answer("each row at a row of the mask", chosen(signs[:, :36] > 0)),
-                Answer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8))),
+                KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0)),
+                KnownAnswer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8))),
             ),
             here="each row at a row of the mask",
             device="each row at a row of the mask",

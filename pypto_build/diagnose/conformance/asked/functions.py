@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..question import Answer, Group, Question, within
+from ..question import Group, KnownAnswer, Question, within
 
 
 def group() -> Group:
@@ -36,7 +36,10 @@ def group() -> Group:
         Question(
             "inverse_root",
             "float32",
-            (Answer("a root and a division, each rounded", in_steps), *within("rounded correctly", 1 / np.sqrt(exact))),
+            (
+                KnownAnswer("a root and a division, each rounded", in_steps),
+                *within("rounded correctly", 1 / np.sqrt(exact)),
+            ),
             here="a root and a division, each rounded",
             simulator="rounded correctly",
         ),
@@ -58,11 +61,12 @@ def group() -> Group:
             "subnormal",
             "float32",
             (
-                Answer("kept", halved.astype(np.float32)),
-                Answer("results become zero", np.where(np.abs(halved) < least, 0, halved).astype(np.float32)),
-                Answer("operands become zero, results are kept", operands_flushed.astype(np.float32)),
+                KnownAnswer("kept", halved.astype(np.float32)),
+                KnownAnswer("results become zero", np.where(np.abs(halved) < least, 0, halved).astype(np.float32)),
+                KnownAnswer("operands become zero, results are kept", operands_flushed.astype(np.float32)),
             ),
             here="kept",
+            device="results become zero",
             simulator="kept",
         ),
     )

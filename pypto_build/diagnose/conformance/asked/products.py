@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import models
-from ..question import Answer, Group, Question
+from ..question import Group, KnownAnswer, Question
 
 
 def group() -> Group:
@@ -30,10 +30,10 @@ def group() -> Group:
         "accumulate_from_c",
         "float32",
         (
-            Answer("begins with C, each step rounded", steps(c, left, right)),
-            Answer("begins with C, 16 products at a time", steps(c, left, right, 16)),
-            Answer("begins with C, 8 products at a time", steps(c, left, right, 8)),
-            Answer("adds C at the end", (c + product).astype(np.float32)),
+            KnownAnswer("begins with C, each step rounded", steps(c, left, right)),
+            KnownAnswer("begins with C, 16 products at a time", steps(c, left, right, 16)),
+            KnownAnswer("begins with C, 8 products at a time", steps(c, left, right, 8)),
+            KnownAnswer("adds C at the end", (c + product).astype(np.float32)),
         ),
         here="begins with C, each step rounded",
         device="begins with C, each step rounded",
@@ -43,12 +43,12 @@ def group() -> Group:
         "product_order",
         "float32",
         (
-            Answer("one after the other", steps(nothing, mixed, more)),
-            Answer("16 at a time, added and rounded once", steps(nothing, mixed, more, 16)),
-            Answer("16 at a time, rounded and then added", steps(nothing, mixed, more, 16, apart=True)),
-            Answer("8 at a time, added and rounded once", steps(nothing, mixed, more, 8)),
-            Answer("32 at a time, added and rounded once", steps(nothing, mixed, more, 32)),
-            Answer("all at once", steps(nothing, mixed, more, 64)),
+            KnownAnswer("one after the other", steps(nothing, mixed, more)),
+            KnownAnswer("16 at a time, added and rounded once", steps(nothing, mixed, more, 16)),
+            KnownAnswer("16 at a time, rounded and then added", steps(nothing, mixed, more, 16, apart=True)),
+            KnownAnswer("8 at a time, added and rounded once", steps(nothing, mixed, more, 8)),
+            KnownAnswer("32 at a time, added and rounded once", steps(nothing, mixed, more, 32)),
+            KnownAnswer("all at once", steps(nothing, mixed, more, 64)),
         ),
         here="one after the other",
         simulator="one after the other",
@@ -58,8 +58,8 @@ def group() -> Group:
         "float_products",
         "float32",
         (
-            Answer("all bits", exact.astype(np.float32)),
-            Answer("operands rounded to HF32", models.hf32(float_left) @ models.hf32(float_right)),
+            KnownAnswer("all bits", exact.astype(np.float32)),
+            KnownAnswer("operands rounded to HF32", models.hf32(float_left) @ models.hf32(float_right)),
         ),
         here="all bits",
         simulator="all bits",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import models
-from ..question import Answer, Group, Question, floats
+from ..question import Group, KnownAnswer, Question, floats
 
 
 def group() -> Group:
@@ -24,8 +24,8 @@ def group() -> Group:
             "round_to_half",
             "float16",
             (
-                Answer("ties away from zero, as ROUND says", models.half_away(near_half)),
-                Answer("ties to even whatever the mode", near_half.astype(np.float16)),
+                KnownAnswer("ties away from zero, as ROUND says", models.half_away(near_half)),
+                KnownAnswer("ties to even whatever the mode", near_half.astype(np.float16)),
             ),
             here="ties away from zero, as ROUND says",
             device="ties away from zero, as ROUND says",
@@ -35,8 +35,8 @@ def group() -> Group:
             "round_to_bfloat16",
             "bfloat16",
             (
-                Answer("ties away from zero, as ROUND says", models.bfloat16(near_short, away=True)),
-                Answer("ties to even whatever the mode", models.bfloat16(near_short, away=False)),
+                KnownAnswer("ties away from zero, as ROUND says", models.bfloat16(near_short, away=True)),
+                KnownAnswer("ties to even whatever the mode", models.bfloat16(near_short, away=False)),
             ),
             here="ties away from zero, as ROUND says",
             device="ties away from zero, as ROUND says",
@@ -45,7 +45,7 @@ def group() -> Group:
         Question(
             "round_to_whole",
             "float32",
-            (Answer("rounded to whole numbers", np.rint(near_whole)), Answer("copied", near_whole)),
+            (KnownAnswer("rounded to whole numbers", np.rint(near_whole)), KnownAnswer("copied", near_whole)),
             here="rounded to whole numbers",
             device="rounded to whole numbers",
             simulator="copied",
@@ -54,8 +54,8 @@ def group() -> Group:
             "round_words",
             "float32",
             (
-                Answer("towards zero, as TRUNC says", models.words_cut_off(words)),
-                Answer("to nearest even whatever the mode", words.astype(np.float32)),
+                KnownAnswer("towards zero, as TRUNC says", models.words_cut_off(words)),
+                KnownAnswer("to nearest even whatever the mode", words.astype(np.float32)),
             ),
             here="towards zero, as TRUNC says",
             device="towards zero, as TRUNC says",
@@ -65,10 +65,10 @@ def group() -> Group:
             "nan_to_integer",
             "int32",
             (
-                Answer("NaN is 0, others the nearest end", models.to_words(special, 0, high)),
-                Answer("all the lowest number", models.to_words(special, low, low)),
-                Answer("NaN is the lowest number, others the nearest end", models.to_words(special, low, high)),
-                Answer("NaN is the largest number, others the nearest end", models.to_words(special, high, high)),
+                KnownAnswer("NaN is 0, others the nearest end", models.to_words(special, 0, high)),
+                KnownAnswer("all the lowest number", models.to_words(special, low, low)),
+                KnownAnswer("NaN is the lowest number, others the nearest end", models.to_words(special, low, high)),
+                KnownAnswer("NaN is the largest number, others the nearest end", models.to_words(special, high, high)),
             ),
             here="NaN is 0, others the nearest end",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import models
-from ..question import Answer, Group, Question
+from ..question import Group, KnownAnswer, Question
 
 
 def group() -> Group:
@@ -24,10 +24,11 @@ def group() -> Group:
             "row_sum_order",
             "float32",
             (
-                Answer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows)),
-                Answer("a tree of neighbours in each 64, one after the other", models.sum_of_trees(rows)),
-                Answer("from left to right", models.sum_in_sequence(rows)),
-                Answer("four vectors of eight side by side", models.sum_side_by_side(rows)),
+                KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows)),
+                KnownAnswer("a tree of neighbours in each 64, one after the other", models.sum_of_trees(rows)),
+                KnownAnswer("from left to right", models.sum_in_sequence(rows)),
+                KnownAnswer("eight side by side", models.sum_by_clang(rows)),
+                KnownAnswer("four vectors of eight side by side", models.sum_side_by_side(rows)),
             ),
             here="four vectors of eight side by side",
             device="pieces of 64 in pairs, then a tree of neighbours",
@@ -37,9 +38,9 @@ def group() -> Group:
             "row_sum_half",
             "float16",
             (
-                Answer("in half, at most 65504", models.neighbours(halves, models.add_saturated)),
-                Answer("in half, infinite beyond", models.neighbours(halves, models.add_floats)),
-                Answer("in float, rounded once", in_float.astype(np.float16)),
+                KnownAnswer("in half, at most 65504", models.neighbours(halves, models.add_saturated)),
+                KnownAnswer("in half, infinite beyond", models.neighbours(halves, models.add_floats)),
+                KnownAnswer("in float, rounded once", in_float.astype(np.float16)),
             ),
             here="in float, rounded once",
             device="in half, at most 65504",
@@ -49,9 +50,9 @@ def group() -> Group:
             "col_sum_half",
             "float16",
             (
-                Answer("row after row, each sum rounded", models.sum_in_sequence(columns.T).T),
-                Answer("pairs of rows, each sum rounded", pairs),
-                Answer(
+                KnownAnswer("row after row, each sum rounded", models.sum_in_sequence(columns.T).T),
+                KnownAnswer("pairs of rows, each sum rounded", pairs),
+                KnownAnswer(
                     "in float, rounded once",
                     models.sum_in_sequence(columns.T.astype(np.float32)).T.astype(np.float16),
                 ),

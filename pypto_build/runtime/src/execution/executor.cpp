@@ -5,6 +5,7 @@
 #include "checking/check_record.h"
 #include "crash/samples.h"
 #include "execution/artifact_code.h"
+#include "execution/subnormals.h"
 #include "pypto/error_codes.h"
 #include "pypto/kernel_args.h"
 
@@ -384,6 +385,7 @@ bool Executor::call(Activation &activation, const Task &task, const Role &role) 
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
+    const FlushedSubnormals flushed(activation.kernel->flushes_subnormals);
     const bool complete = complete_artifact_code([&activation, &slots, &deferred] {
         if (activation.kernel->bind_core)
             activation.kernel->bind_core(&activation.context);

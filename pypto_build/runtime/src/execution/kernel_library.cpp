@@ -27,6 +27,7 @@ void open_kernel(Kernel &kernel, const std::string &path) {
         throw_fault(FaultKind::KernelAbi, {{"path", path}, {"abi", *abi}, {"own", PYPTO_CORE_ABI}});
     kernel.bind_core = reinterpret_cast<void (*)(PyptoCoreContext *)>(dlsym(kernel.handle, "pypto_bind_core"));
     kernel.checked = dlsym(kernel.handle, "pypto_checked_kernel") != nullptr;
+    kernel.flushes_subnormals = dlsym(kernel.handle, "pypto_flushes_subnormals") != nullptr;
 }
 
 } // namespace

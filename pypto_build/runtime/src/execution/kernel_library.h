@@ -20,6 +20,7 @@ struct Kernel {
     void (*bind_core)(PyptoCoreContext *) = nullptr; // null: the kernel uses no on-chip memory of ours
     void *handle = nullptr;
     bool checked = false; // compiled with PYPTO_CHECK
+    bool flushes_subnormals = false;
     bool has_signature = false;
     std::vector<Direction> signature; // of its tensors
 };

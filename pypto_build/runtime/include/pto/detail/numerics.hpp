@@ -1,6 +1,6 @@
 // Whose results, where the device, upstream's simulator and what is fast on a CPU are known to differ
-// (docs/agreement.md). Kernels are compiled for one of these, by NUMERICS=: 0 those of the device where they cost no time,
-// 1 the device's, 2 the simulator's.
+// (docs/agreement.md). Kernels are compiled for one of these, by NUMERICS=: 0 those of the device where they cost no
+// time, 1 the device's, 2 the simulator's.
 #ifndef PTO_DETAIL_NUMERICS_HPP
 #define PTO_DETAIL_NUMERICS_HPP
 
@@ -13,5 +13,9 @@ namespace pto::detail {
 inline constexpr bool as_device = PYPTO_NUMERICS == 1, as_simulator = PYPTO_NUMERICS == 2;
 
 } // namespace pto::detail
+
+#if PYPTO_NUMERICS == 1 // the runtime calls such kernels with zeros in the place of subnormal numbers
+extern "C" __attribute__((weak, used, visibility("default"))) const int pypto_flushes_subnormals = 1;
+#endif
 
 #endif
