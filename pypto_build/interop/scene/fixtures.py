@@ -50,7 +50,7 @@ class WorkerTests:
         if item.get_closest_marker("requires_hardware") is not None:
             return "needs hardware"
         mark, mode = item.get_closest_marker("manual"), given(self._config, "--manual") or "exclude"
-        platform = getattr(item, "callspec", None) and item.callspec.params.get("st_platform")  # type: ignore[attr-defined]
+        platform = getattr(item, "callspec", None) and item.callspec.params.get("st_platform")
         manual = mark is not None and (not mark.args or platform in mark.args[0])
         if mode == "only" and not manual:
             return "not manual"

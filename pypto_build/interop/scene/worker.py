@@ -171,19 +171,13 @@ def make_tensor_arg(worker: Any, tensor: Any, **how: Any) -> Tensor:
 
 
 class Worker:
-    """Runs programs on one simulated chip; one of level 3 is a `NodeWorker`."""
-
-    def __new__(cls, level: int = CHIP_LEVEL, **_: Any) -> Any:
-        """The worker of a level."""
-        if level == CHIP_LEVEL or cls is not Worker:
-            return super().__new__(cls)
-        from pypto_build.interop.scene.node import NodeWorker
-
-        return NodeWorker(level=level, **_)
+    """Runs programs on one simulated chip."""
 
     def __init__(
         self, level: int = CHIP_LEVEL, platform: str = "a2a3sim", runtime: str = "", device_id: int = 0, **_: Any
     ) -> None:
+        if level != CHIP_LEVEL:
+            raise NeedsSimpler(f"simpler.worker.Worker of level {level}")
         if not platform.endswith("sim"):
             raise NeedsSimpler(f"simpler.worker.Worker on {platform}")
         self.platform, self.runtime = platform, runtime

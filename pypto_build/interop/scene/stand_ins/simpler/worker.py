@@ -1,13 +1,23 @@
-"""Stands in for simpler's workers: that of one chip."""
+"""Stands in for simpler's workers: those of one chip and of several."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pypto_build.artifact.scenes import CHIP_LEVEL
+from pypto_build.interop.scene import worker
 from pypto_build.interop.scene.absent import absent
-from pypto_build.interop.scene.worker import Worker
+from pypto_build.interop.scene.node import NodeWorker
 
 __all__ = ["Worker"]
+
+
+class Worker:
+    """The worker of a level: of one chip, or of several."""
+
+    def __new__(cls, level: int = CHIP_LEVEL, **given: Any) -> Any:
+        """One of the two; what is neither says that it is not here."""
+        return (worker.Worker if level == CHIP_LEVEL else NodeWorker)(level=level, **given)
 
 
 def __getattr__(name: str) -> Any:
