@@ -19,8 +19,8 @@ uint32_t Messages::kernel_of(const Activation &activation) {
 void Messages::notified(const Activation &activation, const int32_t *signal, int32_t value, bool set, int32_t after,
                         int64_t time_ns) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    notifications_.push_back({time_ns, reinterpret_cast<uint64_t>(signal), value, after, set, activation.task->id,
-                              kernel_of(activation)});
+    notifications_.push_back(
+        {time_ns, reinterpret_cast<uint64_t>(signal), value, after, set, activation.task->id, kernel_of(activation)});
 }
 
 void Messages::waited(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison,
