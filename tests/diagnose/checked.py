@@ -28,11 +28,11 @@ def build_variant(artifact_dir: Path, out: Path, variant: Variant, *flags: str) 
     of_core = {core: [*kernel_flags(compiler, PLATFORM, core), *variant.kernel_flags, *flags] for core in CORE_TYPES}
     kernels = [(kernel.source, kernel.binary, of_core[kernel.core_type]) for kernel in artifact.kernels]
     entry = (artifact.orchestration.source, artifact.orchestration.binary, orchestration_flags(compiler, PLATFORM))
-    for source, binary, flags in (*kernels, entry):
+    for source, binary, words in (*kernels, entry):
         target = out / variant.directory / f"{binary}.so"
         target.parent.mkdir(parents=True, exist_ok=True)
         name = source.relative_to(artifact_dir).as_posix()
-        target.write_bytes(library(source.read_text(), tuple(flags), name))
+        target.write_bytes(library(source.read_text(), tuple(words), name))
     out.mkdir(parents=True, exist_ok=True)
     (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
 

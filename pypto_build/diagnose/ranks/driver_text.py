@@ -11,7 +11,7 @@ from pypto_build.artifact.files import read_source
 
 
 @dataclass(frozen=True)
-class Given:
+class DriverTensor:
     """One tensor of a dispatch: the name of host tensor or buffer, and the tag; empty where the text does not tell."""
 
     line: int
@@ -28,7 +28,7 @@ class DriverCall:
     line: int
     is_host: bool = False
     known: bool = False  # whether all of its arguments are
-    tensors: list[Given] = field(default_factory=list)
+    tensors: list[DriverTensor] = field(default_factory=list)
     scalars: list[int] = field(default_factory=list)  # their lines
 
 
@@ -60,7 +60,7 @@ def read_driver(path: Path) -> DriverText:
 class _Reader(ast.NodeVisitor):
     def __init__(self) -> None:
         self.found = DriverText()
-        self._arguments: dict[str, tuple[list[Given], list[int], bool]] = {}
+        self._arguments: dict[str, tuple[list[DriverTensor], list[int], bool]] = {}
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
@@ -110,7 +110,7 @@ class _Reader(ast.NodeVisitor):
         inside = list(ast.walk(node.args[0])) if node.args else []
         tensor = next(filter(None, (_key(one, "tensors") for one in inside)), "")
         buffer = next(filter(None, map(_buffer, inside)), "")
-        tensors.append(Given(node.lineno, text, tensor, buffer))
+        tensors.append(DriverTensor(node.lineno, text, tensor, buffer))
 
     def _submit(self, node: ast.Call, name: str) -> None:
         place = _SUBMITS[name]

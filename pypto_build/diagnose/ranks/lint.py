@@ -23,7 +23,7 @@ from pypto_build.diagnose.console import run_tool
 from pypto_build.diagnose.findings import Edit, Finding, Level, deliver
 from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.lint.__main__ import parser as parser_of_one
-from pypto_build.diagnose.ranks.driver_text import DriverCall, DriverText, Given, read_driver
+from pypto_build.diagnose.ranks.driver_text import DriverCall, DriverTensor, DriverText, read_driver
 
 #: A chip program takes contexts of domains besides the parameters in its metadata; its driver says how many.
 _OF_ENTRIES = ("lint/expected-arg-count", "lint/entry-arguments")
@@ -125,7 +125,7 @@ def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
             yield from _tag(call, argument.name, argument.direction, one)
 
 
-def _tag(call: DriverCall, name: str, direction: ArgDirection, given: Given) -> Iterator[Finding]:
+def _tag(call: DriverCall, name: str, direction: ArgDirection, given: DriverTensor) -> Iterator[Finding]:
     """A host tensor's tag decides which dispatches wait for each other; windows are not ordered by it."""
     if not given.tensor or not given.tag or given.tag == "NO_DEP":
         return
@@ -139,7 +139,7 @@ def _tag(call: DriverCall, name: str, direction: ArgDirection, given: Given) -> 
         yield _found("driver-tag", what % "reads", given.line, hint, edits=_retag(given, "INPUT"))
 
 
-def _retag(given: Given, wanted: str) -> tuple[Edit, ...]:
+def _retag(given: DriverTensor, wanted: str) -> tuple[Edit, ...]:
     return (Edit(DRIVER, given.line, f"TensorArgType.{given.tag}", f"TensorArgType.{wanted}"),)
 
 

@@ -73,7 +73,7 @@ class WorkerTests:
     @pytest.fixture
     def st_worker(self, st_platform: str, request: pytest.FixtureRequest) -> Any:
         """A worker of one chip."""
-        from pypto_build.interop.scene.worker import Worker
+        from pypto_build.interop.scene.worker import OneChipWorker
 
         mark = request.node.get_closest_marker("runtime")
-        return Worker(level=2, platform=st_platform, runtime=mark.args[0] if mark else "")
+        return OneChipWorker(level=2, platform=st_platform, runtime=mark.args[0] if mark else "")

@@ -170,7 +170,7 @@ def make_tensor_arg(worker: Any, tensor: Any, **how: Any) -> Tensor:
     return tensor_of(tensor, **how)
 
 
-class Worker:
+class OneChipWorker:
     """Runs programs on one simulated chip."""
 
     def __init__(

@@ -17,7 +17,7 @@ class Worker:
 
     def __new__(cls, level: int = CHIP_LEVEL, **given: Any) -> Any:
         """One of the two; what is neither says that it is not here."""
-        return (worker.Worker if level == CHIP_LEVEL else NodeWorker)(level=level, **given)
+        return (worker.OneChipWorker if level == CHIP_LEVEL else NodeWorker)(level=level, **given)
 
 
 def __getattr__(name: str) -> Any:
