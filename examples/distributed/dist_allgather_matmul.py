@@ -26,7 +26,7 @@ def send(x: Part, gathered: Gathered, arrived: Arrived):
 
 
 @pl.jit.incore
-def multiply(
+def multiply_part(
     gathered: Gathered, arrived: Arrived, w: Weights, y: pl.Out[pl.Tensor[[M, N], pl.FP32]], part: pl.Scalar[pl.INT32]
 ):
     pld.system.wait(arrived, offsets=[part, 0], expected=1, cmp=pld.WaitCmp.Ge)
@@ -41,7 +41,7 @@ def gather_and_multiply(
     with pl.manual_scope():
         send(x, gathered, arrived)
         for part in pl.range(NR):
-            multiply(gathered, arrived, w, pl.slice(y, [M, N], [part * M, 0]), part)
+            multiply_part(gathered, arrived, w, pl.slice(y, [M, N], [part * M, 0]), part)
 
 
 @pl.jit.host(ranks=NR)
