@@ -19,6 +19,7 @@ from pypto_build.diagnose.console import add_beside, add_run_options, one_of, ru
 from pypto_build.diagnose.debug.breakpoints import breakpoints_of
 from pypto_build.diagnose.debug.debuggers import DebugSession, gdb_words, lldb_words, rr_words
 from pypto_build.diagnose.script import commands_in
+from pypto_build.toolchain.python import own_tool
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,7 +65,7 @@ def _wanted(given: argparse.Namespace) -> DebugSession:
     core = work / "core"
     if given.core and not core.is_file():
         raise ArtifactError("", "CORE=1: no crash has left a core", "leave it out: a session that crashes leaves one")
-    program = [sys.executable, "-m", "pypto_build.diagnose.debug.inferior", str(given.artifact)]
+    program = [*own_tool("pypto_build.diagnose.debug.inferior"), str(given.artifact)]
     program += ["--platform", given.platform, "--build-dir", str(given.build_dir), "--embedded", str(given.embedded)]
     program += ["--binaries", str(binaries), "--seed", str(given.seed), "--block", str(given.block)]
     program += ["--numerics", given.numerics, *(["--usual", str(given.usual)] if given.usual else [])]
