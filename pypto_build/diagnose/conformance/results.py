@@ -26,7 +26,7 @@ from .question import Group, Question
 _LARGEST = 1 << 22  # bytes of a file of results; one of all questions has a tenth of it
 
 
-class Given(msgspec.Struct, forbid_unknown_fields=True):
+class GivenOutput(msgspec.Struct, forbid_unknown_fields=True):
     """The elements of one output: their type and the bytes as they lie in memory, in hexadecimal digits."""
 
     dtype: str
@@ -38,7 +38,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
 
     kit: str
     platform: str
-    outputs: dict[str, Given]
+    outputs: dict[str, GivenOutput]
     schema: Literal[1] = 1
 
 
@@ -99,7 +99,7 @@ def collect(root: Path, platform: str = "") -> Results:
     if len(found) > 1:
         listed = ", ".join(sorted(str(path.relative_to(root)) or "." for path in found))
         raise ArtifactError(root, f"holds outputs of several runs ({listed})", "name one of them")
-    outputs: dict[str, Given] = {}
+    outputs: dict[str, GivenOutput] = {}
     ran_on = platform
     for group in groups():
         for place in places[group.name]:
@@ -125,12 +125,12 @@ def _platform(output: Path) -> str:
     return read.platform if read.runtime == "embedded" else f"{read.platform} ({read.runtime})"
 
 
-def _outputs(place: Path, group: Group) -> Iterator[tuple[str, Given]]:
+def _outputs(place: Path, group: Group) -> Iterator[tuple[str, GivenOutput]]:
     for question in group.questions:
         path = place / f"{question.name}.pt"
         if path.is_file():
             tensor = read_pt(path)
-            yield question.name, Given(tensor.dtype, bytes(tensor.data).hex())
+            yield question.name, GivenOutput(tensor.dtype, bytes(tensor.data).hex())
 
 
 def judge(results: Results, source: Path | str = "") -> list[Judgement]:
@@ -150,7 +150,7 @@ def _shown(text: str) -> str:
     return ascii(text[:60])
 
 
-def _judge(question: Question, outputs: Mapping[str, Given], source: Path | str) -> Judgement:
+def _judge(question: Question, outputs: Mapping[str, GivenOutput], source: Path | str) -> Judgement:
     if question.name not in outputs:
         return Judgement(question, (), missing=True)
     given, expected = outputs[question.name], question.answers[0].values
