@@ -375,6 +375,12 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     activation.own.reset();
 }
 
+/// Apart, so that other kernels pay nothing for it.
+[[gnu::noinline]] static void flushed(const Kernel &kernel, int64_t *slots) {
+    const FlushedSubnormals until_it_returns(true);
+    kernel.entry(slots);
+}
+
 bool Executor::call(Activation &activation, const Task &task, const Role &role) {
     int64_t slots[kSlots];
     LocalContext local{};
@@ -385,11 +391,13 @@ bool Executor::call(Activation &activation, const Task &task, const Role &role) 
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);
-    const FlushedSubnormals flushed(activation.kernel->flushes_subnormals);
     const bool complete = complete_artifact_code([&activation, &slots, &deferred] {
         if (activation.kernel->bind_core)
             activation.kernel->bind_core(&activation.context);
-        activation.kernel->entry(slots);
+        if (activation.kernel->flushes_subnormals) [[unlikely]]
+            flushed(*activation.kernel, slots);
+        else
+            activation.kernel->entry(slots);
         if (activation.check)
             activation.check->returned();
         if (!deferred.error)
