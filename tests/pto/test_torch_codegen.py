@@ -73,14 +73,6 @@ def test_all_unsupported_operations_are_named_at_once() -> None:
     assert [name for _, name, _ in error.value.operations] == ["declare_global", "tget_scale_addr"]
 
 
-def test_a_function_that_would_replace_a_helper_is_refused() -> None:
-    """Its callers would call the other one, without a word."""
-    text = module("", "%a: i32").replace("@k(", "@multiply(")
-    assert "@multiply" in text
-    with pytest.raises(UnsupportedOperations, match="'multiply' .* has the name of a function of the translation"):
-        torch_codegen(parse(text, "t.pto"))
-
-
 def test_operations_without_a_translation_are_these() -> None:
     missing = {name for name, d in TABLE.items() if find_lowering(operation_for(d, 0, full=False)) is None}
     kept = {n for n in missing if not n.startswith("pto.talloc")}

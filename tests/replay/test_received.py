@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.replay.reference.received import read_value
+from pypto_build.replay.reference.received import read_value, written
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker
 from pypto_build.runtime.report import Frame
@@ -27,10 +27,10 @@ class _Call:
 
 def test_values_come_back() -> None:
     values = (1, 2.5, "x", [None, True], {"a": {1, 2}}, Path("/x"), Frame("m", 1, "s"), ErrorInfo("k", "m"))
-    assert read_value(pickle.dumps(values)) == values
-    assert read_value(pickle.dumps(np.arange(3))).tolist() == [0, 1, 2]
-    assert read_value(pickle.dumps(np.float32(1.5))) == 1.5
-    assert isinstance(read_value(pickle.dumps(ArtifactError("p", "m"))), ArtifactError)
+    assert read_value(written(values)) == values
+    assert read_value(written(np.arange(3))).tolist() == [0, 1, 2]
+    assert read_value(written(np.float32(1.5))) == 1.5
+    assert isinstance(read_value(written(ArtifactError("p", "m"))), ArtifactError)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ CASES = {
     "unknown option": (["JIT=_jit_chain", "PLATFROM=a5sim"], "PLATFROM=a5sim: no such option; did you mean PLATFORM=?"),
     "option of another target": (
         ["JIT=_jit_chain", "TASK=3"],
-        "TASK=3: 'scons replay' does not take it; leave it out, or use 'scons dump' or 'scons deps'",
+        "TASK=3: 'scons replay' does not take it; leave it out, or use 'scons dump', 'scons deps', 'scons step', "
+        "'scons debug' or 'scons extract'",
     ),
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],

@@ -12,6 +12,12 @@ from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
 
 KERNEL = Path(__file__).resolve().parents[2] / "examples/artifacts/_jit_softmax/kernels/aiv/softmax_rows.cpp"
 HOOKS = Path("pto/detail/check.hpp")
+_NO_HOOKS = """#pragma once
+#include "plain.hpp"
+#define PTO_CHECK(...)
+#define PTO_CHECK_ORDER(...)
+#define PTO_CHECK_CLEAN(...)
+"""
 
 
 def _assembly(include: Path, *more: str) -> str:
@@ -39,7 +45,7 @@ def test_usual_kernels_are_the_same_without_the_hooks(tmp_path: Path) -> None:
             copied = tmp_path / path.relative_to(INCLUDE_DIR)
             copied.parent.mkdir(parents=True, exist_ok=True)
             copied.write_bytes(path.read_bytes())
-    (tmp_path / HOOKS).write_text("#pragma once\n#define PTO_CHECK(...)\n#define PTO_CHECK_ORDER(...)\n")
+    (tmp_path / HOOKS).write_text(_NO_HOOKS)
     assert _assembly(tmp_path) == usual()
 
 

@@ -146,7 +146,7 @@ def test_spmd_blocks_know_their_place(rig: Rig) -> None:
 def test_vector_only_groups_have_two_lanes(rig: Rig) -> None:
     body = """
     const ChipTensor& y = orch_args.tensor(0).ref();
-    CoreTaskArgs p; p.add_output(y); p.launch_spec.set_core_num(3);
+    CoreTaskArgs p; p.add_output(y); p.launch_spec.set_block_num(3);
     MixedKernels lanes = {INVALID_KERNEL_ID, 0, 0};
     rt_submit_task(lanes, p);
     """

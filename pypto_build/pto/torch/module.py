@@ -83,17 +83,12 @@ class _File:
         self.groups = [] if lone else find_groups(module)
         scheduled = {m.name for g in self.groups if g.scheduled for m in g.members}
         scheduled |= {f.name for f in self.functions if has_barrier(f)}
-        helpers = helper_names()
-        taken = [f for f in self.functions if f.name in helpers - {"run"}]
-        reserved = helpers | {f.name for f in self.functions} | {"_probe"}
+        reserved = helper_names() | {f.name for f in self.functions} | {"_probe"}
         self.scope = Scope(
             module, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module)
         )
         self.out = PythonLines()
-        self.problems: list[tuple[SourcePosition, str, str]] = [
-            (module.source.position(f.token), f.name, "has the name of a function of the translation; rename it")
-            for f in taken
-        ]
+        self.problems: list[tuple[SourcePosition, str, str]] = []
         arch = module.attrs.get("pto.target_arch")
         self.arch = (
             arch.text if isinstance(arch, StrAttr) else arch.case if isinstance(arch, EnumAttr) else "a2a3"

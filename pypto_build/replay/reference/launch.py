@@ -22,7 +22,7 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import load_embedded, tensor_buffers
 from pypto_build.replay.faults import RunFault
-from pypto_build.replay.reference.received import read_value
+from pypto_build.replay.reference.received import read_value, written
 from pypto_build.replay.replies import no_reply
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import LOADING_S
@@ -168,11 +168,11 @@ def _serve(work: Callable[[], Any], send: Connection, loads: str) -> None:
         torch.set_num_threads(1)  # the threads of a parent that has used torch are not here, and would be waited for
     else:
         importlib.import_module(loads)
-    send.send("loaded")
+    send.send_bytes(b"loaded")
     try:
-        send.send(("result", work()))
+        send.send_bytes(written(("result", work())))
     except ArtifactError as error:
-        send.send(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind)))
+        send.send_bytes(written(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind))))
     except Exception as error:
         status = "hang" if isinstance(error, RuntimeFault) and error.kind == "hang" else "runtime_error"
-        send.send(("fault", (str(error) or type(error).__name__, status)))
+        send.send_bytes(written(("fault", (str(error) or type(error).__name__, status))))

@@ -23,10 +23,14 @@ class _Global(ctypes.Structure):
 _TILES = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 _GLOBAL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(_Global))
 _ORDER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+_CLEAN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class _Check(ctypes.Structure):
-    _fields_ = [("tiles", _TILES), ("global", _GLOBAL), ("order", _ORDER)]
+    _fields_ = [
+        ("tiles", _TILES), ("global", _GLOBAL), ("order", _ORDER), ("variable", ctypes.c_void_p), ("clean", _CLEAN),
+        ("plain", ctypes.c_void_p),
+    ]  # fmt: skip
 
 
 _VIEWS = """
@@ -93,7 +97,8 @@ def _record(
         which = max((a.ctypes.data, n) for a, n in zip(arrays, names, strict=False) if a.ctypes.data <= region.base)
         found.append((which[1], region.base - which[0], region.access, int(np.prod(shape))))
 
-    check = _Check(_TILES(lambda *_: None), _GLOBAL(touched), _ORDER(lambda _, kind, *__: orders.append(kind)))
+    order = _ORDER(lambda _, kind, *__: orders.append(kind))
+    check = _Check(_TILES(lambda *_: None), _GLOBAL(touched), order, None, _CLEAN(lambda *_: None), None)
     core.context.check = ctypes.addressof(check)
     try:
         core.call(name, *(a.ctypes.data for a in arrays))
