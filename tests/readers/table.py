@@ -868,10 +868,10 @@ _ORCHESTRATIONS = _examples("_jit_*/orchestration/*.cpp")
 def _conformance_seeds() -> list[bytes]:
     from pypto_build.diagnose.conformance.asked import groups
     from pypto_build.diagnose.conformance.kit import digest_of_inputs
-    from pypto_build.diagnose.conformance.results import Given, Results, write_results
+    from pypto_build.diagnose.conformance.results import GivenOutput, Results, write_results
 
     asked = [question for group in groups() for question in group.questions]
-    outputs = {each.name: Given(each.dtype, each.answers[0].values.tobytes().hex()) for each in asked[3:6]}
+    outputs = {each.name: GivenOutput(each.dtype, each.answers[0].values.tobytes().hex()) for each in asked[3:6]}
     return [write_results(Results(digest_of_inputs(), "a2a3", outputs))]
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import io
 import pickle
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -32,16 +32,15 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is no value")
 
 
-class _Writer(pickle.Pickler):
-    """Writes what is sent as it is by itself: what other packages have registered for exceptions is a call."""
-
-    dispatch_table: ClassVar[dict[Any, Any]] = {}
-
-
 def written(value: Any) -> bytes:
-    """What ``read_value`` reads. Raises what pickling does for a value that cannot be sent."""
+    """What ``read_value`` reads: each object as it is by itself, whatever other packages have registered for its kind.
+
+    Raises what pickling does for a value that cannot be sent.
+    """
     stream = io.BytesIO()
-    _Writer(stream).dump(value)
+    pickler = pickle.Pickler(stream)
+    pickler.dispatch_table = {}
+    pickler.dump(value)
     return stream.getvalue()
 
 
