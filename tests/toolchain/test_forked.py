@@ -20,7 +20,7 @@ import os, signal, sys, tempfile
 import heavy_to_load
 
 def main(words):
-    print("loaded by", heavy_to_load.PROCESS, "in", os.getcwd(), "to", tempfile.gettempdir(), os.environ.get("MINE"))
+    print("loaded by", heavy_to_load.PROCESS, "in", os.getcwd(), "to", tempfile.gettempdir(), os.environ.get("MINE"), flush=True)
     match words[0]:
         case "read":
             open(words[1]).read()
