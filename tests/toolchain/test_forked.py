@@ -20,7 +20,8 @@ import os, signal, sys, tempfile
 import heavy_to_load
 
 def main(words):
-    print("loaded by", heavy_to_load.PROCESS, "in", os.getcwd(), "to", tempfile.gettempdir(), os.environ.get("MINE"), flush=True)
+    mine = os.environ.get("MINE")
+    print("loaded by", heavy_to_load.PROCESS, "in", os.getcwd(), "to", tempfile.gettempdir(), mine, flush=True)
     match words[0]:
         case "read":
             open(words[1]).read()
