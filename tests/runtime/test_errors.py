@@ -393,7 +393,7 @@ def test_loading_errors(rig: Rig, tmp_path: Path) -> None:
     for arguments, message in [
         ((0, "other", "aiv", path), "kernel other: func_id 0 is already that of k"),
         ((1, "k", "gpu", path), 'kernel k: core_type "gpu" is unknown'),
-        ((1024, "k", "aiv", path), "kernel k: func_id 1024 is outside 0..1023"),
+        ((16384, "k", "aiv", path), "kernel k: func_id 16384 is outside 0..16383"),
         ((1, "k", "aiv", str(rig.compile("int nothing;"))), "exports no kernel_entry"),
         ((1, "k", "aiv", str(tmp_path / "none.so")), "none.so: cannot be loaded"),
         ((1, "k", "aiv", str(rig.compile(OTHER_ABI))), "is built for ABI 9 of a core, this runtime has 1; rebuild"),

@@ -107,7 +107,7 @@ def check_func_ids(subject: Subject) -> Iterator[Finding]:
             yield subject.in_manifest(
                 f'"func_id": {kernel.func_id}',
                 "func-id-limit",
-                f"kernel '{kernel.name}' has func_id {kernel.func_id}; the runtime takes 0 to {_MAX_FUNC_ID}",
+                f"kernel '{kernel.name}' has func_id {kernel.func_id}; the device's runtime takes 0 to {_MAX_FUNC_ID}",
                 "number the kernels from 0",
             )
 
