@@ -17,7 +17,7 @@ from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import Job, serve
-from pypto_build.replay.embedded import job_of, open_embedded
+from pypto_build.replay.embedded import job_of, require_files, start_worker
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.trace import span
@@ -30,21 +30,21 @@ _SHARE = 8
 
 
 class Ahead:
-    """A child for ``job`` and for tensors that look like those of ``binding``, with their memory."""
+    """A child that does a job of these, with the memory of the tensors."""
 
-    def __init__(self, job: Job, binding: Binding, arena: Arena, worker: Worker) -> None:
-        self._job, self._tensors, self._arena = job, _looks(binding), arena
+    def __init__(
+        self, request: Request, interface: Interface, binding: Binding, job: Job, arena: Arena, worker: Worker
+    ) -> None:
+        self._started_for, self._job, self._arena = (request, interface, _looks(binding)), job, arena
         self._worker: Worker | None = worker
 
     def take(self, request: Request, interface: Interface, binding: Binding) -> tuple[Worker, Arena] | None:
         """The child and its memory, if it was started for just this and is still there; else it is ended."""
         worker = self._worker
-        if worker is None or not worker.is_usable or self._tensors != _looks(binding):
+        if worker is None or not worker.is_usable or self._started_for != (request, interface, _looks(binding)):
             self.cancel()
             return None
-        if self._job != job_of(request, interface, binding):
-            self.cancel()
-            return None
+        require_files(self._job.binaries)
         self._worker = None
         return worker, self._arena
 
@@ -73,16 +73,17 @@ def _start(request: Request) -> Ahead | None:
     if not data.inputs:  # making them up takes its time
         return None
     binding = bind(interface, data, request.artifact_dir, seed=request.seed, scalars=request.scalars)
-    job = job_of(request, interface, binding)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
-    worker = open_embedded(request, interface, binding, arena, body=partial(serve, ahead=True))
+    job = job_of(request, interface, binding)
+    worker = start_worker(request, job, binding, arena, body=partial(serve, ahead=True))
     if sum(tensor.nbytes for tensor in binding.tensors) * _SHARE <= default_memory_bytes():
         for index, tensor in enumerate(binding.tensors):
             if tensor.initial is not None:
                 arena.fill(index, tensor.initial)
-    return Ahead(job, binding, arena, worker)
+    return Ahead(request, interface, binding, job, arena, worker)
 
 
 def _looks(binding: Binding) -> Sequence[object]:
-    """What a child is told of tensors besides what they hold."""
-    return [(tensor.name, tensor.direction, tensor.dtype, tensor.shape) for tensor in binding.tensors]
+    """What a child is told of arguments besides what tensors hold."""
+    tensors = [(tensor.name, tensor.direction, tensor.dtype, tensor.shape) for tensor in binding.tensors]
+    return [*tensors, *binding.scalars]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
     from pypto_build.replay.session import Request
 
 
-def open_embedded(
+def open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
+    """The embedded runtime, in a process of its own."""
+    return start_worker(request, job_of(request, interface, binding), binding, arena)
+
+
+def start_worker(
     request: Request,
-    interface: Interface,
+    job: Job,
     binding: Binding,
     arena: Arena,
     keeps: bool = True,
     body: Callable[..., None] = serve,
 ) -> Worker:
-    """The embedded runtime, in a process of its own, which does `body`; `keeps`: what it recorded before a fault."""
+    """A process for a job, which does `body`; `keeps`: what it recorded before a fault."""
     memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
-    job = job_of(request, interface, binding)
     rounds = request.rounds + request.warms_up
     return Worker(
         job,
@@ -74,5 +79,5 @@ def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
 def require_files(paths: Sequence[Path]) -> None:
     """Raises `ArtifactError` for what has not been built."""
     for path in paths:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise ArtifactError(path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error")

@@ -26,7 +26,7 @@ from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, with_goldens
 from pypto_build.replay.child import Reply, load_embedded
-from pypto_build.replay.embedded import open_embedded, require_files
+from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import judged_outputs, quick_check
@@ -354,7 +354,7 @@ class _Session:
     ) -> None:
         """Another run, which leaves no records. Raises `RunFault`."""
         again = replace(self._request, options=options, rounds=1)
-        with open_embedded(again, interface, binding, arena, keeps=False) as worker:
+        with start_worker(again, job_of(again, interface, binding), binding, arena, keeps=False) as worker:
             for index, tensor in enumerate(binding.tensors):
                 arena.fill(index, tensor.initial)
             worker.start_round()
