@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
     )
 
 
-def require_files(paths: Sequence[Path]) -> None:
+def require_files(paths: Iterable[Path | str]) -> None:
     """Raises `ArtifactError` for what has not been built."""
     for path in paths:
         if not os.path.isfile(path):

@@ -28,6 +28,7 @@ struct FileIdentity {
         return device == other.device && inode == other.inode && size == other.size && changed_ns == other.changed_ns &&
                status_changed_ns == other.status_changed_ns;
     }
+    bool is_same_file(const FileIdentity &other) const { return device == other.device && inode == other.inode; }
 };
 
 struct LoadedAhead {
@@ -37,6 +38,7 @@ struct LoadedAhead {
 
 std::unordered_map<std::string, LoadedAhead> loaded_ahead;
 std::set<void *> handles_ahead;
+bool any_ahead = false; // since the last time that one was needed
 
 int64_t nanoseconds(const timespec &time) {
     return time.tv_sec * kSecondNs + time.tv_nsec;
@@ -71,25 +73,35 @@ void *open_now(const std::string &path) {
     return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-/// Unloads what was loaded ahead from a file that is another one now; false if it cannot be.
-bool forget(const std::string &path) {
-    const auto known = loaded_ahead.find(path);
-    if (known == loaded_ahead.end())
-        return true;
-    dlclose(known->second.handle);
-    loaded_ahead.erase(known);
-    return dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD) == nullptr;
+/// Unloads what was loaded ahead and is another file now: before any of them is loaded, since files may have changed
+/// places, and to the loader a file is the same under any name. One that was written to while it was loaded stays: its
+/// code may be anything.
+void forget_changed() {
+    for (auto entry = loaded_ahead.begin(); entry != loaded_ahead.end();) {
+        const FileIdentity now = identify(entry->first);
+        if (now == entry->second.file || now.is_same_file(entry->second.file)) {
+            ++entry;
+        } else {
+            dlclose(entry->second.handle);
+            entry = loaded_ahead.erase(entry);
+        }
+    }
 }
 
 } // namespace
 
 void *load_shared_object(const std::string &path) {
     share_system_libraries();
+    if (any_ahead) {
+        any_ahead = false;
+        forget_changed();
+    }
     const auto known = loaded_ahead.find(path);
-    if (known != loaded_ahead.end() && known->second.file == identify(path))
+    if (known != loaded_ahead.end()) {
+        if (!(known->second.file == identify(path)))
+            throw_fault(FaultKind::NotLoadable, {{"path", path}, {"reason", "it was written to while it was loaded"}});
         return known->second.handle;
-    if (!forget(path))
-        throw_fault(FaultKind::NotLoadable, {{"path", path}, {"reason", "an earlier version of it stays loaded"}});
+    }
     void *handle = open_now(path);
     if (handle == nullptr) {
         const char *reason = dlerror();
@@ -112,6 +124,7 @@ bool load_ahead(const std::string &path) {
         return false;
     }
     loaded_ahead[path] = {before, handle};
+    any_ahead = true;
     return true;
 }
 
