@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -25,7 +25,8 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, with_goldens
-from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
+from pypto_build.replay.child import Reply, load_embedded
+from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import judged_outputs, quick_check
@@ -35,9 +36,9 @@ from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import compared_outputs, tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
-from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
+    from pypto_build.replay.ahead import Ahead
     from pypto_build.replay.comparators import Comparator
     from pypto_build.replay.timing import Timelines
 
@@ -135,18 +136,18 @@ def _print(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def replay(request: Request, write: Callable[[str], None] | None = _print) -> Verdict:
+def replay(request: Request, write: Callable[[str], None] | None = _print, ahead: Ahead | None = None) -> Verdict:
     """Run an artifact in a process of its own, compare its outputs with the golden, write verdict.json.
 
     Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
-    the log, line by line; None runs silently.
+    the log, line by line; None runs silently. A child that was started `ahead` for this is used.
     """
     log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
     verdict.requested = request.requested or request.platform
     try:
         request.verdict_path.unlink(missing_ok=True)
-        _Session(request, verdict, log).run()
+        _Session(request, verdict, log, ahead).run()
     except ArtifactError as error:
         place = f"{error.path}: " if error.path else ""
         verdict.status = error.kind
@@ -178,8 +179,9 @@ def _note_failure(verdict: Verdict, error: OSError) -> None:
 class _Session:
     """The stages of a replay, filling in the verdict as they go."""
 
-    def __init__(self, request: Request, verdict: Verdict, log: Log) -> None:
+    def __init__(self, request: Request, verdict: Verdict, log: Log, ahead: Ahead | None) -> None:
         self._request = request
+        self._ahead = ahead
         self._verdict = verdict
         self._log = log
         self._overrun: Overrun | None = None
@@ -196,10 +198,9 @@ class _Session:
         binding = self._bind(interface, snapshot(request.artifact_dir, self._data(), request.golden))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
-        arena = Arena([tensor.nbytes for tensor in binding.tensors])
-        opened = request.engine.open if request.engine else _open_embedded
         try:
-            left = self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
+            opened, arena = self._open(interface, binding)
+            left = self._execute(opened, binding, arena, comparators)
         except RunFault as fault:
             fault.error.message = at_entry(fault.error, request.artifact_dir, interface.orchestration)
             if request.engine is None:
@@ -211,6 +212,16 @@ class _Session:
             self._name_writer(verdict.error, self._overrun, interface, binding)
         self._finish(binding, left)
 
+    def _open(self, interface: Interface, binding: Binding) -> tuple[contextlib.AbstractContextManager[Rounds], Arena]:
+        """What executes the rounds, and the memory of the tensors."""
+        request = self._request
+        taken = self._ahead.take(request, interface, binding) if self._ahead else None
+        if taken:
+            return taken
+        arena = Arena([tensor.nbytes for tensor in binding.tensors])
+        opened = request.engine.open if request.engine else open_embedded
+        return opened(request, interface, binding, arena), arena
+
     def _data(self) -> Path | None:
         """Where the snapshot lies; the reference makes one when it is asked for."""
         request = self._request
@@ -220,7 +231,7 @@ class _Session:
         from pypto_build.replay.reference.goldens import make_goldens
 
         with self._log.stage("compute golden"):
-            _require_files([request.embedded])
+            require_files([request.embedded])
             return make_goldens(
                 request.artifact_dir,
                 request.build_dir,
@@ -343,7 +354,7 @@ class _Session:
     ) -> None:
         """Another run, which leaves no records. Raises `RunFault`."""
         again = replace(self._request, options=options, rounds=1)
-        with _open_embedded(again, interface, binding, arena, keeps=False) as worker:
+        with start_worker(again, job_of(again, interface, binding), binding, arena, keeps=False) as worker:
             for index, tensor in enumerate(binding.tensors):
                 arena.fill(index, tensor.initial)
             worker.start_round()
@@ -388,23 +399,6 @@ def _timelines(request: Request) -> Timelines | None:
     return Timelines(request.results_dir / "dfx_outputs")
 
 
-def _open_embedded(
-    request: Request, interface: Interface, binding: Binding, arena: Arena, keeps: bool = True
-) -> Worker:
-    """The embedded runtime, in a process of its own; `keeps`: what it recorded before a fault."""
-    memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
-    job = _job(request, interface, binding)
-    rounds = request.rounds + request.warms_up
-    return Worker(
-        job,
-        tensor_buffers(binding, arena),
-        timeout_s=request.timeout_s,
-        rounds=rounds,
-        memory_bytes=memory,
-        keeps=keeps,
-    )
-
-
 def _name_kernels(interface: Interface, records: Path) -> None:
     """Where simpler's viewers look for names: a name_map*.json beside the task graph and the timeline."""
     if not any((records / name).exists() for name in ("deps.json", "chip_swimlane_records.json")):
@@ -443,36 +437,6 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
     return {name: parse_comparator(spec) if isinstance(spec, str) else spec for name, spec in given.items()}
 
 
-def _job(request: Request, interface: Interface, binding: Binding) -> Job:
-    """What the child loads; every file is there."""
-    built = request.binaries or request.build_dir
-    kernels = tuple(
-        KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in interface.kernels
-    )
-    entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
-    if reference is not None:
-        require_torch("RUNTIME=torch")
-    orchestration = built / f"{entry.binary}.so"
-    _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels if reference is None)])
-    return Job(
-        request.embedded,
-        request.platform,
-        kernels,
-        orchestration,
-        entry.function_name,
-        entry.config_name,
-        tuple(scalar.bits for scalar in binding.scalars),
-        request.threads,
-        {
-            "seed": request.seed,
-            **request.options,
-            "output_dir": str(request.results_dir / "dfx_outputs"),
-            "parameter_order": interface.parameter_order,
-        },
-        reference,
-    )
-
-
 def _remove_results(place: Path) -> None:
     """Drop what an earlier run left: it would pass for this run's."""
     hide(place)
@@ -480,9 +444,3 @@ def _remove_results(place: Path) -> None:
         stale.unlink()
     if (place / "dfx_outputs").exists():
         shutil.rmtree(place / "dfx_outputs")
-
-
-def _require_files(paths: Sequence[Path]) -> None:
-    for path in paths:
-        if not path.is_file():
-            raise ArtifactError(path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error")

@@ -96,6 +96,7 @@ class Compilation:
         self._instances: dict[tuple[str, ...], Instances] = {}
         self._searched = search_paths(self._environment, _OF_TOOLKITS)
         self._settings: dict[tuple[str, str], dict[str, str]] = {}
+        self._instances_by: dict[int, str] = {}  # what decides about them, by recipe
         self._maps = {kind: self._mapped(unit) for kind, unit in recipe.items()}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
@@ -184,7 +185,10 @@ class Compilation:
 
     def _called(self, plan: Plan) -> str:
         """What decides about the instances that an object is linked with, besides its symbols."""
-        return " ".join(plan.recipe.compile_argv("", ""))
+        number = id(plan.recipe)  # one of those that the artifact's units share
+        if number not in self._instances_by:
+            self._instances_by[number] = " ".join(plan.recipe.compile_argv("", ""))
+        return self._instances_by[number]
 
     def _instances_for(self, recipe: UnitRecipe) -> Instances:
         from pypto_build.rules.instances import Instances  # a null replay needs none
