@@ -44,3 +44,15 @@ def test_blocks_after_tasks_that_no_thread_was_worth_waking_for(rig: Rig) -> Non
     y, z = np.zeros(3, np.float32), np.ones(1, np.float32)
     rig.run([MEETS, QUICK], entry((body + LAUNCH).format(blocks=2)), [(y, "INOUT"), (z, "INOUT")], threads=2)
     assert y[1:].tolist() == [1, 1] and z[0] == 0
+
+
+def test_an_orchestration_that_asks_whether_the_run_failed_while_it_waits(rig: Rig) -> None:
+    """One block, not worth a thread: the orchestration waits for it in memory, and submits nothing more."""
+    many = "const ChipTensor& z = orch_args.tensor(1).ref(); for (int i = 0; i < 200; ++i) { CoreTaskArgs q; "
+    many += "q.add_inout(z); rt_submit_aiv_task(1, q); } uint32_t at[1] = {0}; get_tensor_data<float>(z, 1, at); "
+    wait = "const int *arrived = reinterpret_cast<const int *>(y.data_as<float>()); "
+    wait += "while (!rt_is_fatal() && __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < 1) {}"
+    y, z = np.zeros(2, np.float32), np.ones(1, np.float32)
+    body = entry(many + LAUNCH.format(blocks=1) + wait)
+    rig.run([MEETS, QUICK], body, [(y, "INOUT"), (z, "INOUT")], threads=2)
+    assert y[1] == 1
