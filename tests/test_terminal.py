@@ -117,12 +117,24 @@ with terminal.progress(lambda: "[test] 1 of 2 tests"):
 """
 
 
-def _on_a_terminal(pause: float) -> str:
+_INTERRUPTED = """
+import sys, time
+from pypto_build import terminal
+terminal.QUIET_S, terminal._EVERY_S = 0.05, 0.02
+terminal.paint_scons()
+terminal.show_progress(lambda: "[test] 1 of 2 tests")
+time.sleep({pause})
+sys.stderr.write("scons: *** [x] Build interrupted.\\n")
+time.sleep({pause})
+"""
+
+
+def _on_a_terminal(pause: float, program: str = _SLOW) -> str:
     """What a program that is slow shows on a terminal."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     run = subprocess.Popen(
-        [sys.executable, "-c", _SLOW.format(pause=pause)], stdout=theirs, stderr=theirs, env=environment
+        [sys.executable, "-c", program.format(pause=pause)], stdout=theirs, stderr=theirs, env=environment
     )
     os.close(theirs)
     text, limit = b"", time.monotonic() + 20
@@ -141,6 +153,13 @@ def test_progress_on_a_terminal() -> None:
     text = _on_a_terminal(0.5)
     assert re.search(r"\r\x1b\[K\[test\] 1 of 2 tests, 0 s", text)
     assert text.endswith("\r\x1b[K[RUN] PASS\r\n")  # the line of progress is gone
+
+
+def test_progress_is_gone_where_somebody_else_writes_and_at_the_end() -> None:
+    """SCons says that a build was interrupted, and nobody says anything after it."""
+    text = _on_a_terminal(0.3, _INTERRUPTED)
+    assert re.search(r"tests, \d s\r\x1b\[Kscons: \*\*\* \[x\] Build interrupted\.\r\n", text)
+    assert re.search(r"tests, \d s\r\x1b\[K$", text)
 
 
 def test_no_progress_for_what_is_fast_or_piped() -> None:
