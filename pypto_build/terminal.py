@@ -75,7 +75,7 @@ def paint(line: str) -> str:
 
 
 class _Painted:
-    """A stream that somebody else writes to: takes the line of progress away, and colours whole lines of SCons's own."""
+    """A stream that somebody else writes to: takes away the line of progress, and colours lines of SCons's own."""
 
     def __init__(self, stream: IO[str], coloured: bool) -> None:
         self._stream, self._coloured = stream, coloured
