@@ -90,8 +90,8 @@ class _Painted:
         return getattr(self._stream, name)
 
 
-def paint_scons() -> None:
-    """What SCons prints itself is shown as ours is from now on: in colours, and never behind the line of progress."""
+def share_streams() -> None:
+    """What others print in this process is shown as ours is: SCons's lines in colours, none behind that of progress."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         coloured = takes_colours(stream)
@@ -262,6 +262,7 @@ def _begin(doing: Callable[[], str] | None, since: float) -> None:
         _SHOWN.erase()
         _SHOWN.doing, _SHOWN.since = doing, since
         if _SHOWN.thread is None:
+            share_streams()
             atexit.register(_end)  # an interrupted process says nothing more that would erase it
             _SHOWN.thread = threading.Thread(target=_SHOWN.tick, daemon=True)
             _SHOWN.thread.start()

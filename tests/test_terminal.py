@@ -121,11 +121,22 @@ _INTERRUPTED = """
 import sys, time
 from pypto_build import terminal
 terminal.QUIET_S, terminal._EVERY_S = 0.05, 0.02
-terminal.paint_scons()
 terminal.show_progress(lambda: "[test] 1 of 2 tests")
 time.sleep({pause})
 sys.stderr.write("scons: *** [x] Build interrupted.\\n")
 time.sleep({pause})
+"""
+
+_COUNTING = """
+import time
+from pypto_build import terminal
+from pypto_build.diagnose.console import progress
+terminal.QUIET_S, terminal._EVERY_S = 0.05, 0.02
+for number in progress(range(3), "running", 3):
+    time.sleep({pause})
+    if number == 1:
+        print("found")
+        break
 """
 
 
@@ -160,6 +171,13 @@ def test_progress_is_gone_where_somebody_else_writes_and_at_the_end() -> None:
     text = _on_a_terminal(0.3, _INTERRUPTED)
     assert re.search(r"tests, \d s\r\x1b\[Kscons: \*\*\* \[x\] Build interrupted\.\r\n", text)
     assert re.search(r"tests, \d s\r\x1b\[K$", text)
+
+
+def test_instruments_count_what_they_do() -> None:
+    """Nothing is left of it where a loop prints and ends early."""
+    text = _on_a_terminal(0.3, _COUNTING)
+    assert "\r\x1b[Krunning: 0 of 3, 0 s" in text
+    assert re.search(r"\r\x1b\[Krunning: 1 of 3, \d s\r\x1b\[Kfound\r\n$", text)
 
 
 def test_no_progress_for_what_is_fast_or_piped() -> None:
