@@ -15,7 +15,7 @@ import pytest
 
 from pypto_build import terminal
 
-GREEN, RED, DIM = "\x1b[1m\x1b[32m", "\x1b[1m\x1b[31m", "\x1b[2m"
+GREEN, RED, YELLOW, DIM = "\x1b[1m\x1b[32m", "\x1b[1m\x1b[31m", "\x1b[1m\x1b[33m", "\x1b[2m"
 
 
 class Stream:
@@ -62,7 +62,12 @@ def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colour
             "[cpp->.so] compile a.cpp  (content of a.cpp changed)",
             "[cpp->.so] compile a.cpp  {dim}(content of a.cpp changed){end}",
         ),
-        ("=== 1 failed, 2 passed in 0.1 s ===", "=== {red}1 failed{end}, 2 passed in 0.1 s ==="),
+        (
+            "=== 1 failed, 2 passed, 1 skipped in 0.1 s ===",
+            "=== {red}1 failed{end}, {green}2 passed{end}, {yellow}1 skipped{end} in 0.1 s ===",
+        ),
+        ("=== 2 passed in 0.1 s ===", "=== {green}2 passed{end} in 0.1 s ==="),
+        ("[RUN] why: scons triage JIT=x", "[RUN] {bold}why: scons triage JIT=x{end}"),
         ("scons: done building targets.", "{dim}scons: done building targets.{end}"),
         ("scons: *** [x] Error 2", "{red}scons: ***{end} [x] Error 2"),
         ("a kernel says PASS", "a kernel says PASS"),
@@ -70,7 +75,8 @@ def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colour
     ],
 )
 def test_colours_follow_from_what_is_said(line: str, painted: str) -> None:
-    expected = painted.format(green=GREEN, red=RED, dim=DIM, end="\x1b[0m")
+    colours = {"green": GREEN, "red": RED, "yellow": YELLOW, "dim": DIM, "bold": "\x1b[1m", "end": "\x1b[0m"}
+    expected = painted.format(**colours)
     assert terminal.paint(line) == expected
     assert terminal.plain(terminal.paint("[RUN] PASS (0.02s)")) == "[RUN] PASS (0.02s)"
 
