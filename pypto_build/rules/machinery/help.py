@@ -16,8 +16,10 @@ _WIDTH = 80
 #: What the first screen explains; it names the others.
 _FIRST: dict[str, tuple[str, ...]] = {
     "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
-    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "flaky", "report"),
+    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),
 }
+_HELP = {"help VERB|OPTION": "what it does and takes, values and defaults; help all"}
+_OPTIONS = "JIT=NAME|PATH|GLOB|latest, PLATFORM=a5sim, VERBOSE=1, WATCH=1"
 _CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 
 
@@ -25,13 +27,12 @@ def overview(workspace: Workspace, tests: Collection[str]) -> str:
     """What ``scons`` alone prints: 80 columns, and a terminal of 24 lines with a few artifacts and tests."""
     shown = [name for names in _FIRST.values() for name in names]
     width = max(len(TARGETS[name].usage) for name in shown)
-    lines = ["Usage: scons VERB [NAME=value ...]"]
+    lines = ["Usage: scons VERB [NAME=value ...]", *_table(_HELP, width)]
     for heading, names in _FIRST.items():
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
-        lines += [heading, *_table(rows, width)]
+        lines += [heading, *_table(rows | (_CLEAN if "build" in names else {}), width)]
     lines += _paragraph("More verbs:", sorted(TARGETS.keys() - set(shown)))
-    lines += _paragraph("Options:", [name for name in OPTIONS if GROUP[name] is Group.COMMON])
-    lines += ["", *_table({"help VERB|OPTION": "what it does and takes, values and defaults", **_CLEAN}, width)]
+    lines += _paragraph("Options:", [_OPTIONS])
     artifacts = [path.name for path in find_artifacts(*artifact_dirs(workspace))]
     lines += _paragraph("Artifacts:", _few(artifacts) or ["none found"])
     lines += _paragraph("Tests:", _few(sorted(tests))) if tests else []
