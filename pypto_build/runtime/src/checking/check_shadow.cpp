@@ -196,8 +196,10 @@ ShadowConflict Shadow::unordered(int space, const Runs &runs, uint32_t pipe, boo
     return {};
 }
 
-void Shadow::forgive(const ShadowAccess &access, uint32_t pipe) {
-    clocks_[pipe][access.pipe] = std::max(clocks_[pipe][access.pipe], access.clock);
+void Shadow::forgive(uint32_t earlier, uint32_t pipe) {
+    if (earlier != pipe)
+        join(clocks_[pipe], clocks_[earlier]);
+    clocks_[pipe][earlier] = issued_[earlier];
 }
 
 void Shadow::set_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
@@ -221,7 +223,7 @@ void Shadow::wait_flag(uint32_t from, uint32_t to, uint32_t id, uint32_t site) {
     }
     ++waits.in_vain;
     in_vain_.push_back({from, to, id, {}, site});
-    clocks_[to][from] = issued_[from];
+    forgive(from, to);
 }
 
 ShadowWaits Shadow::waits_at(uint32_t site) const {
