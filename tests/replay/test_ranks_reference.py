@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from pypto_build.compiler.__main__ import main as compile_program
 from pypto_build.diagnose.ranks import diverge
 from tests.replay.builder import PLATFORM, Replayed, build_artifact, embedded_module, run_tool
 
+_NAME = "_jit_dist_allreduce"
 _PROGRAM = Path(__file__).parents[2] / "examples" / "distributed" / "dist_allreduce.py"
 
 
@@ -21,17 +24,18 @@ _PROGRAM = Path(__file__).parents[2] / "examples" / "distributed" / "dist_allred
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifact, and beside it what is built of it."""
     root = tmp_path_factory.mktemp("reference")
-    assert compile_program([str(_PROGRAM), "--output", str(root / "_jit_dist_allreduce")]) == 0
+    assert compile_program([str(_PROGRAM), "--output", str(root / _NAME)]) == 0
     _build(root)
     return root
 
 
-def _build(root: Path) -> None:
-    distributed = load_distributed(root / "_jit_dist_allreduce")
+def _build(root: Path, name: str = _NAME) -> tuple[str, ...]:
+    distributed = load_distributed(root / name)
     (root / "out").mkdir(exist_ok=True)
     (root / "out" / "interface.json").write_bytes(encode_interface(interface_of(distributed)))
-    for name, chip in distributed.chips.items():
-        build_artifact(chip, root / "out" / name)
+    for program, chip in distributed.chips.items():
+        build_artifact(chip, root / "out" / program)
+    return tuple(distributed.chips)
 
 
 @pytest.fixture
@@ -41,10 +45,10 @@ def copied(compiled: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def _words(root: Path) -> list[str]:
-    words = [str(root / "_jit_dist_allreduce"), "--platform", PLATFORM.name, "--build-dir", str(root / "out")]
+def _words(root: Path, name: str = _NAME, programs: Sequence[str] = ("publish", "reduce")) -> list[str]:
+    words = [str(root / name), "--platform", PLATFORM.name, "--build-dir", str(root / "out")]
     words += ["--embedded", str(embedded_module())]
-    return [*words, *(word for name in ("publish", "reduce") for word in ("--chip", f"{name}={root / 'out' / name}"))]
+    return [*words, *(word for chip in programs for word in ("--chip", f"{chip}={root / 'out' / chip}"))]
 
 
 def _replay(root: Path) -> Replayed:
@@ -53,7 +57,7 @@ def _replay(root: Path) -> Replayed:
 
 
 def _edit(root: Path, name: str, old: str, new: str) -> None:
-    path = root / "_jit_dist_allreduce" / name
+    path = root / _NAME / name
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -97,5 +101,63 @@ def test_the_first_task_that_leaves_the_reference(
     _build(copied)
     assert diverge.main(_words(copied)) == 1
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith(f"{kernel}: error: rank 0 d0 'publish' task 0 'scale_rows' is the first that leaves ")
+    line = 1 + next(i for i, text in enumerate((copied / _NAME / kernel).read_text().split("\n")) if "arg2 * 2" in text)
+    assert re.match(
+        rf"{kernel}:{line}: error: rank [01] d0 'publish' task 0 'scale_rows' is the first that leaves ", first
+    )
     assert "argument 'partial__ssa_v0' differs in 256 of 256 elements, first at 0: " in first
+
+
+#: A sum that the host program asks for, as a chip program that the compiler makes.
+_SUM = """\
+import pypto_build.compiler.language as pl
+import pypto_build.compiler.language.distributed as pld
+Row = pl.Tensor[[1, 64], pl.FP32]
+Window = pld.DistributedTensor[[1, 64], pl.FP32]
+@pl.jit.incore
+def fetch(w: Window, y: pl.Out[Row]):
+    pl.store(pl.load(w, [0, 0], [1, 64]) + 1.0, [0, 0], y)
+@pl.jit
+def take(w: Window, y: pl.Out[Row]):
+    fetch(w, y)
+@pl.jit.incore
+def stage(x: Row, w: Window):
+    pl.store(pl.load(x, [0, 0], [1, 64]), [0, 0], w)
+@pl.jit
+def give(x: Row, w: Window):
+    stage(x, w)
+@pl.jit.host(ranks=2)
+def sums(x: pl.Tensor[[2, 1, 64], pl.FP32], y: pl.Out[pl.Tensor[[2, 1, 64], pl.FP32]]):
+    w_buf = pld.alloc_window_buffer([1, 64], dtype=pl.FP32)
+    w = pld.window(w_buf, [1, 64], dtype=pl.FP32)
+    for r in pl.range(pld.world_size()):
+        give(x[r], w, device=r)
+    pld.tensor.allreduce(w, op=pld.ReduceOp.Sum)
+    for r in pl.range(pld.world_size()):
+        take(w, y[r], device=r)
+@sums.reference
+def reference(x, y):
+    y[:] = x.sum(dim=0, keepdim=True).expand_as(x) + 1
+"""
+
+
+def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is wrong in its kernel and in its module alike is found, and the modules behind it get the right sum."""
+    (tmp_path / "sums.py").write_text(_SUM)
+    assert compile_program([str(tmp_path / "sums.py"), "--output", str(tmp_path / "_jit_sums")]) == 0
+    (chip,) = (tmp_path / "_jit_sums" / "next_levels").glob("builtin.*")
+    for pattern, old, new in (("kernels/aiv/*.cpp", "TADD(", "TMAX("), ("ptoas/*.pto", "pto.tadd", "pto.tmax")):
+        (path,) = chip.glob(pattern)
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+    names = _build(tmp_path, "_jit_sums")
+    argv = [sys.executable, "-m", "pypto_build.replay.chips", *_words(tmp_path, "_jit_sums", names)]
+    run = run_tool([*argv, "--runtime", "torch"], tmp_path / "out")
+    assert (run.status, run.verdict.status) == (0, "pass"), run.stdout + run.stderr
+    capsys.readouterr()
+    assert diverge.main(_words(tmp_path, "_jit_sums", names)) == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.search(r": error: rank [01] d1 'builtin.tensor.allreduce__sum__fp32__1x64' task 0 ", first), first
+    assert "argument 'first__ssa_v0' differs in 6" in first
+    assert ", by torch.distributed's all_reduce " in first
