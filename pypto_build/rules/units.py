@@ -233,8 +233,9 @@ class Compilation:
         if _is_plain(plan):
             if not of_global_types:
                 return True
-            if not re.search(r"#[ \t]*define(?![ \t]+__(gm|aicore)__)", _text(plan)):
-                return not declares_names_of(headers, _text(plan))
+            defines = re.search(r"#[ \t]*define(?![ \t]+__(gm|aicore)__)", _text(plan))
+            if not defines and not declares_names_of(headers, _text(plan)):
+                return True
         *words, _, _, _, _ = plan.compile_argv(source, "")
         status, expanded = run_captured([*words, "-E", source], env)
         own = None if status or has_markers(_text(plan)) else own_text(expanded, headers)

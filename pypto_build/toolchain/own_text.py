@@ -13,7 +13,9 @@ from functools import cache
 from pathlib import Path
 
 #: Namespaces of our headers and of the C++ library, which nobody else may add to.
-FOREIGN = frozenset({"pto", "pypto", "std", "cce", "cache_line_t", "dcci_dst_t"})
+FOREIGN = frozenset({"pto", "pypto", "std", "cce"})
+#: Those of our headers that hold no type, so that nothing is looked up there: older kernels bring their own.
+OPEN = frozenset({"cache_line_t", "dcci_dst_t"})
 #: Types of our headers in the global namespace, as they are in symbols: functions there belong to them.
 GLOBAL_TYPES = (
     *("bfloat16_t", "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t"),
@@ -31,7 +33,15 @@ _HARMLESS = re.compile(r"\s*pragma\s+(?:once\b|message\b|unroll\b|GCC\s+(?:unrol
 _NAMESPACE = re.compile(r"\s*(?:\w+\s*=[\s\w:]*;|((?:inline\s+)?\w+(?:\s*::\s*(?:inline\s+)?\w+)*)?\s*\{)")
 _TO_BODY = re.compile(r"([^({;=]*)([({;=])")
 _WITH_VALUE = re.compile(r"\b(?:__attribute__|alignas|decltype|__typeof__|explicit|noexcept)\s*$")
-_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_CALLED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)\s*\(")
+# What stands before a parenthesis and is no function, or one that older kernels bring along and no template calls.
+_NO_FUNCTIONS = frozenset(
+    (
+        *("if", "for", "while", "switch", "return", "sizeof", "alignof", "alignas", "decltype", "noexcept"),
+        *("static_assert", "defined", "visibility", "constexpr", "__attribute__", "void", "bool", "char"),
+        *("short", "int", "long", "float", "double", "unsigned", "kernel_entry", "dcci", "dsb", "get_subblockid"),
+    )
+)
 
 
 def own_text(expanded: str, headers: Path) -> str | None:
@@ -160,7 +170,7 @@ def _identifiers(headers: Path) -> frozenset[str]:
     found = set[str]()
     for file in (headers / "pto").rglob("*.h*"):
         found.update(_CALLED.findall(file.read_text(encoding="utf-8", errors="replace")))
-    return frozenset(found - {"kernel_entry", "defined", "alignas", "decltype", "static_assert", "__attribute__"})
+    return frozenset(found - _NO_FUNCTIONS)
 
 
 def _declared(text: str) -> Iterator[str]:

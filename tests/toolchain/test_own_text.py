@@ -11,6 +11,7 @@ from pypto_build.toolchain.host import INCLUDE_DIR
 from pypto_build.toolchain.own_text import (
     FOREIGN,
     GLOBAL_TYPES,
+    OPEN,
     declares_names_of,
     has_markers,
     is_about_global_types,
@@ -23,6 +24,8 @@ HARMLESS = [
     "namespace own { inline int f() { return 1; } }",
     "namespace own::detail { int g(); }",
     "namespace { int x; }",
+    "namespace cache_line_t { constexpr int ENTIRE_DATA_CACHE = 0; }",
+    "template <typename Chip> static inline auto data_of(Chip &chip) -> decltype(chip.data()) { return chip.data(); }",
     "using namespace pto; using pto::Tile; namespace p = pto;",
     "template <typename T> T clamp(T x, T lo) { return x < lo ? lo : x; }",
     "template <class T, int N = 3> struct V { T x[N]; };",
@@ -108,22 +111,33 @@ def test_lines_that_say_where_a_text_is_from(line: str) -> None:
     assert not has_markers("#define N 1\n#if 1\n#endif\n")
 
 
+def _all() -> str:
+    """Our headers without comments and directives."""
+    texts = (path.read_text() for path in sorted(INCLUDE_DIR.glob("pto/**/*.hpp")))
+    unread = re.compile(r"//[^\n]*|/\*.*?\*/|\\\n|^[ \t]*#[^\n]*$", re.DOTALL | re.MULTILINE)
+    return "\n".join(unread.sub("", text) for text in texts)
+
+
 def _outermost() -> str:
     """What our headers declare outside of all braces."""
     kept, depth = "", 0
-    for path in sorted(INCLUDE_DIR.glob("pto/**/*.hpp")):
-        text = re.sub(r"//[^\n]*|/\*.*?\*/|\\\n|^[ \t]*#.*$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
-        for piece in re.split(r"([{}])", text):
-            depth += {"{": 1, "}": -1}.get(piece, 0)
-            kept += "" if depth else piece
-        assert depth == 0, path
+    for piece in re.split(r"([{}])", _all()):
+        depth += {"{": 1, "}": -1}.get(piece, 0)
+        kept += "" if depth else piece
+    assert depth == 0
     return kept
 
 
 def test_names_that_are_known_are_those_of_the_headers() -> None:
     text = _outermost()
-    assert set(re.findall(r"\bnamespace (\w+)", text)) <= FOREIGN
-    assert set(re.findall(r"\b(?:struct|class|union|enum(?: class)?) (\w+)", text)) <= {*GLOBAL_TYPES}
+    assert set(re.findall(r"\bnamespace (\w+)", text)) <= FOREIGN | OPEN
+    for name in OPEN:  # only a using-directive
+        assert re.findall(rf"namespace {name} {{([^}}]*)}}", _all()) == [
+            "\nusing namespace pto::detail::cache_lines;\n"
+        ]
+    for name in ("dcci", "dsb", "get_subblockid"):  # declared once, and not called
+        assert len(re.findall(rf"\b{name}\(", _all())) == 1
+    assert set(re.findall(r"\b(?:struct|union|enum(?: class)?) (\w+)", text)) <= {*GLOBAL_TYPES}
 
 
 def test_functions_that_may_be_found_for_a_global_type() -> None:
