@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -101,6 +102,19 @@ class TaskArgsBuilder:
         return [spec.name for spec in self._specs if isinstance(spec, Scalar)]
 
 
+def compare(
+    actual_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, names: Sequence[str], rtol: float, atol: float
+) -> None:
+    """Raises AssertionError for an output that differs from its golden by more than these tolerances."""
+    import torch  # a file is described without it
+
+    for name in names:
+        actual, expected = getattr(actual_args, name), getattr(golden_args, name)
+        if not torch.allclose(actual, expected, rtol=rtol, atol=atol):
+            difference = (actual.to(torch.float64) - expected.to(torch.float64)).abs().max().item()
+            raise AssertionError(f"Golden mismatch on '{name}': max_diff={difference}")
+
+
 class SceneTestCase:
     """Base class of scene tests."""
 
@@ -123,14 +137,25 @@ class SceneTestCase:
         self, test_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, output_names: Sequence[str], params: Any
     ) -> None:
         """Raises AssertionError for an output that differs from its golden by more than the class's tolerances."""
-        import torch  # a file is described without it
+        compare(test_args, golden_args, output_names, self.RTOL, self.ATOL)
 
-        for name in output_names:
-            actual, expected = getattr(test_args, name), getattr(golden_args, name)
-            if torch.allclose(actual, expected, rtol=self.RTOL, atol=self.ATOL):
-                continue
-            difference = (actual.to(torch.float64) - expected.to(torch.float64)).abs().max().item()
-            raise AssertionError(f"Golden mismatch on '{name}': max_diff={difference}")
+    def build_callable(self, platform: str) -> Any:
+        """The program of the class, for a worker to register."""
+        import inspect
+
+        from pypto_build.interop.scene.program import program_of
+
+        place = Path(inspect.getfile(type(self))).resolve().parent
+        return program_of(self.CALLABLE, place, platform, type(self)._st_runtime)  # type: ignore[attr-defined]
+
+    def _build_config(self, config_dict: Any, *_: Any, **how: Any) -> Any:
+        """What a run is told: sizes of rings, and the records that are asked for."""
+        from pypto_build.interop.scene.program import config_of
+
+        config = config_of(config_dict)
+        for name, value in how.items():
+            setattr(config, name, value)
+        return config
 
     def test_run(self, st_platform: str, st_worker: Any, request: Any) -> None:
         """What pytest calls; the runs themselves are the worker's."""

@@ -48,6 +48,11 @@ class NodeWorker:
         self._named: dict[int, str] = {}
         self._functions: dict[int, Any] = {}
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NeedsSimpler(f"simpler.worker.Worker.{name}")
+
     def init(self, **_: Any) -> None:
         """Nothing has to be started."""
 
