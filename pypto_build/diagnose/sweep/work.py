@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ def sweep(given: argparse.Namespace) -> int:
         write_bytes(given.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     if smallest is not None:
         _keep(whole, smallest.case, root)
-        short = os.path.relpath(root)
+        short = shlex.quote(os.path.relpath(root))
         print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
     return 1 if failing else 0
 
