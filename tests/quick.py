@@ -17,6 +17,10 @@ QUICK: dict[str, tuple[str, ...]] = {
     "diagnose/test_console.py": (),
     "diagnose/test_lint.py": (),
     "diagnose/test_deps.py": (),
+    "editor/test_features.py": (),
+    "facts/test_dtypes.py": (),
+    "facts/test_run_options.py": (),
+    "farm/test_farm.py": ("test_a_verdict_comes_back",),
     "interop/test_scene_test.py": ("test_a_wrong_output_fails",),
     "interop/test_search.py": (),
     "proof/test_digests.py": (),
@@ -30,6 +34,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "pto/test_splice.py": (),
     "pto/test_table.py": (),
     "pto/test_wrapper.py": (),
+    "readers/test_readers.py": ("test_a_pipe_in_place_of_a_file_does_not_block",),
     "replay/test_arena.py": (),
     "replay/test_binding.py": (),
     "replay/test_compare.py": (),
@@ -37,6 +42,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "replay/test_tolerances.py": (),
     "replay/test_values.py": (),
     "replay/test_verdict.py": (),
+    "resident/test_resident.py": ("test_directory_environment_and_umask_travel",),
     "rules/test_docs.py": (),
     "rules/test_incremental.py": ("test_null_build_runs_nothing",),
     "runtime/test_dependencies.py": (),
@@ -44,7 +50,10 @@ QUICK: dict[str, tuple[str, ...]] = {
     "runtime/instructions/test_single.py": (),
     "toolchain/test_elf.py": (),
     "toolchain/test_pins.py": (),
+    "trust/test_classes.py": ("test_1_killed_at_the_run",),
+    "test_cli.py": (),
     "test_imports.py": (),
+    "test_terminal.py": (),
 }
 
 
